@@ -1,4 +1,4 @@
-//! Why a use case could not be carried out, and what to do about it.
+//! Errors of the engine, each with a hint on how to resolve it.
 
 use satiety::dialogue::input::InputError;
 use satiety::dialogue::{ConversationError, ProfileError, VectorError};
@@ -11,317 +11,265 @@ use satiety_store::StoreError;
 
 use crate::bench::target::OpenError;
 
-/// A use case that failed.
+/// Error of an engine operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The eval harness.
     #[error(transparent)]
     Harness(#[from] crate::harness::HarnessError),
-    /// The memory.
     #[error(transparent)]
     Memory(#[from] crate::memory::MemoryError),
-    /// Golden data, or a replay of it.
+    /// Golden data or its replay.
     #[error(transparent)]
     Golden(#[from] crate::retrieval::GoldenError),
-    /// A call of an operation that cannot be carried out as it was made.
+    /// Invalid call of an operation.
     #[error(transparent)]
     Call(#[from] crate::operations::CallError),
-    /// Features of the memory's search.
+    /// Experiments with features of the memory search.
     #[error(transparent)]
     Ab(#[from] crate::experiment::ExperimentError),
-    /// A sentence model.
     #[error(transparent)]
     Model(EmbedError),
-    /// A chat model was needed and none is chosen.
-    #[error("sorting messages with a model needs a chat model, and `models.chat` is not set")]
+    /// A chat model is required but none is configured.
+    #[error("cannot extract claims with a model: `models.chat` is not set")]
     NoChatModel,
-    /// A chat model that cannot be opened.
+    /// A chat model that cannot be opened or called.
     #[error(transparent)]
     Chat(#[from] ChatError),
-    /// A round that the chat model did not sort.
-    #[error("the model could not sort round {round} ({agent}): {}", with_causes(cause))]
+    /// The chat model failed to extract the claims of a round.
+    #[error("cannot extract claims of round {round} ({agent}): {}", with_causes(cause))]
     Sorting {
-        /// The round's number.
         round: u32,
-        /// Who spoke.
         agent: String,
-        /// What went wrong.
         cause: ChatError,
     },
-    /// A round that the chat model sorted in a way that cannot be believed.
-    #[error("{model} sorted round {round} ({agent}) in a way that cannot be used: {reason}")]
+    /// The chat model returned an unusable extraction.
+    #[error("unusable extraction of round {round} ({agent}) by {model}: {reason}")]
     BadSorting {
-        /// The round's number.
         round: u32,
-        /// Who spoke.
         agent: String,
-        /// Which model.
         model: String,
-        /// What is wrong with the answer.
         reason: String,
     },
-    /// A file named in the request.
+    /// A file that cannot be read or written.
     #[error("cannot {action} {path}: {cause}")]
     File {
-        /// What was being done: "read".
+        /// Verb that completes "cannot …", such as "read".
         action: &'static str,
-        /// The file as the user named it.
+        /// Path as given by the user.
         path: String,
-        /// The system's words.
         cause: std::io::Error,
     },
-    /// An input that cannot be read as what it should be.
+    /// Input that cannot be parsed.
     #[error("{name}: {problem}")]
     Input {
-        /// The file as the user named it.
+        /// Path as given by the user.
         name: String,
-        /// What is wrong, and where.
         problem: InputError,
     },
-    /// A line of a file of pairs.
+    /// Invalid line in a file of pairs.
     #[error("{name}:{line}: {reason}")]
     Pairs {
-        /// The file as the user named it.
+        /// Path as given by the user.
         name: String,
-        /// Which line.
+        /// Line number, counted from 1.
         line: usize,
-        /// What is wrong there.
         reason: String,
     },
-    /// No profile of that name.
-    #[error("there is no profile `{name}`, built in or as a file")]
-    NoProfile {
-        /// What was asked for.
-        name: String,
-    },
-    /// A profile file that cannot be used.
+    /// Unknown profile name.
+    #[error("profile `{name}` not found, neither built in nor as a file")]
+    NoProfile { name: String },
+    /// Invalid profile file.
     #[error("{path}: {problem}")]
     ProfileFile {
-        /// The file as the user named it.
+        /// Path as given by the user.
         path: String,
-        /// What is wrong with it.
         problem: ProfileError,
     },
-    /// A built-in profile that cannot be used: a bug.
+    /// Invalid built-in profile; this is a bug.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A conversation that cannot be scored.
     #[error(transparent)]
     Conversation(ConversationError),
-    /// Vectors that do not fit.
+    /// Vectors of the wrong count or dimension.
     #[error(transparent)]
     Vectors(#[from] VectorError),
-    /// Judgments or a run that cannot be used.
+    /// Unusable judgments or ranking run.
     #[error("{name}: {problem}")]
     Ranking {
-        /// The file as the user named it.
+        /// Path as given by the user.
         name: String,
-        /// What is wrong, and where.
         problem: RetrievalError,
     },
-    /// A compressed file that is damaged or was cut off.
-    #[error("{path} cannot be decompressed: {cause}")]
+    /// A compressed file that is damaged or truncated.
+    #[error("cannot decompress {path}: {cause}")]
     Packed {
-        /// The file as the user named it.
+        /// Path as given by the user.
         path: String,
-        /// What the decoder says.
         cause: std::io::Error,
     },
-    /// A folder that does not say which judgments are meant.
-    #[error("{folder} has no test.tsv and {count} other tables")]
+    /// A directory with several candidate judgment files.
+    #[error("cannot choose judgments in {folder}: no test.tsv, and {count} other tables")]
     WhichJudgments {
-        /// The folder of judgments.
         folder: String,
-        /// How many tables there are.
+        /// Number of tables found.
         count: usize,
     },
     /// A field that no query has.
-    #[error("none of the {queries} queries that are known has a field `{field}`")]
+    #[error("none of the {queries} known queries has a field `{field}`")]
     NoField {
-        /// The field.
         field: String,
-        /// How many queries are known.
+        /// Number of known queries.
         queries: usize,
     },
-    /// Runs whose differences do not vary, so that nothing can be foretold from them.
+    /// Runs whose differences have no variance, so that no sample size can be computed.
     #[error(
-        "the two runs find the first relevant document at the same ranks, so their differences tell nothing"
+        "the two runs find the first relevant document at the same ranks, so their differences have no variance"
     )]
     NoSpread,
-    /// A pool that should be written as something that cannot be judged.
-    #[error("a pool cannot be written as {path}")]
+    /// Unsupported output format of a judgment pool.
+    #[error("cannot write a pool to {path}: unsupported format")]
     PoolFormat {
-        /// The file as the user named it.
+        /// Path as given by the user.
         path: String,
     },
-    /// Queries that cannot be checked with the settings given.
+    /// Corpus check with invalid settings.
     #[error("cannot check the corpus: {0}")]
     Corpus(#[from] satiety::retrieval::CorpusError),
-    /// Figures that cannot be computed with the settings given.
-    #[error("cannot compute this: {0}")]
+    /// Statistics that cannot be computed with the given settings.
+    #[error("cannot compute statistics: {0}")]
     Figures(StatsError),
-    /// A comparison of fewer than two runs.
-    #[error("a comparison needs two runs")]
+    #[error("cannot compare: at least two runs are required")]
     NothingToCompare,
-    /// Too little to calculate with.
+    /// Too few pairs to fit a threshold.
     #[error("cannot fit a threshold: {0}")]
     Statistics(#[from] StatsError),
-    /// A folder in which nothing has a label.
-    #[error("no file in {folder} has a label")]
+    /// A directory without labelled transcripts.
+    #[error("no labelled file in {folder}")]
     NoLabels {
-        /// The folder as the user named it.
+        /// Directory as given by the user.
         folder: String,
     },
-    /// Something that needs a sentence model, asked for without one.
-    #[error("{what} needs a sentence model, and `models.embedder` is `none`")]
+    /// An operation that requires a sentence model while it is disabled.
+    #[error("{what} requires a sentence model, but `models.embedder` is `none`")]
     NeedsEmbedder {
-        /// What was asked for.
+        /// The operation.
         what: &'static str,
     },
-    /// A place without a suite.
-    #[error("there is no suite at {path}")]
+    #[error("no suite found at {path}")]
     NoSuite {
-        /// The place as the user named it.
+        /// Path as given by the user.
         path: String,
     },
-    /// A suite that cannot be used.
     #[error(transparent)]
     Suite(#[from] satiety::bench::SuiteError),
-    /// A description of a target that cannot be read.
+    /// Invalid target description.
     #[error("{place}: {reason}")]
     TargetText {
-        /// The file, or what was typed.
+        /// Path of the file, or the description itself.
         place: String,
-        /// What is wrong with it.
         reason: String,
     },
-    /// A target that cannot be opened as it is described.
     #[error(transparent)]
     Target(#[from] OpenError),
-    /// The request cannot be carried out; the message says why.
+    /// Invalid request; the message gives the reason.
     #[error("{message}")]
-    Invalid {
-        /// What is wrong.
-        message: String,
-        /// What to do about it.
-        hint: String,
-    },
-    /// The request does not fit the current state; the message says why.
+    Invalid { message: String, hint: String },
+    /// Request that conflicts with the current state; the message gives the reason.
     #[error("{message}")]
-    Conflict {
-        /// What is wrong.
-        message: String,
-        /// What to do about it.
-        hint: String,
-    },
-    /// A request about a context that cannot be met.
+    Conflict { message: String, hint: String },
     #[error(transparent)]
     Eviction(#[from] satiety::eviction::EvictionError),
-    /// A version of the scorer that may not go into force.
-    #[error("`{version}` may not be put into force: {}", reasons.join("; "))]
-    EvictRefused {
-        /// The version.
-        version: String,
-        /// Why not.
-        reasons: Vec<String>,
-    },
-    /// A source that cannot be searched as it is named.
+    /// Scorer version that does not meet the activation conditions.
+    #[error("cannot activate `{version}`: {}", reasons.join("; "))]
+    EvictRefused { version: String, reasons: Vec<String> },
+    /// Invalid search source.
     #[error(transparent)]
     Search(#[from] crate::research::sources::SearchError),
-    /// Settings of a research that cannot be right.
+    /// Invalid settings of a research run.
     #[error("{0}")]
     ResearchSettings(#[from] satiety::research::SettingsError),
-    /// A line of recorded rounds.
+    /// Invalid line in a file of recorded rounds.
     #[error("{name}:{line}: {reason}")]
     GateLine {
-        /// The file as the user named it.
+        /// Path as given by the user.
         name: String,
-        /// Which line.
+        /// Line number, counted from 1.
         line: usize,
-        /// What is wrong there.
         reason: String,
     },
-    /// No run to take up again.
-    #[error("there is no unfinished research `{run}`")]
+    /// No interrupted research run to resume.
+    #[error("no unfinished research `{run}`")]
     NoResearch {
-        /// What was asked for.
+        /// The run id, or `last`.
         run: String,
     },
-    /// A run that has ended.
-    #[error("research {run} has ended already")]
-    ResearchEnded {
-        /// Which one.
-        run: String,
-    },
-    /// A model's judgment was asked for and there is no model.
-    #[error("the assessor `model` needs a chat model, and `models.chat` is not set")]
+    #[error("research {run} has already ended")]
+    ResearchEnded { run: String },
+    /// The model assessor was requested but no chat model is configured.
+    #[error("the assessor `model` needs a chat model, but `models.chat` is not set")]
     ResearchNeedsModel,
-    /// Web pages cannot be read.
-    #[error("pages cannot be read: {0}")]
+    #[error("cannot read web pages: {0}")]
     Fetch(#[from] crate::research::fetch::FetchError),
-    /// Something that was asked for by its name is not there.
-    #[error("there is no {what}")]
+    /// A named object that does not exist.
+    #[error("not found: {what}")]
     NotThere {
-        /// What.
+        /// Kind and name, such as "run `x`".
         what: String,
-        /// What to do about it.
         hint: String,
     },
-    /// Something of that name is there already.
-    #[error("there is {what} already")]
+    /// An object of that name already exists.
+    #[error("already exists: {what}")]
     AlreadyThere {
-        /// What.
+        /// Kind and name, such as "a conversation `x`".
         what: String,
-        /// What to do about it.
         hint: String,
     },
-    /// Something that is too much, or not of the right form.
-    #[error("cannot take {what}")]
+    /// A value that is too large or malformed.
+    #[error("cannot accept {what}")]
     Unacceptable {
-        /// What.
+        /// The rejected value.
         what: String,
-        /// What could be taken.
+        /// Description of an acceptable value.
         hint: String,
     },
-    /// A request that would cost more than one request may; nothing was computed.
+    /// A request above the cost limit of a single request; nothing was computed.
     #[error(
-        "{what} would cost about {estimated} units, and one request may cost {limit} (a unit is about 1 ms of one processor)"
+        "{what} would cost about {estimated} units, above the limit of {limit} per request (a unit is about 1 ms of CPU time)"
     )]
     TooCostly {
-        /// What would cost it.
+        /// The operation, as the subject of the message.
         what: &'static str,
-        /// The estimate.
+        /// Estimated cost in units of about 1 ms of CPU time.
         estimated: u64,
-        /// What one request may cost.
+        /// Cost limit of a single request, in units.
         limit: u64,
     },
-    /// A caller that has spent its budget; nothing was computed.
-    #[error("this would cost about {estimated} units, and this caller has {left} left for now")]
+    /// A caller without enough remaining budget; nothing was computed.
+    #[error("the request would cost about {estimated} units, but the caller has only {left} left")]
     BudgetSpent {
-        /// The estimate.
+        /// Estimated cost in units of about 1 ms of CPU time.
         estimated: u64,
-        /// What the caller has left.
+        /// Remaining budget of the caller, in units.
         left: u64,
-        /// Seconds until it can be paid for.
+        /// Seconds until the budget covers the estimate.
         retry_after: u64,
     },
-    /// As many requests wait for a processor or the sentence model as may.
-    #[error("too many requests wait for a processor or the sentence model")]
+    /// The queue for a CPU or for the sentence model is full.
+    #[error("too many requests are waiting for a CPU or the sentence model")]
     Overloaded,
-    /// The time of the request was over before there was an answer.
-    #[error("the request was cancelled before there was an answer; nothing was changed")]
+    /// The request was cancelled or timed out before it was answered.
+    #[error("the request was cancelled before it was answered; nothing was changed")]
     Cancelled,
-    /// Others change it all the time.
-    #[error("{what} is being changed by others all the time; nothing was changed")]
+    /// Concurrent changes exhausted the retries.
+    #[error("cannot update {what}: too many concurrent changes; nothing was changed")]
     Busy {
-        /// What.
+        /// The contended object.
         what: String,
     },
-    /// A value that JSON cannot hold: a bug.
+    /// A value that cannot be written as JSON; this is a bug.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -365,19 +313,19 @@ impl EngineError {
             Self::Ab(error) => error.hint(),
             Self::Call(error) => error.hint(),
             Self::Model(error) => Some(match error {
-                EmbedError::BadSpec { .. } => "`satiety models list` shows what can be chosen".into(),
+                EmbedError::BadSpec { .. } => "`satiety models list` shows the available models".into(),
                 EmbedError::NotThere { .. } => return None,
                 _ => "check it with `satiety models verify`; `--embedder none` scores by words alone".into(),
             }),
             Self::NoChatModel => Some(
-                "set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2; or sort with `--extract rules`"
+                "set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2; or use `--extract rules`"
                     .into(),
             ),
             Self::Chat(cause) | Self::Sorting { cause, .. } => chat_hint(cause),
             Self::BadSorting { .. } => Some(WITHOUT_MODEL.into()),
             Self::Input { problem, .. } => Some(match problem {
                 InputError::Empty => "give a transcript, a trace, a chat log or an agent's session log".into(),
-                _ => "`satiety score --help` shows the shapes that are understood; nothing was recorded".into(),
+                _ => "`satiety score --help` lists the supported formats; nothing was recorded".into(),
             }),
             Self::NoProfile { .. } => Some("use `default`, `spec`, or the path of a TOML file".into()),
             Self::ProfileFile { .. } => {
@@ -390,24 +338,24 @@ impl EngineError {
             Self::NeedsEmbedder { .. } => Some("choose one with `--embedder builtin`".into()),
             Self::Ranking { problem, .. } => Some(match problem {
                 RetrievalError::Duplicate { .. } => {
-                    "`--dedup first` keeps the first of each document; a document counted twice would raise every measure".into()
+                    "`--dedup first` keeps the first of each document; duplicates would raise every measure".into()
                 }
                 RetrievalError::NeedsFacts { .. } => {
-                    "name a file of documents (tier, folder, class) with --corpus, or of queries (causalChain) with --queries".into()
+                    "pass a file of documents (tier, folder, class) with --corpus, or of queries (causalChain) with --queries".into()
                 }
                 RetrievalError::NoSharedQueries => {
-                    "see whether judgments and run name their queries in the same way".into()
+                    "check that the judgments and the run use the same query ids".into()
                 }
                 RetrievalError::Line { reason, .. } if !reason.contains("field") => {
-                    "docs/retrieval.md describes the files that are understood".into()
+                    "docs/retrieval.md describes the supported file formats".into()
                 }
-                _ => "judgments are `query 0 document grade`, runs `query Q0 document rank score tag`, one a line".into(),
+                _ => "judgments are `query 0 document grade`, runs `query Q0 document rank score tag`, one per line".into(),
             }),
             Self::NoSuite { .. } => Some(
-                "a suite is a folder with suite.json, .yaml or .toml, or a skill with benchmarks/ or evals/evals.json; `satiety bench init` makes one"
+                "a suite is a directory with suite.json, .yaml or .toml, or a skill with benchmarks/ or evals/evals.json; `satiety bench init` creates one"
                     .into(),
             ),
-            Self::Suite(_) => Some("`satiety bench check` shows every problem at once".into()),
+            Self::Suite(_) => Some("`satiety bench check` lists all problems".into()),
             Self::TargetText { .. } => Some(
                 "a target is a file (type = \"exec\", command = \"…\"), or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…"
                     .into(),
@@ -426,28 +374,28 @@ impl EngineError {
             Self::Cancelled => Some("send less at once".into()),
             Self::Eviction(error) => Some(error.hint().into()),
             Self::EvictRefused { version, .. } => Some(format!(
-                "`satiety evict variants {version} --out FOLDER` writes what an ablation needs, and says how to run it"
+                "`satiety evict variants {version} --out DIR` writes the files for an ablation and prints how to run it"
             )),
-            Self::NoSpread => Some("give two runs that differ, or the spread itself with --sigma".into()),
-            Self::PoolFormat { .. } => Some("name a file that ends in .csv or .jsonl".into()),
+            Self::NoSpread => Some("pass two runs that differ, or the standard deviation with --sigma".into()),
+            Self::PoolFormat { .. } => Some("use a file name that ends in .csv or .jsonl".into()),
             Self::NoField { .. } => Some(
-                "name a file of queries that has it with --queries: JSON Lines, or a table with a header".into(),
+                "pass a file of queries with this field with --queries: JSON Lines, or a table with a header".into(),
             ),
-            Self::WhichJudgments { .. } => Some("name the file of judgments itself".into()),
-            Self::Packed { .. } => Some("the file seems damaged or cut off; fetch it again".into()),
-            Self::NothingToCompare => Some("give --run twice: first the control, then the treatment".into()),
+            Self::WhichJudgments { .. } => Some("pass the path of the judgments file".into()),
+            Self::Packed { .. } => Some("the file seems damaged or truncated; download it again".into()),
+            Self::NothingToCompare => Some("pass --run twice: first the control, then the treatment".into()),
             Self::Statistics(_) => {
-                Some("give at least one pair that says the same and one that does not".into())
+                Some("provide at least one pair with the same meaning and one without".into())
             }
             Self::Pairs { .. } => {
                 Some("a line is {\"a\": \"…\", \"b\": \"…\", \"same\": true}; nothing was written".into())
             }
             Self::Search(error) => error.hint(),
             Self::GateLine { .. } => Some(
-                "a line is {\"query\": \"…\", \"results\": [{\"title\": \"…\", \"url\": \"…\", \"snippet\": \"…\"}], \"state\": \"…\"}; docs/research.md has every key"
+                "a line is {\"query\": \"…\", \"results\": [{\"title\": \"…\", \"url\": \"…\", \"snippet\": \"…\"}], \"state\": \"…\"}; docs/research.md lists every key"
                     .into(),
             ),
-            Self::NoResearch { .. } => Some("`--resume last` takes up the newest run that was interrupted".into()),
+            Self::NoResearch { .. } => Some("`--resume last` resumes the newest interrupted run".into()),
             Self::ResearchEnded { .. } => Some("start a new one; searches of the last day cost nothing".into()),
             Self::ResearchNeedsModel => {
                 Some("set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2; or use `--novelty claims`".into())

@@ -64,7 +64,7 @@ fn a_run_a_baseline_and_a_gate_with_three_answers() {
     suite(&place);
     let text = place.run(&["bench", "run", "s", "--gate"]);
     assert!(
-        text.starts_with("exit 2") && text.contains("numbers has no baseline"),
+        text.starts_with("exit 2") && text.contains("cannot gate numbers: it has no baseline"),
         "{text}"
     );
 
@@ -195,7 +195,7 @@ fn a_run_is_taken_up_where_it_was() {
     // Another question does not make the same run.
     let text = place.run(&["bench", "run", "s", "--target", "echo", "--resume"]);
     assert!(
-        text.starts_with("exit 2") && text.contains("its `target_hash` was another"),
+        text.starts_with("exit 2") && text.contains("`target_hash` has changed"),
         "{text}"
     );
 }
@@ -244,7 +244,7 @@ fn an_ablation_ships_what_does_no_harm() {
         "s",
     ]);
     assert!(
-        text.starts_with("exit 2") && text.contains("is named twice"),
+        text.starts_with("exit 2") && text.contains("duplicate target"),
         "{text}"
     );
 }
@@ -277,25 +277,25 @@ fn what_is_wrong_is_told_with_its_place() {
     place.write("typo/suite.json", "{\"suite_id\": \"t\", \"target\": \"x\", \"version\": \"1.0.0\", \"cases\": [{\"case_id\": \"a\", \"input\": {\"goal\": \"g\"}, \"expected\": {\"mode\": \"contians\", \"value\": \"x\"}}]}");
     place.write("odd.toml", "type = \"exec\"\ncomand = \"x\"\n");
     for (arguments, told) in [
-        (&["bench", "run", "nowhere"][..], "there is no suite at nowhere"),
+        (&["bench", "run", "nowhere"][..], "no suite found at nowhere"),
         (&["bench", "run", "typo"], "cases[0].expected.mode"),
         (&["bench", "check", "typo"], "did you mean `contains`"),
         (&["bench", "run", "s", "--target", "odd.toml"], "odd.toml"),
         (
             &["bench", "run", "s", "--target", "fax:123"],
-            "it is no short form of a target",
+            "not a short form of a target",
         ),
         (
             &["bench", "run", "s", "--case", "c99"],
-            "there is no case `c99` in numbers",
+            "case `c99` not found in numbers",
         ),
         (
             &["bench", "run", "s", "--target", "echo", "--sandbox"],
-            "starts no process that could be fenced in",
+            "it starts no process",
         ),
-        (&["bench", "report", "run-none"], "there is no run `run-none`"),
+        (&["bench", "report", "run-none"], "not found: run `run-none`"),
         (&["bench", "compare", "typo/suite.json", "latest"], "run_id"),
-        (&["bench", "run", "s", "--without-skill"], "is not about a skill"),
+        (&["bench", "run", "s", "--without-skill"], "is not the suite of a skill"),
     ] {
         let text = place.run(arguments);
         assert!(

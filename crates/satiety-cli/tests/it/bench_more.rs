@@ -80,7 +80,7 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
     // Nothing is written over.
     let again = place.run(&import);
     assert!(
-        again.starts_with("exit 2") && again.contains("desk/suite.json is there already"),
+        again.starts_with("exit 2") && again.contains("desk/suite.json: file exists"),
         "{again}"
     );
 
@@ -131,7 +131,7 @@ fn what_is_no_configuration_is_told_with_file_and_field() {
     for (file, expected) in [
         ("list.yaml", "list.yaml: top level: must be an object"),
         ("broken.yaml", "broken.yaml: "),
-        ("none.eval", "none.eval cannot be decompressed"),
+        ("none.eval", "cannot decompress none.eval"),
         ("log.json", "log.json: eval.created: is not a valid timestamp"),
         ("bare.json", "bare.json: eval.task: is missing"),
         ("absent.yaml", "cannot read absent.yaml"),
@@ -144,7 +144,7 @@ fn what_is_no_configuration_is_told_with_file_and_field() {
         assert!(!place.path("out").exists(), "{file}");
     }
     let shown = place.run(&["bench", "import", "list.yaml"]);
-    assert!(shown.contains("name one with --output"), "{shown}");
+    assert!(shown.contains("pass one with --output"), "{shown}");
 }
 
 fn inspect_header(id: &str) -> String {
@@ -198,7 +198,7 @@ fn logs_of_inspect_are_runs_that_can_be_compared() {
     );
     let again = place.run(&["bench", "import", "before.eval"]);
     assert!(
-        again.starts_with("exit 2") && again.contains("is in the store already"),
+        again.starts_with("exit 2") && again.contains("already exists"),
         "{again}"
     );
 
@@ -260,13 +260,13 @@ fn a_log_of_a_crash_has_only_its_journal() {
     );
     let shown = place.run(&["bench", "import", "twice.eval"]);
     assert!(
-        shown.starts_with("exit 2") && shown.contains("samples[1].id: `1` is there twice"),
+        shown.starts_with("exit 2") && shown.contains("samples[1].id: duplicate sample `1`"),
         "{shown}"
     );
     assert!(
         place
             .run(&["bench", "report", "twice"])
-            .contains("there is no run"),
+            .contains("not found: run"),
         "half a run was kept"
     );
 }
@@ -543,7 +543,7 @@ fn a_failure_becomes_a_case_once() {
     }
     let shown = place.run(&["bench", "from-failure", "record.json", "--suite", "nowhere"]);
     assert!(
-        shown.starts_with("exit 2") && shown.contains("no suite at nowhere"),
+        shown.starts_with("exit 2") && shown.contains("no suite found at nowhere"),
         "{shown}"
     );
     assert_eq!(fs_err::read_dir(place.path("greeter/cases")).unwrap().count(), 2);
@@ -583,10 +583,10 @@ fn real_sessions_are_scrubbed_with_consent_only() {
     let text = fs_err::read_to_string(place.path("organic.jsonl")).unwrap();
     assert_eq!(text.lines().count(), 3);
     assert!(!text.contains("bob") && !text.contains("carol"), "{text}");
-    assert!(place.run(&agreed).contains("organic.jsonl is there already"));
+    assert!(place.run(&agreed).contains("organic.jsonl already exists"));
 
     for (line, expected) in [
-        ("{\"outcome\": 1}", "two.jsonl:1: goal: must be a text"),
+        ("{\"outcome\": 1}", "two.jsonl:1: goal: must be a string"),
         ("{\"goal\": \"x\"}", "two.jsonl:1: outcome: is missing"),
         ("nothing", "two.jsonl:1: expected"),
     ] {

@@ -192,7 +192,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
         "/harness",
         &[
             "Saturation over cycles",
-            "It is saturated",
+            "The harness is saturated",
             "waits for a person",
             "satiety harness approve",
             "harder",

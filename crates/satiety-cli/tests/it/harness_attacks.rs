@@ -55,7 +55,7 @@ fn retiring_a_case_by_hand() {
     let (_, err) = lab.expect(1, &["harness", "record"]);
     assert!(
         err.contains(
-            "suites.echoes.c00: retired as broken (broken) by an agent, replaced by r; this needs a signature"
+            "suites.echoes.c00: retired as broken (broken) by an agent, replaced by r; requires a signature"
         ),
         "{err}"
     );
@@ -82,24 +82,24 @@ fn editing_the_store() {
         ),
         (
             "UPDATE records SET body = replace(body, 'CRITICAL', 'NORMAL') WHERE key LIKE '%/aggregate'",
-            "the rolling window was edited",
+            "the rolling window was modified",
         ),
         (
             "DELETE FROM records WHERE key LIKE '%/aggregate'",
-            "the rolling window is gone",
+            "the rolling window is missing",
         ),
         (
             "UPDATE records SET body = replace(body, '\"saturation_score\":0.', '\"saturation_score\":0.0') WHERE key LIKE '%/cycles/%'",
-            "was edited",
+            "was modified",
         ),
         (
             "UPDATE harness_versions SET manifest = replace(manifest, '\"alpha\":0.05', '\"alpha\":0.5')",
-            "was edited",
+            "was modified",
         ),
         // The whole state of an expansion, made to look approved.
         (
             "UPDATE records SET body = replace(body, '\"phase\":\"awaiting_approval\"', '\"phase\":\"applying_thresholds\"') WHERE key LIKE '%/expansions/%'",
-            "was edited",
+            "was modified",
         ),
     ] {
         let lab = Lab::new(3);

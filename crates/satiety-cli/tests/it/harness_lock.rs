@@ -382,7 +382,7 @@ fn a_name_that_several_references_have_is_refused() {
     let (_, err) = repo
         .lab
         .expect(2, &["harness", "check", "git:origin/main", "suites"]);
-    assert!(err.contains("several references"), "{err}");
+    assert!(err.contains("ambiguous reference"), "{err}");
     repo.git(&["tag", "-d", "origin/main"]);
     repo.git(&["branch", "origin/main", "HEAD"]);
     repo.lab
@@ -930,7 +930,7 @@ fn a_gate_in_a_locked_harness_takes_nothing_softer() {
         let mut arguments = vec!["bench", "run", "suites/echoes", "--gate"];
         arguments.extend(options);
         let (_, err) = repo.lab.expect(2, &arguments);
-        assert!(err.contains("no softer options") && err.contains(says), "{err}");
+        assert!(err.contains("with weaker options") && err.contains(says), "{err}");
     }
     // The verdict is the gate's own: this baseline is of other contents.
     repo.lab.expect_one_of(

@@ -35,7 +35,7 @@ fn a_promptfoo_configuration_reads_nothing_outside_of_its_directory() {
         let shown = place.run(&["bench", "import", "config/promptfooconfig.yaml", "--output", &out]);
         assert!(began.elapsed() < Duration::from_secs(10), "{reference}");
         assert!(
-            shown.contains("outside of the configuration's directory") || shown.contains("not there"),
+            shown.contains("outside the configuration's directory") || shown.contains("not there"),
             "{reference}: {shown}"
         );
         assert!(!shown.contains("TOPSECRET"), "{reference}: {shown}");
@@ -101,7 +101,7 @@ fn an_archive_unpacks_only_so_far() {
     archive.finish().unwrap();
     let shown = place.run(&["bench", "import", "bomb.eval"]);
     assert!(
-        shown.starts_with("exit 2\n") && shown.contains("unpacks to too much"),
+        shown.starts_with("exit 2\n") && shown.contains("its members exceed"),
         "{shown}"
     );
 

@@ -37,7 +37,7 @@ fn figures_by_group_and_for_first_queries() {
     let text = place.run(&[&EVAL[..], &["--by", "colour"]].concat());
     assert!(
         text.starts_with("exit 2")
-            && text.contains("none of the 2 queries that are known has a field `colour`"),
+            && text.contains("none of the 2 known queries has a field `colour`"),
         "{text}"
     );
 }
@@ -185,12 +185,12 @@ fn a_corpus_is_checked() {
     );
     let text = place.run(&[&check[..], &["--run", "run.txt"]].concat());
     assert!(
-        text.starts_with("exit 2") && text.contains("give --run twice"),
+        text.starts_with("exit 2") && text.contains("pass --run twice"),
         "{text}"
     );
     let text = place.run(&[&check[..], &["--run", "run.txt", "--run", "run.txt"]].concat());
     assert!(
-        text.starts_with("exit 2") && text.contains("their differences tell nothing"),
+        text.starts_with("exit 2") && text.contains("their differences have no variance"),
         "{text}"
     );
     let text = place.run(&[&check[..], &["--sigma", "0"]].concat());

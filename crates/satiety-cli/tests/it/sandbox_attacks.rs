@@ -485,21 +485,21 @@ except OSError: pass
 fn a_description_cannot_name_what_is_protected() {
     let agent = reader("");
     for (text, reason) in [
-        ("read = ['suite.json']", "must not see"),
+        ("read = ['suite.json']", "hidden from targets"),
         ("read = ['.']", "contains"),
         ("read = ['..']", "contains"),
-        ("read = ['/']", "whole file system"),
-        ("read = ['cases']", "must not see"),
-        ("read = ['../suite']", "must not see"),
-        ("read = ['cases/more.json']", "must not see"),
-        ("read = ['link']", "must not see"),
-        ("read = ['../store.db']", "must not see"),
+        ("read = ['/']", "root of the file system"),
+        ("read = ['cases']", "hidden from targets"),
+        ("read = ['../suite']", "hidden from targets"),
+        ("read = ['cases/more.json']", "hidden from targets"),
+        ("read = ['link']", "hidden from targets"),
+        ("read = ['../store.db']", "hidden from targets"),
         ("read = ['../home']", "contains"),
-        ("read = ['../home/.ssh']", "must not see"),
+        ("read = ['../home/.ssh']", "hidden from targets"),
         ("read = ['/proc']", "/proc"),
         ("read = ['none']", "does not exist"),
-        ("args = ['{{base}}/suite.json']", "must not see"),
-        ("args = ['--x={{base}}/cases/more.json']", "must not see"),
+        ("args = ['{{base}}/suite.json']", "hidden from targets"),
+        ("args = ['--x={{base}}/cases/more.json']", "hidden from targets"),
     ] {
         let attack = Attack::new(Who::Root, "namespaces", &agent);
         attack.place.write(
@@ -549,7 +549,7 @@ fn files_of_a_description_cannot_be_the_answers() {
         let words = [output.stdout, output.stderr].concat();
         let words = String::from_utf8_lossy(&words);
         assert!(
-            !words.contains("\"status\": \"pass\"") && words.contains("must not see"),
+            !words.contains("\"status\": \"pass\"") && words.contains("hidden from targets"),
             "{files}: {words}"
         );
     }

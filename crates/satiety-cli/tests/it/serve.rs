@@ -158,7 +158,7 @@ fn a_token_lets_in_until_it_is_taken_back() {
     }
     let again = place.run(&["token", "revoke", "ci"]);
     assert!(
-        again.starts_with("exit 2\n") && again.contains("there is no token `ci`"),
+        again.starts_with("exit 2\n") && again.contains("not found: token `ci`"),
         "{again}"
     );
     assert!(place.run(&["token", "audit"]).contains("Nobody has written"));

@@ -398,7 +398,7 @@ fn a_tool_call_of_thousands_of_claims_is_refused() {
         text.push_str(&String::from_utf8_lossy(&part[..count]));
     }
     assert!(
-        text.contains("one request may cost") && text.contains("\"isError\":true"),
+        text.contains("above the limit of") && text.contains("\"isError\":true"),
         "{text}"
     );
 }

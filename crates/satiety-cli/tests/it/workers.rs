@@ -474,12 +474,12 @@ fn a_worker_with_other_files_leaves_the_run_to_others() {
         (
             "suite/agent.sh",
             "printf no",
-            "the target of suite/suite.json is another one here",
+            "the target of suite/suite.json differs",
         ),
         (
             "suite/suite.json",
             "\"extra\"",
-            "the suite of suite/suite.json is another one here",
+            "the suite of suite/suite.json differs",
         ),
     ] {
         let _ = fs_err::remove_dir_all(&other);
@@ -531,7 +531,7 @@ fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
     for (arguments, what) in [
         (
             &["suite", "--distributed", "--target", &command][..],
-            "no command and no address",
+            "workers do not accept commands or addresses",
         ),
         (&["suite", "--distributed", "--root", "suite/cases"], "the root"),
         (

@@ -1,4 +1,4 @@
-//! Ablations: a control and its variants on the same cases, side by side, and whether a variant may ship.
+//! Ablation studies: run a control and its variants on the same cases, and decide whether a variant may ship.
 
 use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
@@ -25,41 +25,40 @@ use super::sandbox::SandboxContext;
 use super::suites::load;
 use crate::EngineError;
 
-/// Variants to be compared with a control.
+/// Ablation study to run.
 #[derive(Debug, Clone)]
 pub struct AblationRequest {
-    /// Targets by their files: the control first.
+    /// Target descriptions, the control first.
     pub targets: Vec<String>,
-    /// The suites.
     pub suites: Vec<PathBuf>,
-    /// Only cases with this tag: the component that was changed.
+    /// Only cases with this tag, which names the changed component.
     pub tag: Option<String>,
-    /// How often each case is run with each target.
+    /// Repeats of each case with each target.
     pub runs: u32,
-    /// What may get how much worse.
+    /// Tolerated regressions.
     pub settings: AblationSettings,
-    /// Judges, limits and the like, as in a run.
+    /// Judges, limits and other options of a run.
     pub options: RunBenchRequest,
 }
 
-/// A study that was made.
+/// Result of an ablation study.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AblationResponse {
-    /// Its id.
+    /// Id of the ablation study.
     pub ablation_id: String,
-    /// The component.
+    /// Tag of the changed component, if one was given.
     pub tag: Option<String>,
-    /// By suite, the run.
+    /// Run ids by suite id.
     pub runs: BTreeMap<String, String>,
-    /// Whether it was ended before everything was run.
+    /// Whether the study was stopped before all cases were run.
     pub interrupted: bool,
-    /// What it found.
+    /// Comparison of the variants with the control.
     #[serde(flatten)]
     pub report: AblationReport,
 }
 
 impl BenchOperations<'_> {
-    /// Runs all variants on all suites, side by side, and compares them with the first.
+    /// Runs all variants on all suites, interleaved, and compares them with the first.
     pub async fn ablation(
         self,
         request: AblationRequest,
@@ -179,11 +178,13 @@ impl BenchOperations<'_> {
                 .await?;
         }
         let empty = Vec::new();
-        let of = |name: &String| by_variant.get(name).unwrap_or(&empty).as_slice();
+        let results_of = |name: &String| by_variant.get(name).unwrap_or(&empty).as_slice();
         let (control, variants) = names.split_first().ok_or_else(too_few)?;
-        let variants: Vec<(&str, &[BenchmarkResult])> =
-            variants.iter().map(|name| (name.as_str(), of(name))).collect();
-        let report = bench::ablation((control, of(control)), &variants, &request.settings)
+        let variants: Vec<(&str, &[BenchmarkResult])> = variants
+            .iter()
+            .map(|name| (name.as_str(), results_of(name)))
+            .collect();
+        let report = bench::ablation((control, results_of(control)), &variants, &request.settings)
             .map_err(EngineError::Figures)?;
         let ablated = AblationResponse {
             ablation_id: ids::prefixed("ablation", uuid::Uuid::now_v7()),
@@ -207,12 +208,12 @@ impl BenchOperations<'_> {
 
 fn too_few() -> EngineError {
     EngineError::Invalid {
-        message: "an ablation needs a control and at least one variant".into(),
-        hint: "satiety bench ablation control.toml variant.toml --suite SUITE".into(),
+        message: "an ablation requires a control and at least one variant".into(),
+        hint: "run satiety bench ablation control.toml variant.toml --suite SUITE".into(),
     }
 }
 
-/// Short names that tell the targets apart: the files' own, or what was typed.
+/// Short, distinct names of the targets: file names where possible, otherwise the descriptions as typed.
 fn names(targets: &[String]) -> Result<Vec<String>, EngineError> {
     if targets.len() < 2 {
         return Err(too_few());
@@ -221,8 +222,8 @@ fn names(targets: &[String]) -> Result<Vec<String>, EngineError> {
     for (position, text) in targets.iter().enumerate() {
         if targets[..position].contains(text) {
             return Err(EngineError::Invalid {
-                message: format!("`{text}` is named twice"),
-                hint: "give each variant a target of its own".into(),
+                message: format!("duplicate target `{text}`"),
+                hint: "pass a different target for each variant".into(),
             });
         }
         let path = std::path::Path::new(text);

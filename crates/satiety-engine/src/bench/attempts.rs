@@ -1,4 +1,4 @@
-//! Asking a target until it answers or nothing is left to try: cache, gate, attempts, pauses, each on record.
+//! Calls a target with caching, rate limiting and retries, and records every attempt.
 
 use std::time::Duration;
 
@@ -9,38 +9,36 @@ use super::cache::ResponseCache;
 use super::limits::{Limits, RateLimiter};
 use super::target::{Attempt, Target, Workdir};
 
-/// What one case and repeat came to.
+/// Outcome of one case and repeat.
 #[derive(Debug)]
 pub struct TargetReply {
-    /// The answer, or why the last attempt has none.
+    /// The response, or the error of the last attempt.
     pub outcome: Result<Response, TargetError>,
-    /// How long the last attempt took; none for an answer from the cache.
+    /// Duration of the last attempt; `None` for a cached response.
     pub latency: Option<Duration>,
-    /// Every attempt, in order; none for an answer from the cache.
+    /// All attempts in order; empty for a cached response.
     pub attempts: Vec<AttemptRecord>,
-    /// Whether the answer comes from the cache.
     pub cached: bool,
-    /// The working folder of the last attempt; it goes when this is dropped.
+    /// Working directory of the last attempt; deleted on drop.
     pub workdir: Option<Workdir>,
 }
 
 impl TargetReply {
-    /// Attempts after the first.
+    /// Number of attempts after the first.
     pub fn retries(&self) -> usize {
         self.attempts.len().saturating_sub(1)
     }
 }
 
-/// Where answers may come from without asking.
+/// Response cache and the key to look up.
 #[derive(Debug, Clone, Copy)]
 pub struct Cached<'a> {
-    /// The cache.
     pub cache: &'a dyn ResponseCache,
-    /// The question's key, from [`super::cache::cache_key`].
+    /// Key from [`super::cache::cache_key`].
     pub key: &'a str,
 }
 
-/// Asks, again where that is worth it. The request's `attempt` is set for each attempt.
+/// Calls the target, with retries for transient errors. Sets `attempt` of the request for each attempt.
 pub async fn ask(
     target: &Target,
     request: &mut Request,
@@ -78,7 +76,7 @@ pub async fn ask(
             .and_then(|error| pause_before_next(error, request, limits));
         attempts.push(record(&mut attempt, request.attempt, waited));
         if let Some(pause) = pause {
-            // The folder of a failed attempt goes before the pause.
+            // Delete the working directory of a failed attempt before the pause.
             drop(attempt);
             wait_from = Instant::now();
             sleep(pause).await;
@@ -97,7 +95,7 @@ pub async fn ask(
     }
 }
 
-/// How long to wait before another attempt, or none where it is not worth one or none is left.
+/// Backoff before the next attempt; `None` if the error is permanent or no attempt is left.
 fn pause_before_next(error: &TargetError, request: &Request, limits: &Limits) -> Option<Duration> {
     if !error.kind.retryable() || request.attempt >= limits.max_retries {
         return None;
@@ -111,22 +109,22 @@ fn pause_before_next(error: &TargetError, request: &Request, limits: &Limits) ->
         .first_pause_ms
         .saturating_mul(1 << request.attempt.min(20))
         .min(longest);
-    // Half of the pause is spread by the case's own chance, so that those who failed together do not return together,
-    // and a run with the same seeds pauses alike.
+    // Jitter half of the pause with a deterministic value per case, so that calls that failed together do not
+    // retry together and runs with the same seed pause alike.
     let spread = mix(request.seed ^ (u64::from(request.attempt) << 32) ^ u64::from(request.repeat));
     let half = doubled / 2;
     let own = half + spread % (half + 1);
     Some(Duration::from_millis(own.max(asked)))
 }
 
-/// The finaliser of `SplitMix64`: neighbouring seeds give unlike values.
+/// The finaliser of `SplitMix64`: neighbouring seeds give dissimilar values.
 fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-/// Four bytes a token and as much again for the answer: only for the first calls, until the target has told.
+/// Four bytes per token and as much again for the response: a guess until the target reports its usage.
 fn expected_tokens(request: &Request) -> f64 {
     let input = &request.input;
     let bytes = input.goal.len()

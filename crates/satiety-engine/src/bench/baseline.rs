@@ -1,4 +1,4 @@
-//! Baselines and gates: what was accepted, by whom and why, and whether a run is worse.
+//! Baselines and regression gates: accepted runs, who accepted them and why, and whether a run is worse.
 
 use crate::handles::BenchOperations;
 use std::path::{Path, PathBuf};
@@ -10,104 +10,103 @@ use satiety_store::{Store, now_micros};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::executor::word;
+use super::executor::enum_name;
 use super::finalize::new_gate_id;
 use super::history::{Detail, from_file, time, trim};
 use super::outline::SANDBOX;
 use super::suites::{LoadedSuite, load};
 use crate::{Engine, EngineError};
 
-/// The accepted run in a suite's folder.
+/// File of the accepted run in the suite's directory.
 const BASELINE_FILE: &str = "baseline.json";
 
-/// Two runs to be compared.
+/// Two benchmark runs to compare.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "CompareBody")]
 pub struct CompareRunsRequest {
-    /// The run that was accepted: an id, `latest`, or a file.
+    /// Accepted run to compare with: an id, `latest`, or a file.
     pub baseline: String,
-    /// The run that is judged.
+    /// Run to judge: an id, `latest`, or a file.
     pub candidate: String,
-    /// What counts; the default policy where absent.
+    /// Gate policy; the default policy when absent.
     #[serde(default)]
     pub policy: GatePolicy,
-    /// Whether to keep the answer in the store.
+    /// Whether to store the verdict of the gate.
     #[serde(skip)]
     pub record: bool,
-    /// Who lets a regression through, and why.
+    /// Override that accepts a regression: who accepts it, and why.
     #[serde(skip)]
     pub accept_regression: Option<Override>,
 }
 
-/// Two runs, compared.
+/// Comparison of two benchmark runs.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ComparedRuns {
-    /// What the gate says.
+    /// Report of the regression gate.
     #[serde(flatten)]
     pub report: GateReport,
-    /// Who let a regression through.
+    /// Override that accepted a regression, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Override>,
-    /// The runs, for reports that show both.
+    /// Both runs, for reports that show them.
     #[serde(skip)]
     pub runs: (BenchmarkRun, BenchmarkRun),
-    /// Hooks that failed.
+    /// Errors of hooks that failed.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
 
-/// Who lets something through, and why.
+/// Override of a verdict: who decided, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Override {
-    /// Who.
+    /// Name of the person or service that decided.
     pub by: String,
-    /// Why.
+    /// Reason for the decision.
     pub reason: String,
 }
 
-/// A run to be accepted as the baseline.
+/// Run to accept as the baseline.
 #[derive(Debug, Clone)]
 pub struct AcceptRequest {
-    /// The run.
+    /// Run id, `latest`, or a file.
     pub run: String,
-    /// The suite's folder, where `baseline.json` is written; none for the store alone.
+    /// Directory of the suite to write `baseline.json` to; `None` stores the baseline in the database only.
     pub suite: Option<PathBuf>,
-    /// Who accepts it, and why.
     pub accepted: Override,
 }
 
-/// A run that was accepted.
+/// Run that was accepted as the baseline of its suite.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AcceptResponse {
-    /// The suite.
+    /// Id of the suite.
     pub suite_id: String,
-    /// The run.
+    /// Id of the accepted run.
     pub run_id: String,
-    /// Its share of passes.
+    /// Share of cases that passed, from 0 to 1.
     pub pass_rate: Option<f64>,
-    /// Who accepted it, and why.
+    /// Who accepted the run, and why.
     #[serde(flatten)]
     pub accepted: Override,
-    /// When.
+    /// Time of the acceptance.
     pub accepted_at: jiff::Timestamp,
-    /// The file it was written to.
+    /// File that the baseline was written to, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The baseline before this one.
+    /// Id of the baseline that this one replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
 }
 
 impl BenchOperations<'_> {
-    /// Compares two runs. A verdict that is kept is one of the gate: it tells about a regression.
+    /// Compares two runs. A stored verdict counts as one of the gate: a regression triggers the alert.
     pub async fn compare(self, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
-        let baseline = self.find_run(&request.baseline, Detail::Figures).await?;
-        let candidate = self.find_run(&request.candidate, Detail::Figures).await?;
+        let baseline = self.find_run(&request.baseline, Detail::Metrics).await?;
+        let candidate = self.find_run(&request.candidate, Detail::Metrics).await?;
         if baseline.suite_id != candidate.suite_id {
             return Err(EngineError::Invalid {
                 message: format!(
-                    "a run of {} cannot be compared with one of {}",
+                    "cannot compare a run of {} with a run of {}",
                     candidate.suite_id, baseline.suite_id
                 ),
                 hint: "compare runs of one suite; `satiety bench ablation` compares variants".into(),
@@ -131,13 +130,13 @@ impl BenchOperations<'_> {
         })
     }
 
-    /// Accepts a run as the baseline of its suite: in the store, and in the suite's folder.
+    /// Accepts a run as the baseline of its suite, in the database and in the suite's directory.
     pub async fn accept(self, request: AcceptRequest) -> Result<AcceptResponse, EngineError> {
-        let mut run = self.find_run(&request.run, Detail::Figures).await?;
+        let mut run = self.find_run(&request.run, Detail::Metrics).await?;
         if run.completed_at.is_none() {
             return Err(EngineError::Invalid {
-                message: format!("run {} is not complete", run.run_id),
-                hint: "finish it with --resume before it is accepted".into(),
+                message: format!("cannot accept run {}: it is not complete", run.run_id),
+                hint: "finish it with --resume first".into(),
             });
         }
         run.results.iter_mut().for_each(trim);
@@ -147,10 +146,10 @@ impl BenchOperations<'_> {
                 if loaded.suite.suite_id != run.suite_id {
                     return Err(EngineError::Invalid {
                         message: format!(
-                            "run {} is of {}, not of {}",
+                            "cannot accept run {}: it is a run of {}, not of {}",
                             run.run_id, run.suite_id, loaded.suite.suite_id
                         ),
-                        hint: "name the folder of the suite that was run".into(),
+                        hint: "pass the directory of the suite that was run".into(),
                     });
                 }
                 let path = baseline_file(&loaded);
@@ -187,7 +186,8 @@ impl BenchOperations<'_> {
     }
 }
 
-/// The baseline of a suite: what lies in its folder, under version control with its cases, before what the store has.
+/// Finds the baseline of a suite: the file in its directory, versioned with its cases, has precedence over
+/// the database.
 pub(super) async fn baseline_of(
     engine: &Engine,
     loaded: &LoadedSuite,
@@ -207,12 +207,12 @@ pub(super) async fn baseline_of(
     };
     engine
         .bench()
-        .find_run(&row.run_id, Detail::Figures)
+        .find_run(&row.run_id, Detail::Metrics)
         .await
         .map(Some)
 }
 
-/// The accepted run in the suite's directory, where there is one.
+/// Reads the accepted run in the suite's directory, if there is one.
 pub(crate) fn stored_baseline(loaded: &LoadedSuite) -> Result<Option<BenchmarkRun>, EngineError> {
     let path = baseline_file(loaded);
     if path.is_file() {
@@ -221,8 +221,8 @@ pub(crate) fn stored_baseline(loaded: &LoadedSuite) -> Result<Option<BenchmarkRu
     Ok(None)
 }
 
-/// Compares a run with a baseline. Times of another machine, or of another sandbox around the processes, say nothing about the
-/// target, so they are left out.
+/// Compares a run with a baseline. Latencies from another machine or another sandbox say nothing about the
+/// target, so they are not compared.
 pub(crate) fn judge(
     baseline: &BenchmarkRun,
     candidate: &BenchmarkRun,
@@ -234,7 +234,7 @@ pub(crate) fn judge(
             .cloned()
             .filter(|id| !id.is_null())
     };
-    // Starting processes in a sandbox takes some milliseconds; runs of earlier versions had none.
+    // Starting processes in a sandbox takes some milliseconds; runs of earlier versions were not sandboxed.
     let isolation = |run: &BenchmarkRun| {
         run.config_snapshot
             .get(SANDBOX)
@@ -251,18 +251,19 @@ pub(crate) fn judge(
     let mut report = bench::compare(baseline, candidate, &policy).map_err(EngineError::Figures)?;
     if !same && report.latency.take().is_some() {
         report.reasons.push(if same_machine {
-            "times were measured in another sandbox and are not compared".into()
+            "latencies are not compared: they were measured in another sandbox".into()
         } else {
-            "times were measured on other machines and are not compared".into()
+            "latencies are not compared: they were measured on another machine".into()
         });
     }
     Ok(report)
 }
 
-/// What tells machines apart in a run's configuration: a hash, because a baseline is committed and read by others.
+/// Configuration key of the machine id. Its value is a hash, because a baseline is committed and read by
+/// others.
 pub(super) const MACHINE: &str = "machine";
 
-/// This machine, where it can be told from others.
+/// Id of this machine; `None` if it cannot be determined.
 pub(super) fn this_machine() -> Option<String> {
     let id = fs_err::read_to_string("/etc/machine-id").ok()?;
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
@@ -270,7 +271,7 @@ pub(super) fn this_machine() -> Option<String> {
     Some(hash.to_hex().chars().take(16).collect())
 }
 
-/// Keeps what a gate said under its id; an override is kept with it when there was something to override.
+/// Stores a gate verdict under its id, with the override if the verdict needed one.
 pub(super) async fn keep_gate(
     store: &Store,
     gate_id: String,
@@ -284,7 +285,7 @@ pub(super) async fn keep_gate(
         suite_id: suite_id.into(),
         baseline_run: report.baseline_run.clone(),
         candidate_run: report.candidate_run.clone(),
-        verdict: word(&report.verdict),
+        verdict: enum_name(&report.verdict),
         accepted_by: accepted.as_ref().map(|accepted| accepted.by.clone()),
         accepted_why: accepted.as_ref().map(|accepted| accepted.reason.clone()),
         decided_at: now_micros(),

@@ -1,8 +1,8 @@
-//! Answers that need not be paid for twice, and what makes two questions the same.
+//! Cache of target responses, and the keys that identify equal requests.
 //!
-//! A key is made of content: the target's description with the files it names, the input, the variant, the repeat and
-//! the seed. So another suite with the same case finds the answer, a changed agent does not, and no repeat is ever
-//! answered with another repeat's output.
+//! A key is a content hash: the target's description with the files it names, the input, the variant, the
+//! repeat and the seed. So another suite with the same case reuses the response, a changed agent does not,
+//! and no repeat is ever answered with the output of another repeat.
 
 use std::fmt;
 use std::path::Path;
@@ -12,30 +12,28 @@ use satiety::bench::contract::spec::{ExecSpec, McpSpec, ReplaySpec, WorkerSpec};
 use satiety::bench::contract::{Request, Response, TargetSpec};
 use serde_json::json;
 
-/// The pending answer of a [`ResponseCache`].
+/// Future returned by a [`ResponseCache`].
 pub type CacheFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Remembers answers. One that fails forgets: a cache never fails a run.
+/// Stores responses by key. Errors count as cache misses: a cache never fails a run.
 pub trait ResponseCache: fmt::Debug + Send + Sync {
-    /// The answer that was put under the key.
     fn get<'a>(&'a self, key: &'a str) -> CacheFuture<'a, Option<Response>>;
-    /// Keeps an answer.
     fn put<'a>(&'a self, key: &'a str, response: &'a Response) -> CacheFuture<'a, ()>;
 }
 
-/// The hash of a target's configuration: the description and the content of the files that it names.
+/// Hash of a target's configuration: the description and the content of the files it names.
 pub fn target_hash(spec: &TargetSpec, base: &Path) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"satiety target v1\n");
-    // A description always has a JSON form: its maps have text for keys.
+    // Serialisation cannot fail: the maps of a description have string keys.
     hasher.update(&serde_json::to_vec(spec).unwrap_or_default());
     for file in named_files(spec) {
-        add(&mut hasher, base, &file.replace("{{base}}/", ""));
+        hash_path(&mut hasher, base, &file.replace("{{base}}/", ""));
     }
     hasher.finalize().to_hex().to_string()
 }
 
-/// The key of an answer. `suite` is where the case's files are; their content is part of the question.
+/// Key of a response. `suite` is the directory of the case's files; their content is part of the key.
 pub fn cache_key(target_hash: &str, request: &Request, suite: &Path) -> String {
     let question = json!({
         "target": target_hash,
@@ -49,15 +47,15 @@ pub fn cache_key(target_hash: &str, request: &Request, suite: &Path) -> String {
     hasher.update(b"satiety answer v1\n");
     hasher.update(question.to_string().as_bytes());
     for file in &request.input.files {
-        add(&mut hasher, suite, file);
+        hash_path(&mut hasher, suite, file);
     }
     if let Some(skill) = &request.skill_dir {
-        add(&mut hasher, Path::new(""), skill);
+        hash_path(&mut hasher, Path::new(""), skill);
     }
     hasher.finalize().to_hex().to_string()
 }
 
-/// What a description names and may change without the description changing.
+/// Files named in a description, which may change while the description does not.
 fn named_files(spec: &TargetSpec) -> Vec<&str> {
     fn all<'a>(command: &'a str, args: &'a [String], files: &'a [String]) -> Vec<&'a str> {
         let script = Some(command).filter(|command| command.contains('/'));
@@ -82,8 +80,8 @@ fn named_files(spec: &TargetSpec) -> Vec<&str> {
     }
 }
 
-/// Adds a file or a folder's files in order of their names; what is not there adds its name alone.
-fn add(hasher: &mut blake3::Hasher, base: &Path, name: &str) {
+/// Hashes a file, or the files of a directory in name order; a missing file contributes its name only.
+fn hash_path(hasher: &mut blake3::Hasher, base: &Path, name: &str) {
     let path = base.join(name);
     if path.is_dir() {
         let mut names: Vec<_> = fs_err::read_dir(&path)
@@ -93,11 +91,11 @@ fn add(hasher: &mut blake3::Hasher, base: &Path, name: &str) {
             .collect();
         names.sort();
         for name in names {
-            add(hasher, &path, &name);
+            hash_path(hasher, &path, &name);
         }
     } else if let Ok(content) = fs_err::read(&path) {
         for part in [name.as_bytes(), &content] {
-            // With its length first, so that no two lists of parts look the same.
+            // Length-prefixed, so that different lists of parts cannot collide.
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         }

@@ -1,4 +1,4 @@
-//! What gates and ablations said, as the store keeps it.
+//! Stored decisions of gates and ablations.
 
 use crate::handles::BenchOperations;
 use jiff::Timestamp;
@@ -8,40 +8,40 @@ use serde::Serialize;
 
 use crate::{EngineError, time};
 
-/// What a gate said.
+/// Stored verdict of a regression gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GateDecision {
-    /// Its id.
+    /// Id of the gate verdict.
     pub gate_id: String,
-    /// The suite.
+    /// Id of the suite.
     pub suite_id: String,
-    /// The run that it was held against.
+    /// Id of the baseline run.
     pub baseline_run: String,
-    /// The run that was looked at.
+    /// Id of the run that was judged.
     pub candidate_run: String,
-    /// `pass`, `regression` or `inconclusive`.
+    /// Verdict: `pass`, `regression` or `inconclusive`.
     pub verdict: String,
-    /// Who took it all the same, where somebody did.
+    /// Name of the person who accepted a regression, if any.
     pub accepted_by: Option<String>,
-    /// When.
+    /// Time of the decision.
     pub decided_at: Timestamp,
 }
 
-/// What an ablation found.
+/// Stored result of an ablation study.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AblationRecord {
-    /// Its id.
+    /// Id of the ablation study.
     pub ablation_id: String,
-    /// What was taken away or changed.
+    /// Tag of the changed component.
     pub tag: String,
-    /// When.
+    /// Time of the decision.
     pub decided_at: Timestamp,
-    /// What was found.
+    /// Comparison of the variants with the control.
     pub report: AblationReport,
 }
 
 impl BenchOperations<'_> {
-    /// What gates said, newest first.
+    /// Lists gate verdicts, newest first.
     pub async fn gates(self, suite: Option<&str>, limit: u32) -> Result<Vec<GateDecision>, EngineError> {
         let rows = self
             .engine
@@ -64,7 +64,7 @@ impl BenchOperations<'_> {
             .collect())
     }
 
-    /// What ablations found, newest first.
+    /// Lists ablation studies, newest first.
     pub async fn ablations(self, limit: u32) -> Result<Vec<AblationRecord>, EngineError> {
         let rows = self
             .engine

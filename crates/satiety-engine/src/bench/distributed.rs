@@ -1,7 +1,9 @@
-//! Runs whose cases go to workers: what a worker is told of a run, putting it into the store, waiting for its end.
+//! Distributed runs: writes the plan and the queued cases to the database and waits for workers to finish
+//! them.
 //!
-//! The plan in the store is read by machines that trust their own checkout and nothing else, so it names places below a root
-//! and no command, no address and no secret. What it names must hash here to what it did there.
+//! Workers trust only their own checkout, so the stored plan names paths below a root and contains no
+//! command, address or secret. Files are verified by hash: they must be identical on the worker and on the
+//! machine that started the run.
 
 use crate::handles::BenchOperations;
 use std::collections::HashSet;
@@ -29,21 +31,21 @@ use super::suites::LoadedSuite;
 use crate::EngineError;
 use crate::root_path::{OutsideRoot, below, name_below};
 
-/// What tells in a run's configuration that workers ran it.
+/// Configuration key that marks a distributed run.
 pub(super) const DISTRIBUTED: &str = "distributed";
-/// How long nobody may take a case before whoever waits is told.
-const LONELY: Duration = Duration::from_secs(10);
-/// Pauses between two looks at a run.
-const SHORTEST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(1);
+/// Time without a leased case after which the waiting caller is warned.
+const NO_WORKER_WARNING: Duration = Duration::from_secs(10);
+/// Shortest and longest polling interval.
+const MIN_POLL: Duration = Duration::from_millis(100);
+const MAX_POLL: Duration = Duration::from_secs(1);
 
-/// What a worker must know of a run.
+/// Plan of a distributed run, as stored for workers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DistributedPlan {
-    /// The suite, relative to the root.
+    /// Path of the suite, relative to the root.
     pub(super) suite: String,
-    /// The target: a file relative to the root, `echo`, or nothing where the suite's folder describes it.
+    /// Target: a file relative to the root, `echo`, or `None` if the suite's directory describes it.
     pub(super) target: Option<String>,
     pub(super) suite_hash: String,
     pub(super) target_hash: String,
@@ -58,11 +60,11 @@ pub(super) struct DistributedPlan {
     pub(super) without_skill: bool,
     pub(super) gate: Option<GatePolicy>,
     pub(super) accept_regression: Option<Override>,
-    /// The run it is judged by.
+    /// Id of the baseline run to compare with.
     pub(super) baseline: Option<String>,
 }
 
-/// A run that is with the workers.
+/// Run whose cases are in the work queue.
 #[derive(Debug)]
 pub struct DistributedRun {
     run_id: String,
@@ -77,30 +79,30 @@ pub struct DistributedRun {
     warnings: Vec<String>,
 }
 
-/// A run that is with the workers, to be told.
+/// Distributed run in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DistributedRunSummary {
-    /// Its id.
+    /// Id of the benchmark run.
     pub run_id: String,
-    /// The suite.
+    /// Id of the suite.
     pub suite_id: String,
-    /// Results that there will be.
+    /// Number of results when complete.
     pub planned: usize,
-    /// Results that are there.
+    /// Number of results so far.
     pub done: usize,
 }
 
-/// A run that was taken back from the workers.
+/// Distributed run that was cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cancelled {
-    /// Its id.
+    /// Id of the benchmark run.
     pub run_id: String,
-    /// Cases that will not be run.
+    /// Number of queued cases that were removed.
     pub dropped: u64,
 }
 
 impl DistributedRun {
-    /// What can be told of it.
+    /// Summary for reports.
     pub fn told(&self) -> DistributedRunSummary {
         DistributedRunSummary {
             run_id: self.run_id.clone(),
@@ -112,11 +114,11 @@ impl DistributedRun {
 }
 
 impl BenchOperations<'_> {
-    /// Puts what was planned into the store, for workers that have the same files below their roots. A run that is there
-    /// already is taken up.
+    /// Enqueues the cases of a plan for workers that have the same files below their roots. Resumes an
+    /// existing run.
     pub async fn spread(self, plan: BenchPlan, root: &Path) -> Result<DistributedRun, EngineError> {
         refuse_local(&plan.request)?;
-        plan.has_what_it_needs()?;
+        plan.require_baseline()?;
         let BenchPlan {
             request,
             mut loaded,
@@ -124,9 +126,9 @@ impl BenchOperations<'_> {
             power,
         } = plan;
         let outline = outline(&request, &loaded)?;
-        let spread = portable(&request, &loaded, &outline, baseline.as_ref(), root)?;
+        let spread = portable_plan(&request, &loaded, &outline, baseline.as_ref(), root)?;
         let mut snapshot = snapshot(&request, &loaded, &outline);
-        // Times of several machines are those of none.
+        // Latencies from several machines are not comparable.
         snapshot.insert(MACHINE.into(), Value::Null);
         snapshot.insert(DISTRIBUTED.into(), true.into());
         let store = self.engine.store().await?;
@@ -145,9 +147,9 @@ impl BenchOperations<'_> {
             let value = serde_json::to_value(&spread)?;
             store.bench().enqueue_run(&row, &value, &todo).await?;
         }
-        // Where it was there before, its own plan counts.
+        // An existing run keeps its original plan.
         let spread = match store.bench().plan(&row.run_id).await? {
-            Some(kept) => understood(&row.run_id, kept.plan)?,
+            Some(kept) => parse_plan(&row.run_id, kept.plan)?,
             None => spread,
         };
         Ok(DistributedRun {
@@ -164,7 +166,8 @@ impl BenchOperations<'_> {
         })
     }
 
-    /// Waits until workers have run everything, and ends the run if nobody has. `stop` ends the waiting and not the run.
+    /// Waits until workers have finished all cases, and finalises the run if no worker has. `stop` ends the
+    /// wait, not the run.
     pub async fn wait(
         self,
         spread: DistributedRun,
@@ -172,21 +175,21 @@ impl BenchOperations<'_> {
         mut progress: impl FnMut(Progress),
     ) -> Result<RunBenchResponse, EngineError> {
         let store = self.engine.store().await?.clone();
-        let (began, mut pause, mut setback) = (Instant::now(), SHORTEST, Outage::default());
-        let (mut lonely, mut seen) = (false, None);
+        let (began, mut pause, mut outage) = (Instant::now(), MIN_POLL, Outage::default());
+        let (mut warned, mut seen) = (false, None);
         let complete = loop {
             let looked = async {
-                // What is left first: where nothing is, every result is there to be counted.
+                // Count the remaining work first: once it is zero, every result is stored.
                 let left = store.bench().work_left(&spread.run_id).await?;
                 Ok::<_, StoreError>((store.bench().result_counts(&spread.run_id).await?, left))
             };
             let (counts, left) = match looked.await {
                 Ok(looked) => {
-                    setback = Outage::default();
+                    outage = Outage::default();
                     looked
                 }
                 Err(error) => {
-                    setback.outlast(error, stop).await?;
+                    outage.outlast(error, stop).await?;
                     continue;
                 }
             };
@@ -197,7 +200,7 @@ impl BenchOperations<'_> {
             }
             let now = tally.progress();
             if seen.replace(now) != Some(now) {
-                pause = SHORTEST;
+                pause = MIN_POLL;
                 progress(now);
             }
             if left == WorkDepth::default() {
@@ -206,16 +209,17 @@ impl BenchOperations<'_> {
             if stop.is_asked() {
                 break false;
             }
-            if !lonely && left.taken == 0 && now.done == spread.resumed && began.elapsed() > LONELY {
-                lonely = true;
+            if !warned && left.taken == 0 && now.done == spread.resumed && began.elapsed() > NO_WORKER_WARNING
+            {
+                warned = true;
                 tracing::warn!(
-                    "nobody takes the cases of {}: is a `satiety worker` running on this store, below a root with the \
-                     same suite?",
+                    "no worker has leased a case of {}: is a `satiety worker` running on this database, with a \
+                     root that has the same suite?",
                     spread.run_id
                 );
             }
             tokio::select! {
-                () = tokio::time::sleep(pause) => pause = (pause * 3 / 2).min(LONGEST),
+                () = tokio::time::sleep(pause) => pause = (pause * 3 / 2).min(MAX_POLL),
                 () = stop.asked() => {}
             }
         };
@@ -225,7 +229,7 @@ impl BenchOperations<'_> {
     async fn waited(self, spread: DistributedRun, complete: bool) -> Result<RunBenchResponse, EngineError> {
         let store = self.engine.store().await?;
         let row = store.bench().run(&spread.run_id).await?;
-        let row = row.ok_or_else(|| gone(&spread.run_id))?;
+        let row = row.ok_or_else(|| run_not_found(&spread.run_id))?;
         let closed = store
             .bench()
             .plan(&spread.run_id)
@@ -234,13 +238,12 @@ impl BenchOperations<'_> {
         if complete && closed && row.completed_at.is_none() {
             return Err(EngineError::Invalid {
                 message: format!("run {} was cancelled", spread.run_id),
-                hint: "what was run is kept; --distributed --resume gives the rest to the workers again"
-                    .into(),
+                hint: "stored results are kept; --distributed --resume enqueues the rest again".into(),
             });
         }
         let (power, resumed, warnings) = (spread.power, spread.resumed, spread.warnings);
         if !complete {
-            let run = load_run(store, row, Detail::Figures).await?;
+            let run = load_run(store, row, Detail::Metrics).await?;
             return Ok(RunBenchResponse::new(
                 run,
                 power,
@@ -250,14 +253,14 @@ impl BenchOperations<'_> {
                 spread.baseline,
             ));
         }
-        let ending = self.end_spread(&spread.run_id, &spread.plan, &spread.root);
+        let ending = self.finalize_distributed(&spread.run_id, &spread.plan, &spread.root);
         let ended = Box::pin(ending).await?;
         let mut ran = RunBenchResponse::new(ended.run, power, resumed, true, warnings, spread.baseline);
         let mut gated = ended.gated;
         let asked = (&spread.request.gate, &spread.request.accept_regression);
         match asked.0 {
             Some(policy) if asked != (&spread.plan.gate, &spread.plan.accept_regression) => {
-                // Who asks another question than the run was started with gets an answer of its own.
+                // A caller with gate settings other than those of the run gets a separate verdict.
                 let gating = GateContext {
                     gate_id: new_gate_id(),
                     policy,
@@ -275,7 +278,7 @@ impl BenchOperations<'_> {
         Ok(ran)
     }
 
-    /// Takes a run back from the workers: what is stored stays, and what is left is not run.
+    /// Cancels a distributed run: stored results are kept, queued cases are removed.
     pub async fn cancel(self, run_id: &str) -> Result<Cancelled, EngineError> {
         match self.engine.store().await?.bench().close_plan(run_id).await? {
             Some(dropped) => Ok(Cancelled {
@@ -283,35 +286,35 @@ impl BenchOperations<'_> {
                 dropped,
             }),
             None => Err(EngineError::NotThere {
-                what: format!("run `{run_id}` with the workers"),
+                what: format!("distributed run `{run_id}`"),
                 hint: "`satiety bench list --runs` shows the runs".into(),
             }),
         }
     }
 
-    /// How many cases wait for workers, and how many are taken.
+    /// Number of queued and leased cases.
     pub async fn queue(self) -> Result<WorkDepth, EngineError> {
         Ok(self.engine.store().await?.bench().work_depth().await?)
     }
 }
 
-/// Options that are about one process.
+/// Returns an error for options that only work within one process.
 fn refuse_local(request: &RunBenchRequest) -> Result<(), EngineError> {
     let (option, why) = if request.sequential {
-        ("--sequential", "looks at every result as it comes")
+        ("--sequential", "evaluates each result as it arrives")
     } else if request.keep_workdirs {
-        ("--keep-workdirs", "is about folders of this machine")
+        ("--keep-workdirs", "applies to directories on this machine")
     } else {
         return Ok(());
     };
     Err(EngineError::Invalid {
-        message: format!("{option} {why}, which cannot be done with --distributed"),
-        hint: format!("leave out {option} or --distributed"),
+        message: format!("cannot combine {option} with --distributed: it {why}"),
+        hint: format!("remove {option} or --distributed"),
     })
 }
 
-/// The plan that other machines can follow, or why there is none.
-fn portable(
+/// Makes the plan portable to other machines; an error if it depends on this one.
+fn portable_plan(
     request: &RunBenchRequest,
     loaded: &LoadedSuite,
     outline: &Outline,
@@ -321,21 +324,23 @@ fn portable(
     let target = match request.target.as_deref() {
         None | Some("echo") => request.target.clone(),
         Some(file) if Path::new(file).is_file() => {
-            Some(name_below(root, Path::new(file)).map_err(|problem| not_below(&problem))?)
+            Some(name_below(root, Path::new(file)).map_err(|problem| outside_root(&problem))?)
         }
         Some(other) => {
             return Err(EngineError::Invalid {
-                message: format!("workers take no command and no address from a store: `{other}`"),
-                hint: "describe the target in a file below the root and name that with --target".into(),
+                message: format!(
+                    "cannot distribute target `{other}`: workers do not accept commands or addresses from the database"
+                ),
+                hint: "describe the target in a file below the root and pass it with --target".into(),
             });
         }
     };
-    stays_inside(root, loaded, outline).map_err(|problem| not_below(&problem))?;
+    stays_inside(root, loaded, outline).map_err(|problem| outside_root(&problem))?;
     for judge in request.judges.iter().filter(|judge| judge.contains('@')) {
-        tracing::warn!("only workers that were started with `--judge {judge}` will take this run");
+        tracing::warn!("only workers started with `--judge {judge}` will process this run");
     }
     Ok(DistributedPlan {
-        suite: name_below(root, &loaded.file).map_err(|problem| not_below(&problem))?,
+        suite: name_below(root, &loaded.file).map_err(|problem| outside_root(&problem))?,
         target,
         suite_hash: outline.suite_hash.clone(),
         target_hash: outline.target_hash.clone(),
@@ -354,9 +359,9 @@ fn portable(
     })
 }
 
-/// What a suite leads to by itself (its target's description, its skill) must be below the root, too.
+/// Checks that files which the suite refers to (its target's description, its skill) are below the root, too.
 pub(super) fn stays_inside(root: &Path, loaded: &LoadedSuite, outline: &Outline) -> Result<(), OutsideRoot> {
-    // One that gives the question back needs no description.
+    // The echo target needs no description.
     if !matches!(outline.described.spec, TargetSpec::Echo(_)) {
         name_below(root, &outline.described.base)?;
     }
@@ -367,8 +372,8 @@ pub(super) fn stays_inside(root: &Path, loaded: &LoadedSuite, outline: &Outline)
 }
 
 impl DistributedPlan {
-    /// The request that this plan is below a root. Nothing in it is believed: places must be below the root, and judges with
-    /// an address, which would be sent a key, must be known here.
+    /// Builds the run request on a worker. The plan is untrusted: paths must be below the root, and judges
+    /// with an address, which would receive a key, must be allowed on this worker.
     pub(super) fn request(&self, root: &Path, judges: &[String]) -> Result<RunBenchRequest, String> {
         let place = |named: &str| below(root, named).map_err(|problem| problem.to_string());
         let target = match self.target.as_deref() {
@@ -386,7 +391,7 @@ impl DistributedPlan {
             .find(|judge| judge.contains('@') && !judges.contains(judge))
         {
             return Err(format!(
-                "it wants the judge {judge}, whose address this worker was not told (--judge {judge})"
+                "it requires the judge {judge}, which is not allowed on this worker (--judge {judge})"
             ));
         }
         Ok(RunBenchRequest {
@@ -406,24 +411,24 @@ impl DistributedPlan {
     }
 }
 
-/// Reads a plan of the store.
-pub(super) fn understood(run_id: &str, plan: Value) -> Result<DistributedPlan, EngineError> {
+/// Parses a stored plan.
+pub(super) fn parse_plan(run_id: &str, plan: Value) -> Result<DistributedPlan, EngineError> {
     serde_json::from_value(plan).map_err(|error| EngineError::Invalid {
-        message: format!("the plan of run {run_id} cannot be understood: {error}"),
-        hint: "it was made by another version of satiety: use the same one everywhere".into(),
+        message: format!("cannot read the plan of run {run_id}: {error}"),
+        hint: "it was written by another version of satiety; use the same version on all machines".into(),
     })
 }
 
-fn not_below(problem: &OutsideRoot) -> EngineError {
+fn outside_root(problem: &OutsideRoot) -> EngineError {
     EngineError::Invalid {
         message: problem.to_string(),
-        hint: "workers look below their own root: name suites and targets below --root (the current folder, \
-               where it is not given)"
+        hint: "use suites and targets below --root (default: the current directory), \
+               because workers resolve paths below their own root"
             .into(),
     }
 }
 
-fn gone(run_id: &str) -> EngineError {
+fn run_not_found(run_id: &str) -> EngineError {
     EngineError::NotThere {
         what: format!("run `{run_id}` in the store"),
         hint: "`satiety bench list --runs` shows the runs".into(),
@@ -516,8 +521,8 @@ mod tests {
     #[test]
     fn a_plan_of_another_version_is_not_followed() {
         let mut value = serde_json::to_value(plan()).unwrap();
-        assert_eq!(understood("r", value.clone()).unwrap(), plan());
+        assert_eq!(parse_plan("r", value.clone()).unwrap(), plan());
         value["new"] = true.into();
-        assert!(understood("r", value).is_err());
+        assert!(parse_plan("r", value).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What the jobs of a run need: an open target for each variant, and what no target may see.
+//! Execution environment of a run: an open target for each variant, and the paths hidden from targets.
 
 use crate::handles::BenchOperations;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use super::suites::{LoadedSuite, case_files};
 use super::target::{Environment, Target, TargetContext};
 use crate::EngineError;
 
-/// What people keep in their home directory that no target needs.
+/// Entries of a home directory with credentials that no target needs.
 const PRIVATE: [&str; 12] = [
     ".ssh",
     ".gnupg",
@@ -101,7 +101,7 @@ impl BenchOperations<'_> {
         Ok(Target::open(&described.spec, &context)?)
     }
 
-    /// What no target of this suite may see.
+    /// Paths that no target of this suite may read.
     pub(super) fn protected(self, loaded: &LoadedSuite, request: &RunBenchRequest) -> Protected {
         let cases = loaded.folder.join("cases");
         let mut trees = vec![
@@ -109,7 +109,8 @@ impl BenchOperations<'_> {
             loaded.folder.join("baseline.json"),
             self.engine.settings().archive_folder.clone(),
         ];
-        // Only the case files: fixtures may lie beside them. A directory that cannot be read was told when the suite was.
+        // Only the case files: fixtures may be next to them. An unreadable directory was reported when the
+        // suite was loaded.
         trees.extend(case_files(&cases).unwrap_or_default());
         if let Some(skill) = &loaded.skill {
             trees.extend(["benchmarks", "evals", "evals.json"].map(|name| skill.join(name)));
@@ -122,7 +123,7 @@ impl BenchOperations<'_> {
             }));
         }
         let mut wholes = vec![loaded.folder.clone(), cases, std::env::temp_dir()];
-        // The history of the repository has every answer, too.
+        // The history of the repository contains the expected answers, too.
         let folder = std::path::absolute(&loaded.folder).unwrap_or_else(|_| loaded.folder.clone());
         if let Some(repository) = folder.ancestors().find(|above| above.join(".git").exists()) {
             trees.push(repository.join(".git"));
@@ -137,7 +138,7 @@ impl BenchOperations<'_> {
             trees: trees.into_iter().map(absolute).collect(),
             wholes: wholes.into_iter().map(absolute).collect(),
         };
-        // The root contains everything, so that it is refused anyway.
+        // The root contains everything and is rejected anyway.
         protected.wholes.retain(|path| path.parent().is_some());
         protected
     }

@@ -1,8 +1,9 @@
-//! Runs jobs: asks targets, holds answers against expectations, and writes each result before it counts.
+//! Executes jobs: calls targets, checks responses against expectations, and stores each result before it
+//! counts.
 //!
-//! Several at a time take the next job, from a list of this process or from the store that others take from, too
-//! ([`Work`]), and hand results to one writer, which stores what has gathered in one transaction. So a run that is killed
-//! has lost at most what was under way, and repeats nothing that was stored.
+//! Concurrent slots take the next job, from a list in this process or from a queue shared through the
+//! database ([`Work`]), and pass results to a single writer, which stores each batch in one transaction. So a
+//! run that is killed loses at most the jobs in flight, and never repeats a stored result.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -29,16 +30,16 @@ use super::suites::LoadedSuite;
 use super::target::Target;
 use crate::EngineError;
 
-/// Results that wait to be written at most.
+/// Maximum number of results waiting to be written.
 const QUEUE: usize = 4000;
-/// Results that are written in one transaction at most: while one is under way the next gathers, so that fast targets
-/// do not wait for the disk and slow ones lose nothing.
+/// Maximum number of results per transaction: the next batch is collected while one is written, so that fast
+/// targets do not wait for the disk and slow ones lose nothing.
 const BATCH: usize = 2000;
-/// How long an answer may take where nobody says.
-const DEADLINE_MS: u64 = 120_000;
+/// Default timeout of a response, in milliseconds.
+const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 
-/// Names that have one meaning, whatever a target reports under them.
-const MEASURED: [&str; 10] = [
+/// Reserved metric names; values that a target reports under them are ignored.
+const RESERVED_METRICS: [&str; 10] = [
     "latency_ms",
     "cost_usd",
     "cost",
@@ -51,7 +52,7 @@ const MEASURED: [&str; 10] = [
     "llm_judge_score",
 ];
 
-/// One thing to do.
+/// One case, repeat and variant to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
     pub(super) case: usize,
@@ -59,24 +60,24 @@ pub(super) struct Job {
     pub(super) repeat: u32,
 }
 
-/// A system that is asked.
+/// System under test.
 #[derive(Debug)]
 pub(super) struct Variant {
-    /// Its name; empty where there is one only.
+    /// Name of the variant; empty if there is only one.
     pub(super) name: String,
     pub(super) target: Target,
     pub(super) target_hash: String,
     pub(super) skill_dir: Option<String>,
 }
 
-/// Everything that jobs share.
+/// State shared by the jobs of a run.
 #[derive(Debug)]
 pub(super) struct Runner {
     pub(super) run_id: String,
     pub(super) suite: BenchmarkSuite,
     pub(super) folder: PathBuf,
     pub(super) hashes: Vec<String>,
-    /// By id, where a case stands.
+    /// Index of each case in the suite, by case id.
     pub(super) places: HashMap<String, usize>,
     pub(super) variants: Vec<Variant>,
     pub(super) limits: Limits,
@@ -87,22 +88,21 @@ pub(super) struct Runner {
     pub(super) timeout_ms: Option<u64>,
 }
 
-/// What a run tells while it goes on.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Results that are stored, also those of earlier sittings.
+    /// Stored results, including those from before a resume.
     pub done: usize,
-    /// All that there will be.
+    /// Total number of results when complete.
     pub planned: usize,
-    /// How many passed.
     pub passed: usize,
-    /// How many failed or ran out of time.
+    /// Results that failed or timed out.
     pub failed: usize,
-    /// How many could not be decided.
+    /// Results without a verdict.
     pub undecided: usize,
 }
 
-/// A way to end a run early: what is stored stays.
+/// Handle that stops a run early; stored results are kept.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<StopInner>);
 
@@ -113,22 +113,21 @@ struct StopInner {
 }
 
 impl Stop {
-    /// Asks the run to end.
     pub fn stop(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         self.0.wake.notify_waiters();
     }
 
-    /// Whether somebody did.
+    /// Whether a stop was requested.
     pub fn is_asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    /// Ready once somebody does.
+    /// Completes once a stop is requested.
     pub(super) async fn asked(&self) {
         let waiting = self.0.wake.notified();
         tokio::pin!(waiting);
-        // First in line, then a look: a call in between is not missed.
+        // Register for notification before checking the flag, so that a stop in between is not missed.
         waiting.as_mut().enable();
         if !self.is_asked() {
             waiting.await;
@@ -136,42 +135,42 @@ impl Stop {
     }
 }
 
-/// Where jobs come from, and where their results go.
+/// Source of jobs and sink of their results.
 pub(super) trait Work: Send + Sync + 'static {
-    /// What tells an attempt at a job from other attempts at it.
+    /// Identifies an attempt at a job.
     type Ticket: Send + Sync;
 
-    /// The next job; none when there will be no more.
+    /// Returns the next job; `None` when no more will come.
     fn next(&self) -> impl Future<Output = Option<Task<Self::Ticket>>> + Send;
 
-    /// Stores results, all or none, and gives back those that count.
+    /// Stores results atomically and returns those that count.
     fn keep(
         &self,
         done: Vec<Done<Self::Ticket>>,
     ) -> impl Future<Output = Result<Vec<BenchmarkResult>, EngineError>> + Send;
 }
 
-/// A job with everything that it needs.
+/// Job with the state it needs.
 #[derive(Debug)]
 pub(super) struct Task<T> {
     pub(super) runner: Arc<Runner>,
     pub(super) job: Job,
     pub(super) ticket: T,
-    /// Why it is not tried any more.
+    /// Reason why the job is no longer tried.
     pub(super) given_up: Option<String>,
 }
 
-/// How far the calls may run ahead of the results that `each` has seen.
+/// How far calls may run ahead of the results that `each` has seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lead {
-    /// As far as memory allows: the database never slows the calls down.
+    /// As far as memory allows: the database never slows down the calls.
     Wide,
-    /// About as many as are made at a time: `each` may end the run, and a call made after that is wasted.
+    /// About as far as the concurrency: `each` may stop the run, and a call made after that is wasted.
     Narrow,
 }
 
-/// Runs jobs, `at_a_time` of them at once, until none is left or until `stop`; `each` gets every result once it is stored,
-/// trimmed, and returns whether to continue.
+/// Runs jobs with a concurrency of `at_a_time` until none is left or `stop` is requested. `each` gets every
+/// result once it is stored, trimmed, and returns whether to continue.
 pub(super) async fn run<W: Work>(
     work: Arc<W>,
     at_a_time: usize,
@@ -198,7 +197,7 @@ pub(super) async fn run<W: Work>(
                 let result = tokio::select! {
                     biased;
                     result = task.perform() => result,
-                    // Dropping the question ends the processes that were started for it.
+                    // Dropping the future ends the processes that were started for the call.
                     () = stop.asked() => break,
                 };
                 if sender.send(Done::new(result, task.ticket)).await.is_err() {
@@ -226,7 +225,7 @@ pub(super) async fn run<W: Work>(
     Ok(())
 }
 
-/// Jobs of one run that this process alone works on: a list and a counter.
+/// Jobs that only this process works on: a list and a counter.
 pub(super) struct LocalJobs {
     runner: Arc<Runner>,
     jobs: Vec<Job>,
@@ -244,7 +243,7 @@ impl LocalJobs {
         })
     }
 
-    /// As many at a time as its limits say, and not more than there are jobs.
+    /// Concurrency: the configured limit, but not more than the number of jobs.
     pub(super) fn at_a_time(&self) -> usize {
         (self.runner.limits.concurrency.max(1) as usize).min(self.jobs.len().max(1))
     }
@@ -274,7 +273,7 @@ impl Work for LocalJobs {
     }
 }
 
-/// A result on its way to the store: as it is stored, and without what only the store keeps.
+/// Result on its way to the store: serialised for storage, and trimmed for the caller.
 pub(super) struct Done<T> {
     pub(super) row: Result<BenchResultRow, EngineError>,
     pub(super) result: BenchmarkResult,
@@ -282,7 +281,7 @@ pub(super) struct Done<T> {
 }
 
 impl<T> Done<T> {
-    /// Written out by whoever asked, while others ask: the one who stores has the most to do.
+    /// Serialised in the calling slot: the single writer is the bottleneck.
     fn new(mut result: BenchmarkResult, ticket: T) -> Self {
         let row = row(&result);
         trim(&mut result);
@@ -300,7 +299,7 @@ impl<T> Task<T> {
 }
 
 impl Runner {
-    /// The job of a result, if it is one of this run.
+    /// Finds the job of a result; `None` if it belongs to another run.
     pub(super) fn job_of(&self, key: &ResultKey) -> Option<Job> {
         Some(Job {
             case: *self.places.get(&key.case_id)?,
@@ -312,7 +311,7 @@ impl Runner {
         })
     }
 
-    /// A result that says nothing yet.
+    /// Creates a result without outcome.
     fn blank(&self, case: &BenchmarkCase, variant: &Variant, job: Job) -> BenchmarkResult {
         let mut result = BenchmarkResult::new(case.case_id.as_str(), job.repeat, Status::Skipped);
         result.case_hash = self.hashes.get(job.case).cloned();
@@ -322,10 +321,11 @@ impl Runner {
         result
     }
 
-    /// The result of a job that nobody could finish. Whose fault that was is not known, so it is not held against the target.
+    /// Result of a job that no worker could finish. The cause is unknown, so it does not count as a failure
+    /// of the target.
     fn given_up(&self, job: Job, reason: &str) -> BenchmarkResult {
         let Some((case, variant)) = self.suite.cases.get(job.case).zip(self.variants.get(job.variant)) else {
-            // Jobs are made from the same lists.
+            // Jobs are created from the same lists, so this cannot happen.
             return BenchmarkResult::new("", job.repeat, Status::Skipped);
         };
         let mut result = self.blank(case, variant, job);
@@ -338,7 +338,7 @@ impl Runner {
 
     async fn perform(&self, job: Job) -> BenchmarkResult {
         let Some((case, variant)) = self.suite.cases.get(job.case).zip(self.variants.get(job.variant)) else {
-            // Jobs are made from the same lists.
+            // Jobs are created from the same lists, so this cannot happen.
             return BenchmarkResult::new("", job.repeat, Status::Skipped);
         };
         let mut result = self.blank(case, variant, job);
@@ -362,7 +362,7 @@ impl Runner {
         result.cached = asked.cached;
         let unanswered = matches!(result.status, Status::Error | Status::Timeout);
         result.deadline_ms = (unanswered || result.cached).then_some(request.deadline_ms);
-        // An answer that never reaches the judge must not lift the mean of those that do.
+        // A response that never reaches the judge must not raise the mean score of those that do.
         if !self.judges.is_empty()
             && case.expected.needs_judge()
             && result.llm_judge_score.is_none()
@@ -382,7 +382,7 @@ impl Runner {
             variant: variant.name.clone(),
             repeat,
             attempt: 0,
-            seed: seed_of(self.seed, &case.case_id, repeat),
+            seed: case_seed(self.seed, &case.case_id, repeat),
             input: input(&case.input),
             skill_dir: variant.skill_dir.clone(),
             workdir: None,
@@ -390,7 +390,7 @@ impl Runner {
                 .timeout_ms
                 .or(self.timeout_ms)
                 .or(self.suite.timeout_ms)
-                .unwrap_or(DEADLINE_MS),
+                .unwrap_or(DEFAULT_TIMEOUT_MS),
         }
     }
 
@@ -408,7 +408,7 @@ impl Runner {
                     .error
                     .as_ref()
                     .map(|error| with_stderr(error, &attempt.stderr)),
-                error_kind: attempt.error.as_ref().map(|error| word(&error.kind)),
+                error_kind: attempt.error.as_ref().map(|error| enum_name(&error.kind)),
                 waited_ms: Some(attempt.waited_ms).filter(|waited| *waited > 0.0),
             })
             .collect();
@@ -424,7 +424,7 @@ impl Runner {
                     .last()
                     .map_or("", |attempt| attempt.stderr.as_str());
                 result.error = Some(with_stderr(error, stderr));
-                result.error_kind = Some(word(&error.kind));
+                result.error_kind = Some(enum_name(&error.kind));
                 result.error_owner = Some(owner_after_retries(error.kind));
             }
             Ok(response) => self.assess(case, response, result).await,
@@ -441,7 +441,7 @@ impl Runner {
         result.metrics = response.metrics.clone();
         let observed = Observed {
             output: response.output.clone(),
-            metrics: figures(result),
+            metrics: threshold_metrics(result),
         };
         let mut answers = Answers::default();
         let mut found = assess(&case.expected, &observed, &answers);
@@ -461,7 +461,7 @@ impl Runner {
                     }
                     Err(problem) => {
                         result.status = Status::Error;
-                        result.error = Some(format!("the judge could not be asked: {problem}"));
+                        result.error = Some(format!("cannot call the judge: {problem}"));
                         result.error_kind = Some("judge".into());
                         result.error_owner = Some(ErrorOwner::Judge);
                         result.actual_output = Some(output);
@@ -478,9 +478,9 @@ impl Runner {
         if found.status == Status::Pending {
             let judged = found.pending.iter().any(|pending| pending.rubric.is_some());
             let waits = if judged {
-                "waits for a judge: name one with --judge"
+                "pending: pass a judge with --judge"
             } else {
-                "waits for a label: satiety bench label"
+                "pending: add a label with satiety bench label"
             };
             result.reasons.push(waits.into());
         }
@@ -488,30 +488,30 @@ impl Runner {
     }
 }
 
-/// What thresholds can be about.
-pub(super) fn figures(result: &BenchmarkResult) -> BTreeMap<String, f64> {
-    let mut figures = result.metrics.clone();
-    // A metric of the target's own must not stand in for one of these.
-    figures.retain(|name, _| !MEASURED.contains(&name.as_str()));
-    figures.insert("latency_ms".into(), result.latency_ms);
+/// Metrics that thresholds can refer to.
+pub(super) fn threshold_metrics(result: &BenchmarkResult) -> BTreeMap<String, f64> {
+    let mut metrics = result.metrics.clone();
+    // A target's own metric must not replace a built-in one.
+    metrics.retain(|name, _| !RESERVED_METRICS.contains(&name.as_str()));
+    metrics.insert("latency_ms".into(), result.latency_ms);
     if let Some(cost) = result.cost_usd {
-        figures.insert("cost_usd".into(), cost);
+        metrics.insert("cost_usd".into(), cost);
     }
     if result.tokens_in.is_some() || result.tokens_out.is_some() {
-        figures.insert("token_cost".into(), result.token_cost as f64);
-        figures.insert("tokens".into(), result.token_cost as f64);
+        metrics.insert("token_cost".into(), result.token_cost as f64);
+        metrics.insert("tokens".into(), result.token_cost as f64);
     }
-    figures.extend(
+    metrics.extend(
         result
             .tokens_in
             .map(|tokens| ("tokens_in".to_owned(), tokens as f64)),
     );
-    figures.extend(
+    metrics.extend(
         result
             .tokens_out
             .map(|tokens| ("tokens_out".to_owned(), tokens as f64)),
     );
-    figures
+    metrics
 }
 
 fn input(input: &BenchmarkInput) -> Input {
@@ -538,8 +538,8 @@ fn input(input: &BenchmarkInput) -> Input {
     }
 }
 
-/// The same for the same case and repeat of a run's seed, whatever the variant.
-fn seed_of(seed: u64, case: &str, repeat: u32) -> u64 {
+/// Seed of a case and repeat, derived from the run's seed; the same for all variants.
+fn case_seed(seed: u64, case: &str, repeat: u32) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&seed.to_le_bytes());
     hasher.update(case.as_bytes());
@@ -549,19 +549,19 @@ fn seed_of(seed: u64, case: &str, repeat: u32) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Every case's hash, so that a change of a case is told from a change of the system.
+/// Hash of every case, to distinguish a changed case from a changed system.
 pub(super) fn hashes(loaded: &LoadedSuite) -> Vec<String> {
     let cases = loaded.suite.cases.iter();
     cases.map(|case| case_hash(case, &loaded.files)).collect()
 }
 
-/// By id, where a case stands.
+/// Index of each case in the suite, by case id.
 pub(super) fn places(suite: &BenchmarkSuite) -> HashMap<String, usize> {
     let cases = suite.cases.iter().enumerate();
     cases.map(|(place, case)| (case.case_id.clone(), place)).collect()
 }
 
-/// A result as the store keeps it.
+/// Converts a result to its database row.
 pub(super) fn row(result: &BenchmarkResult) -> Result<BenchResultRow, EngineError> {
     Ok(BenchResultRow {
         key: ResultKey {
@@ -569,7 +569,7 @@ pub(super) fn row(result: &BenchmarkResult) -> Result<BenchResultRow, EngineErro
             variant: result.variant.clone().unwrap_or_default(),
             repeat: i64::from(result.repeat),
         },
-        status: word(&result.status),
+        status: enum_name(&result.status),
         score: result.score,
         latency_ms: result.latency_ms,
         token_cost: i64::try_from(result.token_cost).unwrap_or(i64::MAX),
@@ -578,16 +578,17 @@ pub(super) fn row(result: &BenchmarkResult) -> Result<BenchResultRow, EngineErro
     })
 }
 
-/// The name of a value of an enum, as it is written.
-pub(super) fn word(value: &impl serde::Serialize) -> String {
+/// Serialised name of an enum value.
+pub(super) fn enum_name(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value)
         .ok()
         .and_then(|value| value.as_str().map(Into::into))
         .unwrap_or_default()
 }
 
-/// Who answers for a failure once no attempt is left. A rate limit, an outage or a dropped connection reaches us through the
-/// target, which could claim any of them for the cases it would fail: they count against it. What is ours is ours.
+/// Owner of a failure after the last attempt. Rate limits, outages and dropped connections are reported by
+/// the target, which could claim them for cases that it would fail, so they count against it. Only errors of
+/// satiety itself do not.
 fn owner_after_retries(kind: ErrorKind) -> ErrorOwner {
     match kind.owner() {
         Owner::Target | Owner::Infra => ErrorOwner::Target,
@@ -605,7 +606,7 @@ fn with_stderr(error: &TargetError, stderr: &str) -> String {
     format!("{}\n{}", error.message, last.join("\n"))
 }
 
-/// An answer as text: itself, or its JSON.
+/// Text of a value: a string as it is, anything else as JSON.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

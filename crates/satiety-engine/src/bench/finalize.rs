@@ -1,5 +1,6 @@
-//! The end of a run: its summary, the gate's verdict, and what follows. Local and distributed runs end alike. A distributed
-//! run may be ended by several processes at once; its verdict, alert and harness cycle come out once.
+//! Finalises a run: computes its summary and the gate's verdict, and triggers alerts and the harness cycle.
+//! Local and distributed runs share this code. Several processes may finalise a distributed run concurrently;
+//! its verdict, alert and harness cycle are produced once.
 
 use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
@@ -21,24 +22,24 @@ use crate::EngineError;
 use crate::harness::{RecordCycleRequest, RecordedCycle};
 use crate::root_path::below;
 
-/// What followed a gated run.
+/// Actions after a gated run.
 #[derive(Debug, Default)]
 pub struct PostRun {
-    /// Hooks that failed.
+    /// Errors of hooks that failed.
     pub warnings: Vec<String>,
-    /// The harness cycle that was recorded here, or why it could not be recorded.
+    /// Harness cycle recorded by this process, or the error that prevented it.
     pub cycle: Option<Result<Box<RecordedCycle>, EngineError>>,
 }
 
 impl PostRun {
-    /// Everything that failed; the verdict of the run stands all the same.
+    /// All failures; they do not affect the verdict of the run.
     pub fn failures(&self) -> impl Iterator<Item = String> + '_ {
         let cycle = self.cycle.as_ref().and_then(|cycle| cycle.as_ref().err());
-        let cycle = cycle.map(|problem| format!("the harness's cycle was not recorded: {problem}"));
+        let cycle = cycle.map(|problem| format!("cannot record the harness cycle: {problem}"));
         self.warnings.iter().cloned().chain(cycle)
     }
 
-    /// Logs everything that failed, for a caller that is not at this machine.
+    /// Logs all failures, for a remote caller.
     pub fn log(&self) {
         for warning in self.failures() {
             tracing::warn!("{warning}");
@@ -46,19 +47,19 @@ impl PostRun {
     }
 }
 
-/// How a complete run is judged, and what follows.
+/// How a complete run is judged, and the actions that follow.
 pub(super) struct GateContext<'a> {
-    /// What the verdict is kept under: the first one of an id stays.
+    /// Id to store the verdict under; the first verdict of an id wins.
     pub(super) gate_id: String,
     pub(super) policy: &'a GatePolicy,
     pub(super) accept: Option<Override>,
-    /// Whether the harness's next cycle is recorded.
+    /// Whether to record the next harness cycle.
     pub(super) records_cycle: bool,
-    /// Whether other processes may end the same run: the verdict, the alert and the cycle of the first of them count.
+    /// Whether other processes may finalise the same run: the first one's verdict, alert and cycle count.
     pub(super) shared: bool,
 }
 
-/// A run that was judged. Without a baseline there is no report.
+/// Verdict of a run; there is no report without a baseline.
 #[derive(Default)]
 pub(super) struct GateOutcome {
     pub(super) report: Option<GateReport>,
@@ -66,7 +67,7 @@ pub(super) struct GateOutcome {
     pub(super) post: PostRun,
 }
 
-/// A distributed run that has ended.
+/// Finalised distributed run.
 pub(super) struct FinalizedRun {
     pub(super) run: BenchmarkRun,
     pub(super) baseline: Option<BenchmarkRun>,
@@ -78,7 +79,8 @@ pub(super) fn new_gate_id() -> String {
 }
 
 impl BenchOperations<'_> {
-    /// Judges a complete run by its baseline, keeps the verdict, tells about a regression, and records the harness cycle.
+    /// Compares a complete run with its baseline, stores the verdict, alerts on a regression and records the
+    /// harness cycle.
     pub(super) async fn gate_run(
         self,
         run: &BenchmarkRun,
@@ -94,7 +96,7 @@ impl BenchOperations<'_> {
                 None => None,
             };
             let (report, accepted) = if let Some(kept) = earlier {
-                said_before(kept)?
+                stored_verdict(kept)?
             } else {
                 let report = judge(baseline, run, gating.policy)?;
                 let kept = keep_gate(store, gating.gate_id, &run.suite_id, &report, gating.accept);
@@ -112,8 +114,8 @@ impl BenchOperations<'_> {
         Ok(gated)
     }
 
-    /// Tells about a regression, and about no other verdict. `once` names the run where several processes may tell of it; one
-    /// without anybody to tell leaves it to the others. Returns hooks that failed.
+    /// Sends an alert if the verdict is a regression. `once` names the run if several processes may alert for
+    /// it; a process without alert hooks leaves it to the others. Returns the errors of failed hooks.
     pub(super) async fn alert_regression(
         self,
         suite_id: &str,
@@ -155,8 +157,9 @@ impl BenchOperations<'_> {
         Ok(())
     }
 
-    /// Ends a distributed run of which every case has its result. Whoever comes second finds it ended and changes nothing.
-    pub(super) async fn end_spread(
+    /// Finalises a distributed run with all results. Idempotent: a second process finds it finalised and
+    /// changes nothing.
+    pub(super) async fn finalize_distributed(
         self,
         run_id: &str,
         plan: &DistributedPlan,
@@ -164,7 +167,7 @@ impl BenchOperations<'_> {
     ) -> Result<FinalizedRun, EngineError> {
         let store = self.engine.store().await?;
         let row = stored_row(store, run_id).await?;
-        let mut run = load_run(store, row, Detail::Figures).await?;
+        let mut run = load_run(store, row, Detail::Metrics).await?;
         let summary = summarize(leading(&run.results));
         store
             .bench()
@@ -172,7 +175,8 @@ impl BenchOperations<'_> {
             .await?;
         run.completed_at = stored_row(store, run_id).await?.completed_at.map(time);
         run.summary = Some(summary);
-        // Also of a run that was begun on one machine: times of several are those of none, and are not judged.
+        // Latencies from several machines are not comparable, even if the run started on one; the gate
+        // ignores them.
         run.config_snapshot.insert(MACHINE.into(), Value::Null);
         let baseline = match (&plan.gate, &plan.baseline) {
             (Some(_), Some(named)) => Some(self.baseline_named(named, plan, root).await?),
@@ -193,7 +197,8 @@ impl BenchOperations<'_> {
         Ok(FinalizedRun { run, baseline, gated })
     }
 
-    /// Whether this process is the one to do something about a run that several may end; always where `once` is absent.
+    /// Whether this process is the first to act on a run that several may finalise; always true if `once` is
+    /// `None`.
     async fn is_first(self, what: &str, once: Option<&str>) -> Result<bool, EngineError> {
         let Some(run_id) = once else {
             return Ok(true);
@@ -206,7 +211,7 @@ impl BenchOperations<'_> {
             .await?)
     }
 
-    /// The baseline that a plan names: in the suite's folder here, or in the store.
+    /// Loads the baseline that a plan names, from the suite's directory here or from the database.
     async fn baseline_named(
         self,
         named: &str,
@@ -226,10 +231,12 @@ impl BenchOperations<'_> {
         }
         let store = self.engine.store().await?;
         match store.bench().run(named).await? {
-            Some(row) => load_run(store, row, Detail::Figures).await,
+            Some(row) => load_run(store, row, Detail::Metrics).await,
             None => Err(EngineError::Invalid {
-                message: format!("the baseline {named} is neither beside the suite here nor in the store"),
-                hint: "bring this checkout to the commit that the run was started from".into(),
+                message: format!(
+                    "baseline {named} not found, neither in the suite's directory nor in the database"
+                ),
+                hint: "check out the commit that the run was started from".into(),
             }),
         }
     }
@@ -241,12 +248,12 @@ async fn stored_row(store: &Store, run_id: &str) -> Result<BenchRunRow, EngineEr
         .run(run_id)
         .await?
         .ok_or_else(|| EngineError::NotThere {
-            what: format!("run `{run_id}` in the store"),
+            what: format!("run `{run_id}`"),
             hint: "`satiety bench list --runs` shows the runs".into(),
         })
 }
 
-fn said_before(kept: GateRow) -> Result<(GateReport, Option<Override>), EngineError> {
+fn stored_verdict(kept: GateRow) -> Result<(GateReport, Option<Override>), EngineError> {
     let accepted = kept.accepted_by.map(|by| Override {
         by,
         reason: kept.accepted_why.unwrap_or_default(),
@@ -254,7 +261,7 @@ fn said_before(kept: GateRow) -> Result<(GateReport, Option<Override>), EngineEr
     Ok((serde_json::from_value(kept.report)?, accepted))
 }
 
-/// The figures of a run of this process, kept where it is complete.
+/// Computes the summary of a run of this process, and stores it if the run is complete.
 pub(super) async fn finish(
     store: &Store,
     row: &BenchRunRow,
@@ -283,7 +290,7 @@ pub(super) async fn finish(
     })
 }
 
-/// The figures by variant, where there are several.
+/// Summaries by variant; empty if there is only one.
 pub(super) fn by_variant(run: &BenchmarkRun) -> BTreeMap<String, BenchmarkSummary> {
     let mut groups: BTreeMap<&str, Vec<&BenchmarkResult>> = BTreeMap::new();
     for result in &run.results {

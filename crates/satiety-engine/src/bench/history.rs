@@ -1,4 +1,4 @@
-//! Runs in the store and in files.
+//! Runs in the database and in files.
 
 use crate::handles::BenchOperations;
 use std::path::Path;
@@ -12,57 +12,56 @@ use serde::Serialize;
 use super::distributed::DISTRIBUTED;
 use crate::EngineError;
 
-/// Results that are read at a time.
+/// Results read per query.
 const PAGE: u32 = 1000;
 
-/// A run in a list.
+/// Benchmark run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunSummary {
-    /// Its id.
+    /// Id of the benchmark run.
     pub run_id: String,
-    /// The suite.
+    /// Id of the suite.
     pub suite_id: String,
-    /// What was run.
+    /// Name of the target that was run.
     pub target: String,
-    /// When it began.
+    /// Time when the run started.
     pub started_at: jiff::Timestamp,
-    /// When it was complete; absent while it is not.
+    /// Time when the run completed; absent while incomplete.
     pub completed_at: Option<jiff::Timestamp>,
-    /// The share of passes.
+    /// Share of cases that passed, from 0 to 1.
     pub pass_rate: Option<f64>,
-    /// Whether its cases went to workers.
+    /// Whether workers ran the cases.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub distributed: bool,
 }
 
-/// A run that was accepted.
+/// Run that was accepted as a baseline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BaselineSummary {
-    /// Its id.
+    /// Id of the baseline.
     pub baseline_id: String,
-    /// The suite.
+    /// Id of the suite.
     pub suite_id: String,
-    /// The run.
+    /// Id of the accepted run.
     pub run_id: String,
-    /// Who accepted it.
+    /// Name of the person who accepted it.
     pub accepted_by: String,
-    /// Why.
+    /// Reason for accepting the run.
     pub reason: String,
-    /// When.
+    /// Time of the acceptance.
     pub accepted_at: jiff::Timestamp,
 }
 
-/// How much of each result is wanted.
+/// Level of detail of loaded results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Everything.
     Full,
-    /// Without outputs and attempts, which are most of the bytes and which no comparison looks at.
-    Figures,
+    /// Without outputs and attempts, which are most of the bytes and are not compared.
+    Metrics,
 }
 
 impl BenchOperations<'_> {
-    /// Runs of a suite, or of all, newest first.
+    /// Lists runs of a suite, or of all suites, newest first.
     pub async fn runs(self, suite: Option<&str>, limit: u32) -> Result<Vec<RunSummary>, EngineError> {
         let rows = self.engine.store().await?.bench().runs(suite, limit).await?;
         Ok(rows
@@ -79,17 +78,16 @@ impl BenchOperations<'_> {
             .collect())
     }
 
-    /// A run with everything: by its id, by `latest` or `latest:SUITE`, or from a file.
+    /// Loads a complete run by id, by `latest` or `latest:SUITE`, or from a file.
     pub async fn run(self, named: &str) -> Result<BenchmarkRun, EngineError> {
         self.find_run(named, Detail::Full).await
     }
 
-    /// Whether there is a run of this id in the store.
     pub async fn is_stored(self, run_id: &str) -> Result<bool, EngineError> {
         Ok(self.engine.store().await?.bench().run(run_id).await?.is_some())
     }
 
-    /// What was accepted as the baseline of a suite, the newest first.
+    /// Lists the accepted runs of a suite, newest first.
     pub async fn baselines(self, suite_id: &str, limit: u32) -> Result<Vec<BaselineSummary>, EngineError> {
         let rows = self
             .engine
@@ -127,14 +125,14 @@ impl BenchOperations<'_> {
             None => store.bench().run(named).await?,
         };
         let row = row.ok_or_else(|| EngineError::NotThere {
-            what: format!("run `{named}` in the store, and no file of that name"),
+            what: format!("run `{named}` in the database, or a file of that name"),
             hint: "`satiety bench list --runs` shows the runs".into(),
         })?;
         load(store, row, detail).await
     }
 }
 
-/// A run of the store with its results.
+/// Loads a stored run with its results.
 pub(crate) async fn load(
     store: &Store,
     row: BenchRunRow,
@@ -142,7 +140,7 @@ pub(crate) async fn load(
 ) -> Result<BenchmarkRun, EngineError> {
     let mut results = Vec::new();
     each_result(store, &row.run_id, |mut result| {
-        if detail == Detail::Figures {
+        if detail == Detail::Metrics {
             trim(&mut result);
         }
         results.push(result);
@@ -162,7 +160,7 @@ pub(crate) async fn load(
     })
 }
 
-/// Gives out the results of a run one by one, in the order of cases, variants and repeats.
+/// Streams the results of a run in order of case, variant and repeat.
 pub(super) async fn each_result(
     store: &Store,
     run_id: &str,
@@ -181,7 +179,7 @@ pub(super) async fn each_result(
     }
 }
 
-/// Leaves only what comparisons look at.
+/// Removes the fields that comparisons do not use.
 pub(super) fn trim(result: &mut BenchmarkResult) {
     result.actual_output = None;
     result.attempts = Vec::new();

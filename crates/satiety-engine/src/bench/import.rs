@@ -1,4 +1,4 @@
-//! What people have from other tools: promptfoo configurations become suites, logs of Inspect become runs of the store.
+//! Imports from other tools: promptfoo configurations become suites, Inspect logs become stored runs.
 
 use crate::handles::BenchOperations;
 use std::cell::{Cell, RefCell};
@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::executor::row;
-use super::suites::{read, shown};
+use super::suites::{display_path, read};
 use crate::EngineError;
 use crate::root_path::{self, OutsideRoot};
 
@@ -25,61 +25,61 @@ mod archive;
 #[cfg(feature = "imports")]
 use archive::from_archive;
 
-/// Bytes of one file that a configuration refers to, and of all of them.
-const REFERRED: u64 = 16 << 20;
-const ALL_REFERRED: u64 = 256 << 20;
+/// Size limit in bytes of one referenced file, and of all of them.
+const MAX_REFERENCED: u64 = 16 << 20;
+const MAX_ALL_REFERENCED: u64 = 256 << 20;
 
-/// A file of another tool.
+/// File of another tool to import.
 #[derive(Debug, Clone)]
 pub struct ImportRequest {
-    /// A promptfoo configuration, or a log of Inspect.
+    /// Path of a promptfoo configuration or an Inspect log.
     pub file: PathBuf,
-    /// The folder that a suite is written to.
+    /// Directory to write the suite to.
     pub output: Option<PathBuf>,
-    /// The suite's id; the name of the folder where absent.
+    /// Id of the suite; the directory name if `None`.
     pub suite_id: Option<String>,
-    /// Which scorer of a log decides, and from where on.
+    /// Scorer of the log that decides, and its threshold.
     pub inspect: InspectOptions,
 }
 
-/// What an import made.
+/// Result of an import.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ImportResponse {
-    /// A suite in a folder.
+    /// A suite was written to a directory.
     Suite(ImportedSuite),
-    /// A run in the store.
+    /// A run was stored in the database.
     Run(ImportedRun),
 }
 
-/// A suite that was written.
+/// Suite that was written to disk.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ImportedSuite {
-    /// The suite.
+    /// Id of the suite.
     pub suite_id: String,
-    /// What was written.
+    /// Paths of the written files.
     pub files: Vec<String>,
-    /// What became of the configuration.
+    /// Report on the conversion of the configuration.
     #[serde(flatten)]
     pub report: ImportReport,
 }
 
-/// A run that was stored.
+/// Imported run in the database.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ImportedRun {
-    /// The run.
+    /// Id of the benchmark run.
     pub run_id: String,
-    /// The suite: the task's name.
+    /// Id of the suite, which is the name of the Inspect task.
     pub suite_id: String,
-    /// The model.
+    /// Name of the evaluated model.
     pub target: String,
-    /// Results that were stored.
+    /// Number of stored results.
     pub results: usize,
-    /// The share of passes.
+    /// Share of cases that passed, from 0 to 1.
     pub pass_rate: Option<f64>,
-    /// Samples that nobody scored.
+    /// Number of samples without a score.
     pub skipped: u64,
-    /// Whether the log was written to its end.
+    /// Whether the log was complete.
     pub complete: bool,
 }
 
@@ -96,7 +96,7 @@ impl BenchOperations<'_> {
         }
         let text = read(&request.file)?;
         if ending == Some("json") && is_log(&text) {
-            let run = read_inspect_log(&shown(&request.file), &text, &request.inspect)?;
+            let run = read_inspect_log(&display_path(&request.file), &text, &request.inspect)?;
             return self
                 .keep_import(&request.file, run)
                 .await
@@ -108,15 +108,19 @@ impl BenchOperations<'_> {
     async fn keep_import(self, file: &Path, run: BenchmarkRun) -> Result<ImportedRun, EngineError> {
         if run.suite_id.trim().is_empty() {
             return Err(EngineError::Suite(SuiteError::Field {
-                file: shown(file),
+                file: display_path(file),
                 field: "eval.task".into(),
-                reason: "is missing; runs are compared by the name of their task".into(),
+                reason: "is missing; runs are compared by their task name".into(),
             }));
         }
         let store = self.engine.store().await?;
         if store.bench().run(&run.run_id).await?.is_some() {
             return Err(EngineError::Invalid {
-                message: format!("{}: run {} is in the store already", file.display(), run.run_id),
+                message: format!(
+                    "cannot import {}: run {} already exists",
+                    file.display(),
+                    run.run_id
+                ),
                 hint: format!("`satiety bench report {}` shows it", run.run_id),
             });
         }
@@ -125,10 +129,10 @@ impl BenchOperations<'_> {
             let row = row(result)?;
             if rows.insert(row.key.clone(), row).is_some() {
                 return Err(EngineError::Suite(SuiteError::Field {
-                    file: shown(file),
+                    file: display_path(file),
                     field: format!("samples[{index}].id"),
                     reason: format!(
-                        "`{}` is there twice with epoch {}; every sample and epoch is one result",
+                        "duplicate sample `{}` with epoch {}",
                         result.case_id,
                         result.repeat + 1
                     ),
@@ -178,14 +182,15 @@ impl BenchOperations<'_> {
     }
 }
 
-/// A log of Inspect says what was evaluated; a promptfoo configuration has no such key.
+/// Inspect logs have the key `eval`; promptfoo configurations do not.
 #[expect(
     clippy::zero_sized_map_values,
-    reason = "the keys tell; the values of a large log are passed over"
+    reason = "only the keys are needed; the values of a large log are skipped"
 )]
 fn is_log(text: &str) -> bool {
     let keys = serde_json::from_str::<BTreeMap<String, serde::de::IgnoredAny>>(text);
-    // What cannot be read as strict JSON is a log with numbers that are none, or nothing: both are told by the reader.
+    // Text that is not strict JSON is either a log with NaN or infinite numbers, or invalid; the log reader
+    // reports which.
     keys.map_or_else(
         |_| text.contains("\"eval\""),
         |keys| keys.contains_key("eval") || keys.contains_key("samples"),
@@ -196,10 +201,10 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
     let Some(folder) = &request.output else {
         return Err(EngineError::Invalid {
             message: format!(
-                "{} becomes a suite, and no folder is named",
+                "cannot import {} as a suite: no output directory given",
                 request.file.display()
             ),
-            hint: "name one with --output; it is made".into(),
+            hint: "pass one with --output; it is created".into(),
         });
     };
     let suite_id = request.suite_id.clone().or_else(|| {
@@ -211,15 +216,15 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
         _ => PathBuf::from("."),
     };
     let refused = RefCell::new(BTreeMap::new());
-    let left = Cell::new(ALL_REFERRED);
-    let lookup = |name: &str| match referred(&base, name, &left) {
+    let left = Cell::new(MAX_ALL_REFERENCED);
+    let lookup = |name: &str| match read_referenced(&base, name, &left) {
         Ok(text) => text,
         Err(reason) => {
             refused.borrow_mut().insert(name.to_owned(), reason);
             None
         }
     };
-    let file = shown(&request.file);
+    let file = display_path(&request.file);
     let mut imported = import_promptfoo(
         Named { file: &file, text },
         suite_id.as_deref().unwrap_or("imported"),
@@ -229,7 +234,7 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
         imported
             .report
             .warnings
-            .push(format!("`file://{}` was not read: {reason}", name.escape_debug()));
+            .push(format!("cannot read `file://{}`: {reason}", name.escape_debug()));
     }
     let problems = check_suite(&imported.suite, &file, &[]);
     if !problems.is_empty() {
@@ -243,12 +248,12 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
     })
 }
 
-/// The text of a file that a configuration refers to; none where there is no such file, and why where it is not read. A
-/// configuration that was downloaded must not read what is beside it, so only regular files below its directory are.
-fn referred(base: &Path, name: &str, left: &Cell<u64>) -> Result<Option<String>, String> {
+/// Reads a file that a configuration refers to; `None` if it does not exist. A downloaded configuration must
+/// not read arbitrary files, so only regular files below its directory are allowed.
+fn read_referenced(base: &Path, name: &str, left: &Cell<u64>) -> Result<Option<String>, String> {
     let path = match root_path::below(base, name) {
         Ok(path) => path,
-        Err(OutsideRoot::Outside(_)) => return Err("it is outside of the configuration's directory".into()),
+        Err(OutsideRoot::Outside(_)) => return Err("it is outside the configuration's directory".into()),
         Err(OutsideRoot::Missing(_) | OutsideRoot::Root(_)) => return Ok(None),
     };
     if !path.is_file() {
@@ -257,7 +262,7 @@ fn referred(base: &Path, name: &str, left: &Cell<u64>) -> Result<Option<String>,
     let Ok(file) = fs_err::File::open(&path) else {
         return Ok(None);
     };
-    let limit = REFERRED.min(left.get());
+    let limit = MAX_REFERENCED.min(left.get());
     let mut text = String::new();
     if file.take(limit + 1).read_to_string(&mut text).is_err() {
         return Err("it is not UTF-8 text".into());
@@ -265,16 +270,16 @@ fn referred(base: &Path, name: &str, left: &Cell<u64>) -> Result<Option<String>,
     let length = text.len() as u64;
     if length > limit {
         return Err(format!(
-            "it is larger than {} MB, or all files together are larger than {} MB",
-            REFERRED >> 20,
-            ALL_REFERRED >> 20
+            "it is larger than {} MB, or all files together exceed {} MB",
+            MAX_REFERENCED >> 20,
+            MAX_ALL_REFERENCED >> 20
         ));
     }
     left.set(left.get() - length);
     Ok(Some(text))
 }
 
-/// Writes `suite.json` and `cases/cases.json`; what is there stays.
+/// Writes `suite.json` and `cases/cases.json`; never overwrites a file.
 fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, EngineError> {
     let own = BenchmarkSuite {
         cases: Vec::new(),
@@ -291,24 +296,24 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
     ];
     if let Some((taken, _)) = files.iter().find(|(path, _)| path.exists()) {
         return Err(EngineError::Invalid {
-            message: format!("{} is there already", taken.display()),
-            hint: "name a new folder with --output; nothing was written".into(),
+            message: format!("cannot write {}: file exists", taken.display()),
+            hint: "pass a new directory with --output; nothing was written".into(),
         });
     }
     for (path, value) in &files {
         if let Some(parent) = path.parent() {
-            fs_err::create_dir_all(parent).map_err(|cause| EngineError::file("make", parent, cause))?;
+            fs_err::create_dir_all(parent).map_err(|cause| EngineError::file("create", parent, cause))?;
         }
         fs_err::write(path, format!("{value:#}\n"))
             .map_err(|cause| EngineError::file("write", path, cause))?;
     }
-    Ok(files.iter().map(|(path, _)| shown(path)).collect())
+    Ok(files.iter().map(|(path, _)| display_path(path)).collect())
 }
 
 #[cfg(not(feature = "imports"))]
 fn from_archive(_: &Path, _: &InspectOptions) -> Result<BenchmarkRun, EngineError> {
     Err(EngineError::Invalid {
-        message: crate::left_out("packed logs of Inspect", "imports"),
+        message: crate::left_out("packed Inspect logs", "imports"),
         hint: "convert the log to JSON with `inspect log convert`".into(),
     })
 }

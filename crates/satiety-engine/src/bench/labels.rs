@@ -1,7 +1,7 @@
-//! What people say about answers. A label settles what waited for a person, stands in for a judge that was not asked,
-//! and is kept beside what a judge said, so that judges can be held against people.
+//! Human labels of results. A label decides results that are pending for a person, replaces a judge that was
+//! not called, and is stored next to a judge's verdict, so that judges can be calibrated against people.
 //!
-//! A label never overrules a check or a judge: a person who finds the verdict wrong changes the case.
+//! A label never overrides a check or a judge: if the verdict is wrong, the case has to be changed.
 
 use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, HashMap};
@@ -17,79 +17,78 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::executor::{figures, row};
+use super::executor::{row, threshold_metrics};
 use super::history::Detail;
 use super::suites::load;
 use crate::EngineError;
 
-/// What a label is written as.
+/// Stored values of a label.
 const PASS: &str = "pass";
 const FAIL: &str = "fail";
 
-/// What a person says about one result.
+/// Label of one result by a person.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Label {
-    /// The case.
     pub case_id: String,
-    /// The repeat, from 0.
+    /// Repeat, counted from 0.
     #[serde(default)]
     pub repeat: u32,
-    /// The variant, where there are several.
+    /// Variant, if the run has several.
     #[serde(default)]
     pub variant: Option<String>,
-    /// Whether the answer is right.
+    /// Whether the response is correct.
     pub pass: bool,
 }
 
-/// A result as it is shown to a person.
+/// Result as shown to a person for labelling.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct UnlabelledCase {
-    /// The case.
+    /// Id of the case.
     pub case_id: String,
-    /// The repeat.
+    /// Repeat of the case, counted from 0.
     pub repeat: u32,
-    /// The variant, where there are several.
+    /// Name of the variant, if there are several.
     pub variant: Option<String>,
-    /// What was asked, where the suite is at hand.
+    /// Goal of the case, if the suite is available.
     pub goal: Option<String>,
-    /// A note for whoever judges.
+    /// Note of the case for people who label.
     pub note: Option<String>,
-    /// What was answered.
+    /// Output of the target as text.
     pub output: String,
-    /// How it came out so far.
+    /// Status of the result so far.
     pub status: Status,
-    /// What was said about it before.
+    /// Earlier label of this result: `pass` or `fail`.
     pub human_label: Option<String>,
 }
 
-/// What labels came to.
+/// Outcome of a labelling session.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LabelResponse {
-    /// The run.
+    /// Id of the benchmark run.
     pub run_id: String,
-    /// Labels that were given now.
+    /// Number of labels given in this session.
     pub labelled: usize,
-    /// Results with a label.
+    /// Total number of results with a label.
     pub labels: usize,
-    /// Results that still wait for a person or a judge.
+    /// Number of results still pending for a person or a judge.
     pub pending: u64,
-    /// The share of passes.
+    /// Share of cases that passed, from 0 to 1.
     pub pass_rate: Option<f64>,
-    /// The judge beside people, where both said something about the same answers.
+    /// Agreement of the judge with people, if both assessed the same responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// What could not be done as usual.
+    /// Limitations that apply to this session.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// A run whose results are being labelled.
+/// Run whose results are being labelled.
 #[derive(Debug)]
 pub struct LabelSession {
     store: Store,
     run: BenchmarkRun,
-    /// Cases as they were when the run was made.
+    /// Cases that are unchanged since the run.
     cases: BTreeMap<String, BenchmarkCase>,
     places: HashMap<(String, String, u32), usize>,
     given: usize,
@@ -97,14 +96,15 @@ pub struct LabelSession {
 }
 
 impl BenchOperations<'_> {
-    /// Takes up a run of the store for labelling. The suite, as named or as the run knows it, says what was asked and
-    /// what counts; where it is not at hand, or a case has changed since, a label decides alone.
+    /// Opens a stored run for labelling. The suite, as given or as recorded in the run, provides goals and
+    /// expectations; if it is missing, or a case has changed since, the label alone decides.
     pub async fn labelling(self, named: &str, suite: Option<&Path>) -> Result<LabelSession, EngineError> {
         if Path::new(named).is_file() {
             return Err(EngineError::Invalid {
-                message: format!("{named} is a file; labels are kept with runs of the store"),
-                hint: "name the run by its id, or `latest`; `satiety bench list --runs` shows the runs"
-                    .into(),
+                message: format!(
+                    "cannot label {named}: it is a file, and labels are stored with runs in the database"
+                ),
+                hint: "pass a run id or `latest`; `satiety bench list --runs` lists the runs".into(),
             });
         }
         let run = self.find_run(named, Detail::Full).await?;
@@ -123,7 +123,7 @@ impl BenchOperations<'_> {
 }
 
 impl LabelSession {
-    /// The results that wait for a person, or every one with an answer.
+    /// Indices of results that are pending for a person, or of all with a response.
     pub fn results(&self, all: bool) -> Vec<usize> {
         let wanted = |result: &BenchmarkResult| {
             result.actual_output.is_some() && (result.status == Status::Pending || all && can_label(result))
@@ -135,7 +135,6 @@ impl LabelSession {
             .collect()
     }
 
-    /// A result as it is shown.
     pub fn show(&self, index: usize) -> Option<UnlabelledCase> {
         let result = self.run.results.get(index)?;
         let case = self.cases.get(&result.case_id);
@@ -162,20 +161,20 @@ impl LabelSession {
         })
     }
 
-    /// Where a label belongs.
+    /// Index of the result that a label refers to.
     pub fn place(&self, label: &Label) -> Option<usize> {
         let variant = label.variant.clone().unwrap_or_default();
         let key = (label.case_id.clone(), variant, label.repeat);
         self.places.get(&key).copied()
     }
 
-    /// Keeps labels: all of them, or none where one has no place or nothing to label.
+    /// Stores all labels, or none if one refers to a missing result or a result without response.
     pub async fn label_all(&mut self, labels: &[Label]) -> Result<(), EngineError> {
         let mut places = Vec::with_capacity(labels.len());
         for label in labels {
             let missing = |what: &str| EngineError::Invalid {
                 message: format!(
-                    "run {} has no {what} of case `{}`, repeat {}{}",
+                    "cannot label: run {} has no {what} for case `{}`, repeat {}{}",
                     self.run.run_id,
                     label.case_id,
                     label.repeat,
@@ -189,7 +188,7 @@ impl LabelSession {
             };
             let place = self.place(label).ok_or_else(|| missing("result"))?;
             if !self.run.results.get(place).is_some_and(can_label) {
-                return Err(missing("answer"));
+                return Err(missing("response"));
             }
             places.push((place, label.pass));
         }
@@ -199,7 +198,7 @@ impl LabelSession {
         self.refresh().await
     }
 
-    /// Keeps a label of one result, and the run's figures with it.
+    /// Stores the label of one result and updates the summary of the run.
     pub async fn label(&mut self, index: usize, pass: bool) -> Result<(), EngineError> {
         self.write(index, pass).await?;
         self.refresh().await
@@ -218,12 +217,12 @@ impl LabelSession {
         Ok(())
     }
 
-    /// The figures in the store are those of the results, also after a label.
+    /// Updates the stored summary to match the relabelled results.
     async fn refresh(&mut self) -> Result<(), EngineError> {
         let summary = summarize(leading(&self.run.results));
-        // The results of an ablation are several systems'; one rate of all of them would say nothing.
-        let of_one_system = !self.run.config_snapshot.contains_key("ablation");
-        if let Some(ended) = self.run.completed_at.filter(|_| of_one_system) {
+        // The results of an ablation belong to several systems; a single pass rate would be meaningless.
+        let single_system = !self.run.config_snapshot.contains_key("ablation");
+        if let Some(ended) = self.run.completed_at.filter(|_| single_system) {
             let value = serde_json::to_value(&summary)?;
             self.store
                 .bench()
@@ -239,7 +238,7 @@ impl LabelSession {
         Ok(())
     }
 
-    /// What the labels came to so far.
+    /// Outcome of all labels so far.
     pub fn outcome(&self) -> LabelResponse {
         let summary = self
             .run
@@ -262,7 +261,7 @@ impl LabelSession {
         }
     }
 
-    /// What the judge said by itself. Where a case asks a person too, its outcome is not the judge's.
+    /// Verdict of the judge alone; `None` if the case also asks a person.
     fn judge_passes(&self, result: &BenchmarkResult) -> Option<bool> {
         let score = result.llm_judge_score?;
         let Some(case) = self.cases.get(&result.case_id) else {
@@ -283,7 +282,7 @@ impl LabelSession {
     }
 }
 
-/// Reads labels, one JSON object a line.
+/// Reads labels, one JSON object per line.
 pub fn read_labels(path: &Path) -> Result<Vec<Label>, EngineError> {
     let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
     let mut labels = Vec::new();
@@ -310,7 +309,7 @@ pub fn read_labels(path: &Path) -> Result<Vec<Label>, EngineError> {
     Ok(labels)
 }
 
-/// The cases of the suite that are still what they were.
+/// Cases of the suite that are unchanged since the run.
 fn cases_of(
     run: &BenchmarkRun,
     suite: Option<&Path>,
@@ -321,17 +320,17 @@ fn cases_of(
         .map(Into::into)
         .or_else(|| known.map(PathBuf::from).filter(|path| path.is_file()));
     let Some(path) = path else {
-        warnings.push("the suite is not at hand, so labels decide alone; name it with --suite".into());
+        warnings.push("suite not found, so labels alone decide; pass it with --suite".into());
         return Ok(BTreeMap::new());
     };
     let loaded = load(&path)?;
     if loaded.suite.suite_id != run.suite_id {
         return Err(EngineError::Invalid {
             message: format!(
-                "run {} is of {}, not of {}",
+                "cannot label run {}: it is a run of {}, not of {}",
                 run.run_id, run.suite_id, loaded.suite.suite_id
             ),
-            hint: "name the suite that was run with --suite".into(),
+            hint: "pass the suite that was run with --suite".into(),
         });
     }
     let before: BTreeMap<&str, Option<&str>> = run
@@ -353,7 +352,7 @@ fn cases_of(
     }
     if changed > 0 {
         warnings.push(format!(
-            "{changed} cases have changed since the run; labels of their results decide alone"
+            "{changed} cases have changed since the run; labels alone decide their results"
         ));
     }
     Ok(cases)
@@ -364,7 +363,7 @@ fn key(result: &BenchmarkResult) -> (String, String, u32) {
     (result.case_id.clone(), variant, result.repeat)
 }
 
-/// Whether there is an answer that a person can look at. A judge that broke leaves one.
+/// Whether there is a response to label. A judge error still leaves one.
 fn can_label(result: &BenchmarkResult) -> bool {
     let judge_broke = result.status == Status::Error && result.error_owner == Some(ErrorOwner::Judge);
     result.actual_output.is_some()
@@ -382,17 +381,17 @@ fn label_of(result: &BenchmarkResult) -> Option<bool> {
 fn observed(result: &BenchmarkResult) -> Observed {
     Observed {
         output: Value::String(result.actual_output.clone().unwrap_or_default()),
-        metrics: figures(result),
+        metrics: threshold_metrics(result),
     }
 }
 
-/// Puts a label on a result and decides it anew.
+/// Applies a label to a result and decides its status again.
 fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: bool) {
     result.human_label = Some(if pass { PASS } else { FAIL }.into());
     let said = f64::from(u8::from(pass));
     let Some(case) = case else {
         let open = matches!(result.status, Status::Pending | Status::Error);
-        // A label before this one was a person's, too, and may be taken back.
+        // An earlier label may be revised.
         let by_label = result
             .reasons
             .iter()
@@ -424,7 +423,7 @@ fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: bool
     (result.error, result.error_kind, result.error_owner) = (None, None, None);
 }
 
-/// What is told of a result that a label decided alone; by it such a result is known.
+/// Reason stored with a result that a label alone decided; such results are recognised by it.
 const FOUND_RIGHT: &str = "a person found it right";
 const FOUND_WRONG: &str = "a person found it wrong";
 
@@ -435,8 +434,8 @@ fn decide(result: &mut BenchmarkResult, pass: bool) {
     (result.error, result.error_kind, result.error_owner) = (None, None, None);
 }
 
-/// The mean of the judges for each rubric: they answered rubric by rubric, all judges each time. Nothing where they did
-/// not come to an end.
+/// Mean score of the judges per rubric; judges are called rubric by rubric, all judges each time. Empty if
+/// they did not finish.
 fn judges_by_place(result: &BenchmarkResult, places: usize) -> Vec<f64> {
     let Some(size) = result.judges.len().checked_div(places).filter(|size| *size > 0) else {
         return result.llm_judge_score.into_iter().collect();
@@ -484,7 +483,7 @@ mod tests {
             let mut result = answered(output, Status::Pending);
             settle(&mut result, Some(&case(expected.clone())), pass);
             assert_eq!(result.status, status, "{expected} {output} {pass}");
-            // Taken back, it comes out as if the other had been said first.
+            // Revising a label gives the same outcome as giving the other label first.
             let mut other = answered(output, Status::Pending);
             settle(&mut other, Some(&case(expected.clone())), !pass);
             settle(&mut result, Some(&case(expected.clone())), !pass);
@@ -504,7 +503,7 @@ mod tests {
             reason: String::new(),
         };
         let mut result = answered("x", Status::Fail);
-        // The first rubric holds, the second does not; their mean would pass both.
+        // The first rubric passes, the second fails; their mean would pass both.
         result.judges = vec![
             opinion("a", 1.0),
             opinion("b", 1.0),

@@ -1,8 +1,8 @@
-//! Cases that are taken from the store, where other processes take theirs from: the source of a worker's jobs.
+//! Leases of queued cases in the shared database: the job source of a worker.
 //!
-//! A slot that is free takes one case; slots that become free while another asks the store are served with it, so that a
-//! fast target costs few transactions and nobody hoards. While cases are held, a pulse tells the store so. What comes of a
-//! case is kept only while it is still held.
+//! A free slot leases one case; slots that become free while a query is in flight are served by the same
+//! query, so that a fast target costs few transactions and no worker hoards cases. A heartbeat renews the
+//! leases. A result is stored only while its lease is still held.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,10 +18,10 @@ use super::executor::{Done, Runner, Stop, Task, Work};
 use super::outage::Outage;
 use crate::EngineError;
 
-/// How often a case is tried. One that was taken so often and never finished may be what ends its workers.
-const TRIES: i64 = 5;
+/// Maximum number of leases of a case. One that never finished may be what crashes its workers.
+const MAX_ATTEMPTS: i64 = 5;
 
-/// An attempt at a case.
+/// Attempt at a leased case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attempt {
     run_id: String,
@@ -29,26 +29,26 @@ pub(super) struct Attempt {
     takes: i64,
 }
 
-/// Where a worker's jobs come from.
+/// Job source of a worker.
 #[derive(Debug)]
 pub(super) struct Leases {
     store: Store,
-    /// What no other has.
+    /// Unique id of this process.
     id: String,
     name: String,
     lease: Duration,
     stop: Stop,
-    /// Runs that may have a case to take, oldest first.
+    /// Runs that may have cases to lease, oldest first.
     ready: Mutex<VecDeque<Arc<Runner>>>,
-    /// Told when there may be something to take, and at the end.
+    /// Notified when cases may be available, and on shutdown.
     offered: watch::Sender<u64>,
     over: AtomicBool,
-    /// Cases that were taken for slots that wait for one. Its lock is held while the store is asked.
+    /// Cases leased for waiting slots. Locked during the database query.
     taken: tokio::sync::Mutex<VecDeque<Task<Attempt>>>,
     wanting: AtomicUsize,
-    /// What is held, with the attempt.
+    /// Leases held, with their attempts.
     held: Mutex<BTreeMap<(String, i64), i64>>,
-    /// Told when the last case of a run was kept.
+    /// Notified when the last case of a run was stored.
     pub(super) emptied: Notify,
     kept: AtomicU64,
     lost: AtomicU64,
@@ -84,7 +84,7 @@ impl Leases {
         }
     }
 
-    /// Says which runs may have a case to take.
+    /// Sets the runs that may have cases to lease.
     pub(super) fn offer(&self, runs: VecDeque<Arc<Runner>>) {
         let any = !runs.is_empty();
         *lock(&self.ready) = runs;
@@ -93,28 +93,28 @@ impl Leases {
         }
     }
 
-    /// There will be nothing more to take.
+    /// Signals that no more cases will be leased.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.offered.send_modify(|times| *times += 1);
     }
 
-    /// Results that were kept, and those that came after the case had gone to somebody else.
+    /// Number of results stored, and of results that arrived after their lease was lost.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.kept.load(Ordering::SeqCst), self.lost.load(Ordering::SeqCst))
     }
 
-    /// Why nothing could be taken any more, where something went wrong for good.
+    /// Permanent error that ended the leasing, if any.
     pub(super) fn failure(&self) -> Option<EngineError> {
         lock(&self.failed).take()
     }
 
-    /// Gives back what is held.
+    /// Releases all leases.
     pub(super) async fn release(&self) -> Result<u64, EngineError> {
         Ok(self.store.bench().release_work(&self.id).await?)
     }
 
-    /// Tells the store again and again what is held, three times a lease.
+    /// Renews the held leases periodically, three times per lease duration.
     pub(super) async fn pulse(self: Arc<Self>) {
         let mut silent = false;
         loop {
@@ -127,24 +127,24 @@ impl Leases {
                 Ok(still) => {
                     silent = false;
                     if still < held.len() as u64 {
-                        tracing::debug!(held = held.len(), still, "some cases went to others");
+                        tracing::debug!(held = held.len(), still, "some leases were lost to other workers");
                     }
                 }
-                // Once for each time that it is away.
+                // Warn once per outage.
                 Err(error) if !silent => {
                     silent = true;
-                    tracing::warn!("the store could not be told what is held: {error}");
+                    tracing::warn!("cannot renew leases: {error}");
                 }
                 Err(_) => {}
             }
         }
     }
 
-    /// A case, for a slot that is free.
+    /// Leases a case for a free slot.
     async fn take(&self) -> Result<Option<Task<Attempt>>, EngineError> {
         let wanting = WaitingSlot::new(&self.wanting);
         let mut taken = self.taken.lock().await;
-        let mut setback = Outage::default();
+        let mut outage = Outage::default();
         while taken.is_empty() {
             let Some(runner) = lock(&self.ready).front().cloned() else {
                 return Ok(None);
@@ -158,7 +158,7 @@ impl Leases {
             {
                 Ok(cases) => cases,
                 Err(error) => {
-                    setback.outlast(error, &self.stop).await?;
+                    outage.outlast(error, &self.stop).await?;
                     continue;
                 }
             };
@@ -167,11 +167,11 @@ impl Leases {
             }
             for case in cases {
                 let Some(job) = runner.job_of(&case.key) else {
-                    // It falls back to the others when its time is up.
+                    // The lease expires and the case returns to the queue.
                     tracing::error!(
                         run = runner.run_id,
                         case = case.key.case_id,
-                        "a case that the suite does not have"
+                        "leased a case that is not in the suite"
                     );
                     continue;
                 };
@@ -181,9 +181,9 @@ impl Leases {
                     takes: case.takes,
                 };
                 lock(&self.held).insert((ticket.run_id.clone(), ticket.position), ticket.takes);
-                let given_up = (case.takes > TRIES).then(|| {
+                let given_up = (case.takes > MAX_ATTEMPTS).then(|| {
                     format!(
-                        "{TRIES} workers took this case and none of them finished it: it may end the process that runs it"
+                        "abandoned after {MAX_ATTEMPTS} attempts: no worker finished this case; it may crash the process that runs it"
                     )
                 });
                 taken.push_back(Task {
@@ -197,7 +197,7 @@ impl Leases {
         Ok(taken.pop_front())
     }
 
-    fn let_go(&self, attempt: &Attempt) {
+    fn forget(&self, attempt: &Attempt) {
         let mut held = lock(&self.held);
         let key = (attempt.run_id.clone(), attempt.position);
         if held.get(&key) == Some(&attempt.takes) {
@@ -242,21 +242,25 @@ impl Work for Leases {
                 .into_iter()
                 .map(|(settled, attempt, result)| (settled, (attempt, result)))
                 .unzip();
-            let mut setback = Outage::default();
+            let mut outage = Outage::default();
             let settling = loop {
                 match self.store.bench().settle_work(&run_id, &self.id, &results).await {
                     Ok(settling) => break settling,
-                    Err(error) => setback.outlast(error, &self.stop).await?,
+                    Err(error) => outage.outlast(error, &self.stop).await?,
                 }
             };
             for (attempt, result) in seen {
-                self.let_go(&attempt);
+                self.forget(&attempt);
                 if settling.kept.binary_search(&attempt.position).is_ok() {
                     self.kept.fetch_add(1, Ordering::SeqCst);
                     counted.push(result);
                 } else {
                     self.lost.fetch_add(1, Ordering::SeqCst);
-                    tracing::debug!(run = run_id, case = result.case_id, "a result that came too late");
+                    tracing::debug!(
+                        run = run_id,
+                        case = result.case_id,
+                        "result discarded: lease was lost"
+                    );
                 }
             }
             if !settling.left {
@@ -267,7 +271,7 @@ impl Work for Leases {
     }
 }
 
-/// A slot that waits for a case, counted until it has one.
+/// Slot waiting for a case; counted while it waits.
 struct WaitingSlot<'a>(&'a AtomicUsize);
 
 impl<'a> WaitingSlot<'a> {

@@ -1,7 +1,8 @@
-//! How fast a target may be asked: calls at a time, requests and tokens a minute, all of it less when it says "too much".
+//! Rate limiter for calls to a target: concurrency, requests and tokens per minute, with backoff when the
+//! target reports a rate limit.
 //!
-//! Nobody polls: a call waits for a permit, then sleeps until the slot that was reserved for it. The arithmetic is in
-//! `Lane` and `Window`, which get the time as an argument.
+//! There is no polling: a call waits for a permit, then sleeps until its reserved slot. The arithmetic is in
+//! `Lane` and `Window`, which take the time as an argument.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,21 +13,21 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 
-/// What the caller allows.
+/// Rate limits and retries for calls to a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Calls at a time.
+    /// Maximum number of concurrent calls.
     pub concurrency: u32,
-    /// Requests a minute.
+    /// Maximum number of requests per minute.
     pub requests_per_minute: Option<u32>,
-    /// Tokens a minute, read and written.
+    /// Maximum number of input and output tokens per minute.
     pub tokens_per_minute: Option<u64>,
-    /// Further attempts after a failure that is worth one.
+    /// Maximum number of retries after a transient failure.
     pub max_retries: u32,
-    /// The pause before the first of them, in milliseconds; it doubles each time.
+    /// Pause before the first retry, in milliseconds; it doubles each time.
     pub first_pause_ms: u64,
-    /// The longest pause, in milliseconds. A target that asks for more gets no further attempt.
+    /// Longest pause, in milliseconds. A target that asks for a longer one is not retried.
     pub longest_pause_ms: u64,
 }
 
@@ -43,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-/// The gate that every call to one target passes.
+/// Rate limiter for all calls to one target.
 #[derive(Debug)]
 pub struct RateLimiter {
     permits: Semaphore,
@@ -57,13 +58,14 @@ struct State {
     window: Window,
     requests: Option<Lane>,
     tokens: Option<TokenLane>,
-    /// Nobody is asked before this.
+    /// No call starts before this time.
     resume_at: Duration,
-    /// Permits that are out and will not come back.
+    /// Permits in use that will be removed on return.
     debt: usize,
 }
 
-/// Leave to make one call. Give it back with [`RateLimiter::settle`]; dropping it gives it back without a word on how it went.
+/// Permission for one call. Return it with [`RateLimiter::settle`]; dropping it returns the permit without
+/// reporting an outcome.
 #[derive(Debug)]
 pub struct Pass<'a> {
     gate: &'a RateLimiter,
@@ -73,7 +75,7 @@ pub struct Pass<'a> {
 }
 
 impl RateLimiter {
-    /// A gate with these limits; a concurrency of 0 is taken for 1.
+    /// Creates a limiter; a concurrency of 0 counts as 1.
     pub fn new(limits: &Limits) -> Self {
         let concurrency = limits.concurrency.max(1);
         Self {
@@ -95,9 +97,11 @@ impl RateLimiter {
         }
     }
 
-    /// Waits until a call may be made. `expected_tokens` is a guess for a first call; later the target's own mean is used.
+    /// Waits until a call may be made. `expected_tokens` is a guess for the first calls; later the target's
+    /// mean is used.
     pub async fn enter(&self, expected_tokens: f64) -> Pass<'_> {
-        // The semaphore is never closed, so there is always a permit; without one the call would simply go ahead.
+        // The semaphore is never closed, so `acquire` cannot fail; if it did, the call would proceed without
+        // a permit.
         let permit = self.permits.acquire().await.ok();
         let (wait, tokens) = {
             let now = self.begun.elapsed();
@@ -126,7 +130,7 @@ impl RateLimiter {
         }
     }
 
-    /// Learns from how a call went and gives the permit back.
+    /// Records the outcome of a call and returns the permit.
     pub fn settle(&self, pass: Pass<'_>, outcome: Result<Option<Usage>, &TargetError>) {
         let now = self.begun.elapsed();
         let mut state = self.state();
@@ -145,7 +149,8 @@ impl RateLimiter {
                 }
             }
             Err(error) if matches!(error.kind, ErrorKind::RateLimit | ErrorKind::Overloaded) => {
-                // A pause that nobody would wait for must not hold everybody up either: one answer could end a run.
+                // A pause longer than the limit must not block all other calls either: one response could
+                // stall the run.
                 if let Some(pause) = error
                     .retry_after_ms
                     .filter(|pause| *pause <= self.longest_pause_ms)
@@ -164,7 +169,7 @@ impl RateLimiter {
         drop(pass);
     }
 
-    /// Calls at a time that are allowed now.
+    /// Currently allowed number of concurrent calls.
     pub fn allowed(&self) -> usize {
         self.state().window.size()
     }
@@ -186,8 +191,8 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Calls at a time: one more for each round of successes, half as many when the target says "too much" (additive
-/// increase, multiplicative decrease).
+/// Adaptive concurrency: grows by one per round of successes, halves when the target reports a rate limit
+/// (additive increase, multiplicative decrease).
 #[derive(Debug, Clone, PartialEq)]
 struct Window {
     allowed: f64,
@@ -217,7 +222,7 @@ impl Window {
         self.allowed = (self.allowed + 1.0 / self.allowed).min(self.most);
     }
 
-    /// Calls that were under way when the window was cut say nothing about the smaller one.
+    /// Calls that were in flight when the window shrank do not count against the smaller one.
     fn cut(&mut self, now: Duration, issued: Duration) {
         if self.last_cut.is_none_or(|cut| issued > cut) {
             self.allowed = (self.allowed / 2.0).max(1.0);
@@ -226,12 +231,12 @@ impl Window {
     }
 }
 
-/// A rate as a queue of slots (the generic cell rate algorithm), with bursts of up to two seconds' worth.
+/// Rate as a queue of slots (the generic cell rate algorithm), with bursts of up to two seconds' worth.
 #[derive(Debug, Clone, PartialEq)]
 struct Lane {
-    /// Seconds that one unit takes.
+    /// Seconds per unit.
     unit: f64,
-    /// Seconds after the beginning when everything that was let through would be paid off.
+    /// Time, in seconds since the start, when all admitted units are paid off.
     paid: f64,
     burst: f64,
 }
@@ -248,18 +253,18 @@ impl Lane {
         }
     }
 
-    /// When `cost` units may go.
+    /// Reserves `cost` units and returns when they may proceed.
     fn reserve(&mut self, now: Duration, cost: f64) -> Duration {
         let now = now.as_secs_f64();
         let start = self.paid.max(now);
         self.paid = start + cost * self.unit;
-        // A single call may exceed the burst, or it would never go.
+        // A single call may exceed the burst, otherwise it could never proceed.
         Duration::try_from_secs_f64((self.paid - self.burst.max(cost * self.unit)).max(now))
             .unwrap_or_default()
     }
 }
 
-/// Tokens are known only afterwards: a call reserves what is typical and the difference is settled when it is known.
+/// Token usage is known only after a call: it reserves the mean, and the difference is settled afterwards.
 #[derive(Debug)]
 struct TokenLane {
     lane: Lane,
@@ -286,12 +291,12 @@ mod tests {
             .map(|_| lane.reserve(Duration::ZERO, 1.0).as_secs_f64())
             .collect();
         assert_eq!(at, [0.0, 0.0, 1.0, 2.0, 3.0]);
-        // After a rest the burst is there again.
+        // After a pause the full burst is available again.
         let later = Duration::from_secs(100);
         assert_eq!(lane.reserve(later, 1.0), later);
         assert_eq!(lane.reserve(later, 1.0), later);
         assert_eq!(lane.reserve(later, 1.0), later + Duration::from_secs(1));
-        // One call that is larger than any burst goes, and is paid for by the next.
+        // A call larger than any burst proceeds, and the next one waits for it.
         let mut lane = Lane::new(60.0);
         assert_eq!(lane.reserve(Duration::ZERO, 30.0), Duration::ZERO);
         assert_eq!(lane.reserve(Duration::ZERO, 1.0), Duration::from_secs(29));
@@ -390,7 +395,7 @@ mod tests {
             let pass = gate.enter(100.0).await;
             gate.settle(pass, Ok(Some(used(1000))));
         }
-        // 5 x 1000 tokens at 100 a second, less the burst and the last, which nobody waited for.
+        // 5 x 1000 tokens at 100 per second, less the burst and the last call, which nothing waits for.
         let waited = before.elapsed().as_secs_f64();
         assert!((30.0..=50.0).contains(&waited), "{waited}");
     }

@@ -1,4 +1,4 @@
-//! Benchmarks: suites, asking the systems under test, what came of it, and what is said about that.
+//! Benchmarks: suites, execution against systems under test, stored runs, gates and reports.
 
 mod ablation;
 pub mod attempts;

@@ -1,4 +1,4 @@
-//! A store that went away for a moment: who works for hours waits for it instead of giving up.
+//! Transient database outages: long-running processes wait for the database instead of failing.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use satiety_store::StoreError;
 
 use super::executor::Stop;
 
-/// The pause between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Setbacks in a row.
+/// Consecutive failures of the database.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
-    told: bool,
+    reported: bool,
 }
 
 impl Outage {
-    /// Waits a moment after an error that may pass; gives it back where it will not, or where somebody wants to end.
+    /// Waits after a transient error; returns the error if it is permanent or a stop was requested.
     pub(super) async fn outlast(&mut self, error: StoreError, stop: &Stop) -> Result<(), StoreError> {
         let passes = matches!(error, StoreError::Unreachable { .. } | StoreError::Busy { .. });
         if !passes || stop.is_asked() {
             return Err(error);
         }
-        if !std::mem::replace(&mut self.told, true) {
-            tracing::warn!("{error}; waiting until it is back");
+        if !std::mem::replace(&mut self.reported, true) {
+            tracing::warn!("{error}; retrying until the database is available");
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}

@@ -1,4 +1,5 @@
-//! What a run asks, before anything is opened for it, and how that is stored: a run that is resumed must ask the same.
+//! Outline of a run: everything that identifies it, resolved before anything is opened. A resumed run must
+//! match its stored outline.
 
 use std::path::Path;
 
@@ -18,30 +19,30 @@ use super::run::RunBenchRequest;
 use super::suites::LoadedSuite;
 use crate::EngineError;
 
-/// What a run asks, before anything is opened for it.
+/// Identity of a run: suite, target, variants and sandbox.
 pub(super) struct Outline {
     pub(super) described: LocatedTarget,
-    /// What the target is allowed.
+    /// Sandbox policy of the target.
     pub(super) policy: SandboxPolicy,
-    /// What isolates its processes on this machine, once that was found out.
+    /// Isolation of its processes on this machine, once determined.
     pub(super) isolation: Option<SandboxIsolation>,
     pub(super) target_hash: String,
-    /// Names of variants, each with the folder of its skill.
+    /// Variant names, each with the directory of its skill.
     pub(super) variants: Vec<(String, Option<String>)>,
     pub(super) hashes: Vec<String>,
     pub(super) suite_hash: String,
 }
 
-/// Finds out what a run asks.
+/// Resolves a request to its outline.
 pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
     let mut described = target(request.target.as_deref(), loaded)?;
     if request.sandbox_is_explicit && !described.spec.starts_processes() {
         return Err(EngineError::Invalid {
             message: format!(
-                "a target of type {} starts no process that could be fenced in",
+                "cannot sandbox a target of type {}: it starts no process",
                 described.spec.kind()
             ),
-            hint: "--sandbox is for exec, worker and MCP servers that are started as a command".into(),
+            hint: "use --sandbox with exec, worker and command-based MCP targets".into(),
         });
     }
     let policy = confine(&mut described, request.sandbox);
@@ -54,8 +55,11 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
         (skill, false) => vec![(String::new(), skill)],
         (None, true) => {
             return Err(EngineError::Invalid {
-                message: format!("{} is not about a skill", loaded.file.display()),
-                hint: "--without-skill is for suites beside a SKILL.md".into(),
+                message: format!(
+                    "cannot use --without-skill: {} is not the suite of a skill",
+                    loaded.file.display()
+                ),
+                hint: "use --without-skill with a suite next to a SKILL.md".into(),
             });
         }
     };
@@ -72,13 +76,14 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
 }
 
 impl Outline {
-    /// Finds out what isolates the target's processes here; an error where that is less than what is required.
+    /// Determines the isolation of the target's processes on this machine; an error if it is weaker than
+    /// required.
     pub(super) fn isolate(&mut self) -> Result<(), EngineError> {
         self.isolation = Some(isolation(&mut self.described, &self.policy)?);
         Ok(())
     }
 
-    /// What cached answers are found by: those that came from behind a weaker isolation are others.
+    /// Hash for cached responses: those from a weaker isolation are kept separate.
     pub(super) fn answer_hash(&self) -> String {
         match self.isolation {
             Some(isolation) if !isolation.is_full() => format!("{}-{isolation}", self.target_hash),
@@ -87,7 +92,7 @@ impl Outline {
     }
 }
 
-/// A new run, or the one to take up.
+/// Creates a new run, or finds the one to resume.
 pub(super) async fn run_row(
     store: &Store,
     request: &RunBenchRequest,
@@ -101,7 +106,7 @@ pub(super) async fn run_row(
     }
 }
 
-/// Which result a job will be.
+/// Key of the result that a job produces.
 pub(super) fn key_of(suite: &BenchmarkSuite, variants: &[&str], job: Job) -> ResultKey {
     ResultKey {
         case_id: suite.cases[job.case].case_id.clone(),
@@ -110,10 +115,10 @@ pub(super) fn key_of(suite: &BenchmarkSuite, variants: &[&str], job: Job) -> Res
     }
 }
 
-/// The key of a run's configuration that says how its target was confined.
+/// Configuration key of the target's sandbox.
 pub(super) const SANDBOX: &str = "sandbox";
 
-/// How a target was confined, as it is stored with a run. Without an isolation, each worker has its own.
+/// Sandbox of a target, as stored with a run. Without an isolation, each worker uses its own.
 pub(super) fn sandbox_record(policy: &SandboxPolicy, isolation: Option<SandboxIsolation>) -> Value {
     json!({
         "requirement": policy.requirement,
@@ -124,7 +129,7 @@ pub(super) fn sandbox_record(policy: &SandboxPolicy, isolation: Option<SandboxIs
     })
 }
 
-/// What must be the same for two sittings to be one run, and for a run to be repeated.
+/// Configuration that must match for a run to be resumed or reproduced.
 pub(super) fn snapshot(
     request: &RunBenchRequest,
     loaded: &LoadedSuite,
@@ -135,7 +140,7 @@ pub(super) fn snapshot(
         "satiety_version": env!("CARGO_PKG_VERSION"),
         "suite_version": loaded.suite.version,
         "suite_hash": outline.suite_hash,
-        // As it was named, so that labels can be asked for with the questions beside them.
+        // As given, so that labelling can show the goals.
         "suite_file": loaded.file,
         "target": outline.described.spec,
         "target_hash": outline.target_hash,
@@ -170,7 +175,7 @@ fn new_row(suite: &BenchmarkSuite, outline: &Outline, snapshot: &Map<String, Val
     }
 }
 
-/// The run to take up, if it asked the same of the same.
+/// Finds the run to resume and checks that its configuration is unchanged.
 async fn resumable(
     store: &Store,
     named: &str,
@@ -183,10 +188,10 @@ async fn resumable(
         store.bench().run(named).await?
     };
     let row = row.ok_or_else(|| EngineError::Invalid {
-        message: format!("there is no run of {suite_id} to take up"),
+        message: format!("no run of {suite_id} to resume"),
         hint: "run it without --resume".into(),
     })?;
-    // How many at a time may change; what is asked may not.
+    // The concurrency may change; the requests may not.
     for key in [
         "suite_hash",
         "target_hash",
@@ -198,15 +203,14 @@ async fn resumable(
         "tags",
         SANDBOX,
     ] {
-        // Runs of earlier versions say nothing about a sandbox.
+        // Runs of earlier versions do not record a sandbox.
         if key == SANDBOX && row.config_snapshot.get(key).is_none() {
             continue;
         }
         if row.config_snapshot.get(key) != snapshot.get(key) {
             return Err(EngineError::Invalid {
-                message: format!("run {} cannot be taken up: its `{key}` was another", row.run_id),
-                hint: "results of different questions do not make one run; begin a new one without --resume"
-                    .into(),
+                message: format!("cannot resume run {}: `{key}` has changed", row.run_id),
+                hint: "start a new run without --resume".into(),
             });
         }
     }

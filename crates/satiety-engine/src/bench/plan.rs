@@ -1,4 +1,4 @@
-//! What a run will do: which target, which cases, in which order.
+//! Planning of a run: its target, its cases and their order.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use super::suites::LoadedSuite;
 use super::target::OpenError;
 use crate::EngineError;
 
-/// A target and the folder that its description's paths start from.
+/// Target and the directory that its description's paths are relative to.
 #[derive(Debug, Clone)]
 pub(super) struct LocatedTarget {
     pub(super) spec: TargetSpec,
@@ -22,10 +22,10 @@ pub(super) struct LocatedTarget {
     pub(super) name: String,
 }
 
-/// Files in which a suite's folder may describe its target.
+/// File names of a target description in a suite's directory.
 const TARGET_FILES: [&str; 4] = ["target.toml", "target.json", "target.yaml", "target.yml"];
 
-/// The target that was named, or the one that the suite's folder describes.
+/// Resolves the named target, or the one described in the suite's directory.
 pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<LocatedTarget, EngineError> {
     if let Some(text) = named {
         return named_target_in(text);
@@ -33,13 +33,13 @@ pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Located
     match target_file(suite) {
         Some(path) => read(&path),
         None => Err(EngineError::Invalid {
-            message: format!("{} does not say what to run", suite.file.display()),
-            hint: "name a target with --target, or put target.toml beside the suite; `--target echo` answers with the goal".into(),
+            message: format!("no target for {}", suite.file.display()),
+            hint: "pass a target with --target, or put target.toml next to the suite; `--target echo` returns the goal".into(),
         }),
     }
 }
 
-/// The file that describes a suite's target: in its directory or one above.
+/// Finds the target description of a suite, in its directory or the parent directory.
 fn target_file(suite: &LoadedSuite) -> Option<PathBuf> {
     let folders = [
         Some(suite.folder.as_path()),
@@ -53,7 +53,7 @@ fn target_file(suite: &LoadedSuite) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The target that a suite's directory describes, where it does and the file lies below `top`.
+/// Reads the target description of a suite, if there is one and the file is below `top`.
 pub(crate) fn described_target(
     suite: &LoadedSuite,
     top: Option<&Path>,
@@ -71,12 +71,12 @@ pub(crate) fn described_target(
     read(&path).map(|described| Some(described.spec))
 }
 
-/// Whether the suite's folder says what to run.
+/// Whether the suite's directory describes a target.
 pub(crate) fn describes_target(suite: &LoadedSuite) -> bool {
     target(None, suite).is_ok()
 }
 
-/// A target by what a person types: a file, or a short form.
+/// Parses a target as typed by a user: a file, or a short form.
 pub fn named_target(text: &str) -> Result<TargetSpec, EngineError> {
     Ok(named_target_in(text)?.spec)
 }
@@ -99,7 +99,7 @@ fn named_target_in(text: &str) -> Result<LocatedTarget, EngineError> {
             let mut words = words(command).into_iter();
             let command = words
                 .next()
-                .ok_or_else(|| wrong("there is no command after the colon"))?;
+                .ok_or_else(|| wrong("missing command after the colon"))?;
             let args: Vec<String> = words.collect();
             let value = json!({"command": command, "args": args});
             if kind == "exec" {
@@ -121,12 +121,10 @@ fn named_target_in(text: &str) -> Result<LocatedTarget, EngineError> {
             TargetSpec::Http(spec)
         }
         _ => {
-            return Err(wrong(
-                "there is no such file, and it is no short form of a target",
-            ));
+            return Err(wrong("file not found, and not a short form of a target"));
         }
     };
-    // Paths that are typed start from where one is.
+    // Typed paths are relative to the current directory.
     Ok(LocatedTarget {
         spec,
         base: PathBuf::from("."),
@@ -154,14 +152,14 @@ fn read(path: &Path) -> Result<LocatedTarget, EngineError> {
     Ok(LocatedTarget { spec, base, name })
 }
 
-/// Writes into a description what a requirement says about its sandbox, and returns what the target is allowed. Without a
-/// requirement the description's own table counts.
-pub(super) fn confine(described: &mut LocatedTarget, asked: Option<SandboxRequirement>) -> SandboxPolicy {
+/// Applies a sandbox requirement to a target description and returns the resulting policy. Without a
+/// requirement the description's own table applies.
+pub(super) fn confine(described: &mut LocatedTarget, required: Option<SandboxRequirement>) -> SandboxPolicy {
     let own = described
         .spec
         .sandbox_mut()
         .is_some_and(|sandbox| sandbox.is_some());
-    let requirement = asked.unwrap_or(if own {
+    let requirement = required.unwrap_or(if own {
         SandboxRequirement::Require
     } else {
         SandboxRequirement::Off
@@ -178,8 +176,8 @@ pub(super) fn confine(described: &mut LocatedTarget, asked: Option<SandboxRequir
     policy
 }
 
-/// What isolates the processes of a target on this machine. Where it cannot do what is required, that is an error: nothing has
-/// run yet.
+/// Determines the isolation of a target's processes on this machine; an error if it is weaker than required,
+/// before anything runs.
 pub(super) fn isolation(
     described: &mut LocatedTarget,
     policy: &SandboxPolicy,
@@ -192,7 +190,7 @@ pub(super) fn isolation(
     }
 }
 
-/// Which cases are run.
+/// Filter of the cases to run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Selection {
     pub(super) cases: Vec<String>,
@@ -200,13 +198,13 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Keeps the cases that are wanted; all where nothing is.
+    /// Keeps the selected cases; all if the selection is empty.
     pub(super) fn apply(&self, suite: &mut BenchmarkSuite) -> Result<(), EngineError> {
         for wanted in &self.cases {
             if !suite.cases.iter().any(|case| case.case_id == *wanted) {
                 return Err(EngineError::Invalid {
-                    message: format!("there is no case `{wanted}` in {}", suite.suite_id),
-                    hint: "`satiety bench check SUITE` lists its cases with --format json".into(),
+                    message: format!("case `{wanted}` not found in {}", suite.suite_id),
+                    hint: "`satiety bench check SUITE --format json` lists its cases".into(),
                 });
             }
         }
@@ -217,16 +215,16 @@ impl Selection {
         });
         if suite.cases.is_empty() {
             return Err(EngineError::Invalid {
-                message: format!("no case of {} is left to run", suite.suite_id),
-                hint: "see which tags and ids its cases have".into(),
+                message: format!("no case of {} matches the selection", suite.suite_id),
+                hint: "check the tags and ids of its cases".into(),
             });
         }
         Ok(())
     }
 }
 
-/// All jobs: a repeat of every case before the next repeat, and variants side by side, so that whatever changes with time
-/// changes for all of them, and a run that ends early has seen every case.
+/// Creates all jobs: one repeat of every case before the next repeat, with variants interleaved, so that
+/// drift over time affects all of them equally and a run that is stopped early has covered every case.
 pub(super) fn jobs(suite: &BenchmarkSuite, repeats: Option<u32>, variants: usize) -> Vec<Job> {
     let repeats_of = |case: usize| {
         let case = &suite.cases[case];
@@ -236,7 +234,7 @@ pub(super) fn jobs(suite: &BenchmarkSuite, repeats: Option<u32>, variants: usize
     let mut jobs = Vec::new();
     for repeat in 0..most {
         for case in (0..suite.cases.len()).filter(|case| repeat < repeats_of(*case)) {
-            // Who goes first changes from case to case.
+            // The order of variants rotates from case to case.
             jobs.extend((0..variants).map(|variant| Job {
                 case,
                 variant: (variant + case + repeat as usize) % variants,

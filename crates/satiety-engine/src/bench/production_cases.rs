@@ -1,5 +1,5 @@
-//! Cases from life: a failed record of production becomes a regression case, records of real sessions are scrubbed
-//! before anybody else sees them. What is there is never written over.
+//! Production cases: turns a failed production record into a regression case, and scrubs personal data from
+//! session records. Existing files are never overwritten.
 
 use crate::handles::BenchOperations;
 use std::io::Write as _;
@@ -10,80 +10,80 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::suites::{load, read, shown};
+use super::suites::{display_path, load, read};
 use crate::EngineError;
 
-/// A failed record that becomes a case.
+/// Failed production record to turn into a case.
 #[derive(Debug, Clone)]
 pub struct FromFailureRequest {
-    /// The record: a JSON object.
+    /// Path of the record, a JSON object.
     pub record: PathBuf,
-    /// The suite that the case is added to.
+    /// Suite to add the case to.
     pub suite: PathBuf,
 }
 
-/// A case that was made from a failure.
+/// Case created from a failed production record.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FailureCase {
-    /// The case.
+    /// Id of the new case.
     pub case_id: String,
-    /// Where it was written.
+    /// Path of the written file.
     pub file: String,
-    /// Its tags.
+    /// Tags of the new case.
     pub tags: Vec<String>,
-    /// Whether the record does not say what would have been right, so that a person decides.
+    /// Whether the record has no expected outcome, so that a person decides.
     pub needs_expectation: bool,
-    /// What was taken out.
+    /// Counts of removed personal data.
     pub scrubbed: ScrubReport,
 }
 
-/// Records of real sessions to be scrubbed.
+/// Session records to scrub.
 #[derive(Debug, Clone)]
 pub struct ScrubFilesRequest {
-    /// JSON Lines: objects with `goal` and `outcome`.
+    /// JSON Lines files of objects with `goal` and `outcome`.
     pub files: Vec<PathBuf>,
-    /// Where the scrubbed records go.
+    /// Path of the output file.
     pub output: PathBuf,
-    /// Whether whoever asks has the consent of those whose sessions these are.
+    /// Whether the caller confirms the consent of the people in the sessions.
     pub consent: bool,
 }
 
-/// Records that were scrubbed.
+/// Result of scrubbing session records.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ScrubResponse {
-    /// How many.
+    /// Number of records read.
     pub records: usize,
-    /// How many of them something was taken out of.
+    /// Number of records with removed data.
     pub changed: usize,
-    /// Where they are.
+    /// Path of the output file.
     pub output: String,
-    /// What was taken out.
+    /// Counts of removed personal data.
     #[serde(flatten)]
     pub report: ScrubReport,
 }
 
 impl BenchOperations<'_> {
-    /// Makes a case of a failed record and adds it to a suite.
+    /// Creates a case from a failed record and adds it to a suite.
     pub fn from_failure(self, request: &FromFailureRequest) -> Result<FailureCase, EngineError> {
         let loaded = load(&request.suite)?;
         if loaded.file.file_name().is_some_and(|name| name == "evals.json") {
             return Err(EngineError::Invalid {
                 message: format!(
-                    "{} belongs to the skill; cases are not added to it",
+                    "cannot add a case to {}: the file belongs to the skill",
                     loaded.file.display()
                 ),
-                hint: "put a suite into benchmarks/ beside SKILL.md and name that".into(),
+                hint: "create a suite in benchmarks/ next to SKILL.md and pass that".into(),
             });
         }
-        let name = shown(&request.record);
+        let name = display_path(&request.record);
         let record: Value =
             serde_json::from_str(&read(&request.record)?).map_err(|error| EngineError::Invalid {
                 message: format!("{name}: {error}"),
-                hint: "a record is one JSON object with what was asked; nothing was written".into(),
+                hint: "a record is one JSON object with the request; nothing was written".into(),
             })?;
         let (case, scrubbed) = case_from_failure(&record).map_err(|problem| EngineError::Invalid {
             message: format!("{name}: {problem}"),
-            hint: "add `expected` where it is known what would have been right; nothing was written".into(),
+            hint: "add `expected` if the correct outcome is known; nothing was written".into(),
         })?;
         let problems = check_case(&case, &name, "");
         if !problems.is_empty() {
@@ -92,7 +92,7 @@ impl BenchOperations<'_> {
         let path = loaded.folder.join("cases").join(format!("{}.json", case.case_id));
         let taken = |what: String| EngineError::Invalid {
             message: what,
-            hint: "the same failure makes the same case; nothing was written".into(),
+            hint: "the same failure always creates the same case; nothing was written".into(),
         };
         if loaded
             .suite
@@ -101,36 +101,35 @@ impl BenchOperations<'_> {
             .any(|known| known.case_id == case.case_id)
         {
             return Err(taken(format!(
-                "case {} is in {} already",
+                "case {} already exists in {}",
                 case.case_id, loaded.suite.suite_id
             )));
         }
         if path.exists() {
-            return Err(taken(format!("{} is there already", path.display())));
+            return Err(taken(format!("{} already exists", path.display())));
         }
         write_new(&path, &format!("{:#}\n", serde_json::to_value(&case)?))?;
         Ok(FailureCase {
             case_id: case.case_id,
-            file: shown(&path),
+            file: display_path(&path),
             tags: case.tags,
             needs_expectation: case.expected.mode == Mode::Human,
             scrubbed,
         })
     }
 
-    /// Takes personal data out of records of real sessions.
+    /// Removes personal data from session records.
     pub fn scrub(self, request: &ScrubFilesRequest) -> Result<ScrubResponse, EngineError> {
         if !request.consent {
             return Err(EngineError::Invalid {
-                message: "records of real sessions are only used with the consent of the people in them"
-                    .into(),
-                hint: "say so with --i-have-consent; nothing was read".into(),
+                message: "cannot scrub session records without the consent of the people in them".into(),
+                hint: "confirm it with --i-have-consent; nothing was read".into(),
             });
         }
         if request.output.exists() {
             return Err(EngineError::Invalid {
-                message: format!("{} is there already", request.output.display()),
-                hint: "name a new file with --output; nothing was written".into(),
+                message: format!("{} already exists", request.output.display()),
+                hint: "pass a new file with --output; nothing was written".into(),
             });
         }
         let (mut records, mut changed) = (0, 0);
@@ -145,7 +144,7 @@ impl BenchOperations<'_> {
                     message: format!("{}:{}: {reason}", path.display(), index + 1),
                     hint: "a line is {\"goal\": \"…\", \"outcome\": …}; nothing was written".into(),
                 })?;
-                // Each record by itself: that one person is in two of them is personal, too.
+                // Each record separately: that a person appears in two of them is personal data, too.
                 let mut scrubber = Scrubber::new();
                 text.push_str(&scrubber.value(&record).to_string());
                 text.push('\n');
@@ -164,13 +163,13 @@ impl BenchOperations<'_> {
         Ok(ScrubResponse {
             records,
             changed,
-            output: shown(&request.output),
+            output: display_path(&request.output),
             report,
         })
     }
 }
 
-/// A goal and what came of it.
+/// Parses a line with a goal and its outcome.
 fn pair(line: &str) -> Result<Value, String> {
     let record: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let Value::Object(fields) = &record else {
@@ -179,7 +178,7 @@ fn pair(line: &str) -> Result<Value, String> {
     match fields.get("goal").and_then(Value::as_str) {
         Some(goal) if !goal.trim().is_empty() => {}
         Some(_) => return Err("goal: is empty".into()),
-        None => return Err("goal: must be a text".into()),
+        None => return Err("goal: must be a string".into()),
     }
     if !fields.contains_key("outcome") {
         return Err("outcome: is missing".into());
@@ -187,7 +186,7 @@ fn pair(line: &str) -> Result<Value, String> {
     Ok(record)
 }
 
-/// Writes a file that is whole or not there; one that is there stays.
+/// Writes a file atomically; never overwrites an existing one.
 fn write_new(path: &Path, text: &str) -> Result<(), EngineError> {
     let failed = |cause| EngineError::file("write", path, cause);
     if let Some(parent) = path.parent() {

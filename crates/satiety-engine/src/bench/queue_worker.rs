@@ -1,5 +1,5 @@
-//! A worker: takes cases of runs that were spread, as long as its own files are those that a run is about, and ends runs of
-//! which every case has its result.
+//! Queue worker: leases cases of distributed runs whose files match the local checkout, runs them, and
+//! finalises runs with all results.
 
 use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +12,7 @@ use satiety_store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::distributed::{DistributedPlan, stays_inside, understood};
+use super::distributed::{DistributedPlan, parse_plan, stays_inside};
 use super::executor::{self, Lead, Runner, Stop};
 use super::leases::Leases;
 use super::outage::Outage;
@@ -21,112 +21,99 @@ use super::run::selection;
 use super::suites::load;
 use crate::EngineError;
 
-/// How often an idle worker looks for work.
-const LOOK: Duration = Duration::from_millis(250);
-/// After how long a run that was left to others is looked at again: the files here may have changed.
-const AGAIN: Duration = Duration::from_secs(30);
-/// How long giving cases back may take at the end; they come back by themselves, too.
-const PARTING: Duration = Duration::from_secs(5);
+/// Polling interval of an idle worker.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Time after which a declined run is checked again: the local files may have changed.
+const RECHECK_AFTER: Duration = Duration::from_secs(30);
+/// Timeout for releasing leases on shutdown; they also expire by themselves.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a worker goes by.
+/// Settings of a worker.
 #[derive(Debug, Clone, Default)]
 pub struct WorkRequest {
-    /// The folder below which suites are looked for: a checkout of what runs are started from.
+    /// Root directory to find suites in: a checkout of the repository that runs are started from.
     pub root: PathBuf,
-    /// Cases at a time.
+    /// Maximum number of concurrent cases.
     pub concurrency: u32,
-    /// For how long a case stays with a worker that falls silent.
+    /// Lease duration of a case, after which a silent worker loses it.
     pub lease: Duration,
-    /// What people call this worker.
+    /// Display name of this worker.
     pub name: String,
-    /// Whether to end when nothing is left of the runs it takes part in.
+    /// Whether to exit when no case is left in the runs that it joined.
     pub until_idle: bool,
-    /// Judges with an address of their own that runs may name.
+    /// Judges with a custom address that runs may use.
     pub judges: Vec<String>,
-    /// The variables that descriptions of targets may name.
+    /// Environment variables that target descriptions may refer to.
     pub environment: BTreeMap<String, String>,
 }
 
-/// What a worker tells while it works.
+/// Events of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkEvent {
-    /// It takes cases of a run.
-    Joined {
-        /// The run.
-        run_id: String,
-        /// Its suite.
-        suite_id: String,
-    },
-    /// It leaves a run to others.
-    Declined {
-        /// The run.
-        run_id: String,
-        /// Why.
-        reason: String,
-    },
-    /// It has ended a run whose results are all there.
-    Ended {
-        /// The run.
-        run_id: String,
-    },
-    /// Something that was not told or recorded at the end of a run.
+    /// The worker joined a run.
+    Joined { run_id: String, suite_id: String },
+    /// The worker declined a run.
+    Declined { run_id: String, reason: String },
+    /// The worker finalised a run with all results.
+    Ended { run_id: String },
+    /// An alert or a record failed when a run was finalised.
     Warning(String),
 }
 
-/// What a worker did.
+/// Summary of the work that a worker did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct WorkResponse {
-    /// Its name.
+    /// Display name of the worker.
     pub name: String,
-    /// Results that were kept.
+    /// Number of stored results.
     pub kept: u64,
-    /// Results that came after the case had gone to somebody else.
+    /// Number of results discarded because the lease was lost.
     pub late: u64,
-    /// Cases that were given back at the end.
+    /// Number of leases released on shutdown.
     pub given_back: u64,
 }
 
-/// What this worker makes of a run.
+/// Decision of this worker on a run.
 enum Stance {
     Joined(Arc<Runner>),
     Declined { reason: String, at: Instant },
 }
 
-/// What a look found.
+/// Result of polling for runs.
 #[derive(Default)]
 struct AvailableRuns {
-    /// Runs that may have a case to take, oldest first.
+    /// Runs that may have cases to lease, oldest first.
     runs: VecDeque<Arc<Runner>>,
-    /// Whether a run that it takes part in has cases left.
+    /// Whether a joined run has cases left.
     busy: bool,
 }
 
 impl BenchOperations<'_> {
-    /// Takes cases and runs them until `stop`, which gives back what is not finished.
+    /// Leases and runs cases until `stop` is requested, then releases the unfinished ones.
     pub async fn work(
         self,
         request: WorkRequest,
         stop: &Stop,
-        mut told: impl FnMut(WorkEvent),
+        mut on_event: impl FnMut(WorkEvent),
     ) -> Result<WorkResponse, EngineError> {
         if !request.root.is_dir() {
             return Err(EngineError::Invalid {
-                message: format!("{} is not a folder", request.root.display()),
-                hint: "--root names the checkout below which suites are looked for".into(),
+                message: format!("{} is not a directory", request.root.display()),
+                hint: "pass the checkout that contains the suites with --root".into(),
             });
         }
         let store = self.engine.store().await?.clone();
-        let claims = Leases::new(store.clone(), request.name.clone(), request.lease, stop.clone());
-        let pulse = tokio::spawn(claims.clone().pulse());
+        let leases = Leases::new(store.clone(), request.name.clone(), request.lease, stop.clone());
+        let pulse = tokio::spawn(leases.clone().pulse());
         let mut runs = BTreeMap::new();
         let outcome = {
             let at_a_time = request.concurrency.max(1) as usize;
-            let running = executor::run(claims.clone(), at_a_time, Lead::Wide, stop, |_| true);
+            let running = executor::run(leases.clone(), at_a_time, Lead::Wide, stop, |_| true);
             let looking = async {
                 let looked = self
-                    .look_for_work(&request, &store, &claims, &mut runs, stop, &mut told)
+                    .look_for_work(&request, &store, &leases, &mut runs, stop, &mut on_event)
                     .await;
-                claims.end();
+                leases.end();
                 looked
             };
             tokio::pin!(running, looking);
@@ -145,12 +132,12 @@ impl BenchOperations<'_> {
         for stance in runs.values() {
             close(stance).await;
         }
-        let given_back = tokio::time::timeout(PARTING, claims.release()).await;
+        let given_back = tokio::time::timeout(RELEASE_TIMEOUT, leases.release()).await;
         outcome?;
-        if let Some(error) = claims.failure() {
+        if let Some(error) = leases.failure() {
             return Err(error);
         }
-        let (kept, late) = claims.counts();
+        let (kept, late) = leases.counts();
         Ok(WorkResponse {
             name: request.name,
             kept,
@@ -159,34 +146,34 @@ impl BenchOperations<'_> {
         })
     }
 
-    /// Looks again and again which runs there are, joins those that it can and ends those that are done.
+    /// Polls for runs, joins those that match the local files and finalises those that are done.
     async fn look_for_work(
         self,
         request: &WorkRequest,
         store: &Store,
-        claims: &Leases,
+        leases: &Leases,
         runs: &mut BTreeMap<String, Stance>,
         stop: &Stop,
-        told: &mut impl FnMut(WorkEvent),
+        on_event: &mut impl FnMut(WorkEvent),
     ) -> Result<(), EngineError> {
-        let mut setback = Outage::default();
+        let mut outage = Outage::default();
         while !stop.is_asked() {
-            let ready = match self.look(request, store, runs, told).await {
+            let ready = match self.look(request, store, runs, on_event).await {
                 Ok(ready) => ready,
                 Err(EngineError::Store(error)) => {
-                    setback.outlast(error, stop).await?;
+                    outage.outlast(error, stop).await?;
                     continue;
                 }
                 Err(error) => return Err(error),
             };
-            setback = Outage::default();
-            claims.offer(ready.runs);
+            outage = Outage::default();
+            leases.offer(ready.runs);
             if request.until_idle && !ready.busy {
                 return Ok(());
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
-                () = claims.emptied.notified() => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = leases.emptied.notified() => {}
                 () = stop.asked() => {}
             }
         }
@@ -198,24 +185,24 @@ impl BenchOperations<'_> {
         request: &WorkRequest,
         store: &Store,
         runs: &mut BTreeMap<String, Stance>,
-        told: &mut impl FnMut(WorkEvent),
+        on_event: &mut impl FnMut(WorkEvent),
     ) -> Result<AvailableRuns, EngineError> {
         let open = store.bench().open_runs().await?;
         let mut ready = AvailableRuns::default();
         for run in &open {
             let joined = match runs.get(&run.run_id) {
                 Some(Stance::Joined(runner)) => Some(runner.clone()),
-                // Said before; the files here may be others after a while.
-                Some(Stance::Declined { at, .. }) if at.elapsed() < AGAIN => continue,
+                // Already reported; check again later, because the local files may change.
+                Some(Stance::Declined { at, .. }) if at.elapsed() < RECHECK_AFTER => continue,
                 _ => None,
             };
             let found = match joined {
                 _ if !run.left => self
-                    .end_here(request, store, &run.run_id, told)
+                    .end_here(request, store, &run.run_id, on_event)
                     .await?
                     .map(|()| None),
                 Some(runner) => Ok(Some(runner)),
-                None => self.join(request, store, &run.run_id, told).await?.map(Some),
+                None => self.join(request, store, &run.run_id, on_event).await?.map(Some),
             };
             match found {
                 Ok(Some(runner)) => {
@@ -225,9 +212,9 @@ impl BenchOperations<'_> {
                     }
                     runs.insert(run.run_id.clone(), Stance::Joined(runner));
                 }
-                // Ended; its targets are closed below, when it is not open any more.
+                // Finalised; its targets are closed below, once it is no longer listed as open.
                 Ok(None) => {}
-                Err(reason) => decline(runs, &run.run_id, reason, told).await,
+                Err(reason) => decline(runs, &run.run_id, reason, on_event).await,
             }
         }
         let is_open = |id: &String| open.iter().any(|run| run.run_id == *id);
@@ -240,22 +227,22 @@ impl BenchOperations<'_> {
         Ok(ready)
     }
 
-    /// Joins a run, if this worker can run what it asks; otherwise the inner error says why not.
+    /// Joins a run if this worker can run it; otherwise the inner error gives the reason.
     async fn join(
         self,
         request: &WorkRequest,
         store: &Store,
         run_id: &str,
-        told: &mut impl FnMut(WorkEvent),
+        on_event: &mut impl FnMut(WorkEvent),
     ) -> Result<Result<Arc<Runner>, String>, EngineError> {
         let Some(row) = store.bench().plan(run_id).await? else {
-            return Ok(Err("its plan is gone".into()));
+            return Ok(Err("its plan was deleted".into()));
         };
-        let joined = understood(run_id, row.plan)
+        let joined = parse_plan(run_id, row.plan)
             .map_err(|problem| problem.to_string())
             .and_then(|plan| self.open(request, store, run_id, &plan));
         if let Ok(runner) = &joined {
-            told(WorkEvent::Joined {
+            on_event(WorkEvent::Joined {
                 run_id: run_id.into(),
                 suite_id: runner.suite.suite_id.clone(),
             });
@@ -263,7 +250,7 @@ impl BenchOperations<'_> {
         Ok(joined.map(Arc::new))
     }
 
-    /// Opens what a run needs, if the files here are those that it is about.
+    /// Opens the environment of a run if the local files match it.
     fn open(
         self,
         request: &WorkRequest,
@@ -276,10 +263,10 @@ impl BenchOperations<'_> {
         let own = self.engine.sandbox_requirement();
         if plan.sandbox == SandboxRequirement::Off && own != SandboxRequirement::Off {
             return Err(format!(
-                "it is to be run without a sandbox, and this worker's `bench.sandbox` is `{own}`"
+                "it disables the sandbox, but `bench.sandbox` of this worker is `{own}`"
             ));
         }
-        // The store is not believed: it can ask for more than this worker does, and not for less.
+        // The plan is untrusted: it may require more isolation than this worker's setting, never less.
         asked.sandbox = Some(plan.sandbox.max(own));
         asked.limits.concurrency = request.concurrency.max(1);
         asked.environment = request.environment.clone();
@@ -294,7 +281,7 @@ impl BenchOperations<'_> {
         ] {
             if here != there {
                 return Err(format!(
-                    "the {what} of {} is another one here than where the run was started",
+                    "the {what} of {} differs from the one the run was started with",
                     plan.suite.escape_debug()
                 ));
             }
@@ -303,48 +290,48 @@ impl BenchOperations<'_> {
             .map_err(text)
     }
 
-    /// Ends a run whose results are all there. What hinders only this worker is the inner error.
+    /// Finalises a run with all results. The inner error is a problem of this worker only.
     async fn end_here(
         self,
         request: &WorkRequest,
         store: &Store,
         run_id: &str,
-        told: &mut impl FnMut(WorkEvent),
+        on_event: &mut impl FnMut(WorkEvent),
     ) -> Result<Result<(), String>, EngineError> {
         let Some(row) = store.bench().plan(run_id).await? else {
             return Ok(Ok(()));
         };
-        let plan = understood(run_id, row.plan)?;
-        let ending = self.end_spread(run_id, &plan, &request.root);
+        let plan = parse_plan(run_id, row.plan)?;
+        let ending = self.finalize_distributed(run_id, &plan, &request.root);
         match Box::pin(ending).await {
             Ok(ended) => {
                 for warning in ended.gated.post.failures() {
-                    told(WorkEvent::Warning(warning));
+                    on_event(WorkEvent::Warning(warning));
                 }
-                told(WorkEvent::Ended {
+                on_event(WorkEvent::Ended {
                     run_id: run_id.into(),
                 });
                 Ok(Ok(()))
             }
             Err(EngineError::Store(error)) => Err(error.into()),
-            Err(problem) => Ok(Err(format!("it could not be ended here: {problem}"))),
+            Err(problem) => Ok(Err(format!("this worker cannot finalise it: {problem}"))),
         }
     }
 }
 
-/// Leaves a run to others; said once for each reason.
+/// Declines a run; reported once per reason.
 async fn decline(
     runs: &mut BTreeMap<String, Stance>,
     run_id: &str,
     reason: String,
-    told: &mut impl FnMut(WorkEvent),
+    on_event: &mut impl FnMut(WorkEvent),
 ) {
     let before = runs.remove(run_id);
     if let Some(before) = &before {
         close(before).await;
     }
     if !matches!(&before, Some(Stance::Declined { reason: said, .. }) if *said == reason) {
-        told(WorkEvent::Declined {
+        on_event(WorkEvent::Declined {
             run_id: run_id.into(),
             reason: reason.clone(),
         });

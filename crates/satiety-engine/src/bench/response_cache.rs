@@ -1,11 +1,10 @@
-//! The store as a cache of answers. One that fails forgets: a cache never fails a run.
+//! Response cache in the database. Errors count as cache misses: a cache never fails a run.
 
 use satiety::bench::contract::Response;
 use satiety_store::Store;
 
 use super::cache::{CacheFuture, ResponseCache};
 
-/// Answers in the store.
 #[derive(Debug, Clone)]
 pub(super) struct StoredResponses(pub(super) Store);
 
@@ -23,7 +22,7 @@ impl ResponseCache for StoredResponses {
                 return;
             };
             if let Err(error) = self.0.bench().put_response(key, &body).await {
-                tracing::warn!(%error, "an answer could not be kept for next time");
+                tracing::warn!(%error, "cannot cache a response");
             }
         })
     }

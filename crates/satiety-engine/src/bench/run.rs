@@ -1,4 +1,5 @@
-//! Running a suite: plan it, say what it can show, run it, take up what was interrupted, and judge it by the baseline.
+//! Runs a suite: plans it, states its statistical power, executes or resumes it, and compares it with the
+//! baseline.
 
 use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, HashSet};
@@ -25,87 +26,87 @@ use super::sequential::{SequentialOutcome, SequentialWatch};
 use super::suites::{LoadedSuite, load};
 use crate::EngineError;
 
-/// A suite to run.
+/// Benchmark suite to run, and how.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "RunBody")]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a choice of its own, named where it is made"
+    reason = "the flags are independent, and callers set them by name"
 )]
 pub struct RunBenchRequest {
-    /// The suite: a file or folder on this machine; over HTTP one below the server's root.
+    /// Path of the suite's file or directory; over HTTP, below the server's root.
     pub suite: PathBuf,
-    /// What to run: a file or a short form; what the suite's folder describes by default.
+    /// Target to run: a file or a short form; by default the one described in the suite's directory.
     #[serde(default)]
     pub target: Option<String>,
-    /// How often each case is run; what the suite says by default.
+    /// Repeats of each case; by default as the suite specifies.
     #[serde(default)]
     #[schemars(range(min = 1, max = 100))]
     pub repeats: Option<u32>,
-    /// Only these cases.
+    /// Run only cases with these ids.
     #[serde(default)]
     pub cases: Vec<String>,
-    /// Only cases with one of these tags.
+    /// Run only cases with one of these tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Chat models that judge.
+    /// Chat models to use as judges.
     #[serde(skip)]
     pub judges: Vec<String>,
-    /// Calls at a time, a minute, and so on.
+    /// Concurrency, rate limits and retries.
     #[serde(skip)]
     pub limits: Limits,
-    /// How long an answer may take.
+    /// Timeout of a response in milliseconds.
     #[serde(skip)]
     pub timeout_ms: Option<u64>,
-    /// The seed of what is random.
+    /// Seed of the random choices.
     #[serde(default)]
     pub seed: u64,
-    /// Whether the target's processes must be sandboxed; absent for what its description says.
+    /// Whether to sandbox the target's processes; by default as its description specifies.
     #[serde(skip)]
     pub sandbox: Option<SandboxRequirement>,
-    /// Whether the caller asked for the sandbox by name: then a target that starts no process is refused.
+    /// Whether the caller requested the sandbox explicitly: then a target without a process is an error.
     #[serde(skip)]
     pub sandbox_is_explicit: bool,
-    /// Whether answers may come from the cache.
+    /// Whether to use cached responses.
     #[serde(skip)]
     pub cache: bool,
-    /// Whether a skill is also run without itself.
+    /// Whether to run a skill's suite also without the skill.
     #[serde(skip)]
     pub without_skill: bool,
-    /// Whether working folders stay.
+    /// Whether to keep working directories.
     #[serde(skip)]
     pub keep_workdirs: bool,
-    /// The run to resume: its id.
+    /// Id of the run to resume.
     #[serde(default)]
     pub resume: Option<String>,
-    /// Judge the run by the suite's baseline.
+    /// Whether to compare the run with the suite's baseline.
     #[serde(default, deserialize_with = "default_gate")]
     #[schemars(with = "bool", extend("default" = false))]
     pub gate: Option<GatePolicy>,
-    /// Give the cases to workers (`satiety worker`) on the same store; the job waits for them.
+    /// Enqueue the cases for workers (`satiety worker`) on the same database; the job waits for them.
     #[serde(default)]
     pub distributed: bool,
-    /// Whether to stop repeats as soon as a comparison with the baseline has decided.
+    /// Whether to stop early once a sequential test against the baseline has decided.
     #[serde(skip)]
     pub sequential: bool,
-    /// Who lets a regression through, and why.
+    /// Override that accepts a regression: who accepts it, and why.
     #[serde(skip)]
     pub accept_regression: Option<Override>,
-    /// The variables that descriptions may name.
+    /// Environment variables that target descriptions may refer to.
     #[serde(skip)]
     pub environment: BTreeMap<String, String>,
-    /// Whether further suites of the same evaluation follow: the harness cycle is recorded after the last one.
+    /// Whether more suites of the same evaluation follow: the harness cycle is recorded after the last one.
     #[serde(skip)]
     pub more_follow: bool,
 }
 
-/// A client says whether to judge a run; the policy is the default one.
+/// Clients only choose whether to gate a run; the default policy applies.
 fn default_gate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<GatePolicy>, D::Error> {
     Ok(bool::deserialize(deserializer)?.then(GatePolicy::default))
 }
 
-/// A suite that is ready to be run.
+/// Suite that is ready to run.
 #[derive(Debug)]
 pub struct BenchPlan {
     pub(super) request: RunBenchRequest,
@@ -115,69 +116,69 @@ pub struct BenchPlan {
 }
 
 impl BenchPlan {
-    /// The suite that will be run, as it was read.
     pub(crate) fn suite(&self) -> &LoadedSuite {
         &self.loaded
     }
 
-    /// What the run can show.
+    /// Statistical power of the run.
     pub fn power(&self) -> &PowerStatement {
         &self.power
     }
 
-    /// Refuses to judge by a baseline that is not there.
-    pub(super) fn has_what_it_needs(&self) -> Result<(), EngineError> {
+    /// Returns an error if the run is gated but its suite has no baseline.
+    pub(super) fn require_baseline(&self) -> Result<(), EngineError> {
         let request = &self.request;
         if (request.gate.is_some() || request.sequential)
             && self.baseline.is_none()
             && request.accept_regression.is_none()
         {
             return Err(EngineError::Invalid {
-                message: format!("{} has no baseline to be judged by", self.loaded.suite.suite_id),
-                hint: "run it without --gate, look at it, and accept it: satiety bench baseline RUN --reason \"…\"".into(),
+                message: format!("cannot gate {}: it has no baseline", self.loaded.suite.suite_id),
+                hint: "run it without --gate and accept the run: satiety bench baseline RUN --reason \"…\""
+                    .into(),
             });
         }
         Ok(())
     }
 }
 
-/// A suite that was run.
+/// Result of running a suite.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RunBenchResponse {
-    /// The run, its results without outputs; `bench report` has everything.
+    /// The run with its results, without outputs; `bench report` has everything.
     #[serde(flatten)]
     pub run: BenchmarkRun,
-    /// What the design can show.
+    /// Statistical power of the design.
     pub power: PowerStatement,
-    /// Results that were there from an earlier sitting.
+    /// Number of results from before the run was resumed.
     pub resumed: usize,
-    /// Whether it was ended before everything was run.
+    /// Whether the run was stopped before all cases were run.
     pub interrupted: bool,
-    /// What the gate says, when there is one and a baseline.
+    /// Report of the regression gate, if the run was gated and a baseline exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<bench::GateReport>,
-    /// Who let a regression through.
+    /// Override that accepted a regression, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Override>,
-    /// What stopping early came to.
+    /// Outcome of the sequential test, if enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequential: Option<SequentialOutcome>,
-    /// By variant, its figures, where there are several.
+    /// Summaries by variant; empty if there is only one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub variants: BTreeMap<String, BenchmarkSummary>,
-    /// What was unusual about the suite.
+    /// Warnings about the suite.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What followed the gate: alerts, and the harness cycle.
+    /// Actions after the gate: alerts, and the harness cycle.
     #[serde(skip)]
     pub post: PostRun,
-    /// The run it was judged by, for reports that show both.
+    /// The baseline run, for reports that show both.
     #[serde(skip)]
     pub baseline: Option<BenchmarkRun>,
 }
 
 impl RunBenchResponse {
-    /// A run that was not gated, or not yet.
+    /// Response for a run that has not been gated.
     pub(super) fn new(
         run: BenchmarkRun,
         power: PowerStatement,
@@ -207,7 +208,7 @@ impl RunBenchResponse {
 }
 
 impl BenchOperations<'_> {
-    /// Reads the suite and its baseline and says what a run could show, before anything is asked.
+    /// Loads the suite and its baseline and computes the statistical power, before any call is made.
     pub async fn plan(self, mut request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
         let mut loaded = load(&request.suite)?;
         if request.gate.is_some() {
@@ -225,14 +226,14 @@ impl BenchOperations<'_> {
         })
     }
 
-    /// Runs what was planned. `progress` is called now and then; `stop` ends it early, and what is stored stays.
+    /// Runs a plan. Calls `progress` periodically; `stop` ends the run early and keeps stored results.
     pub async fn execute(
         self,
         plan: BenchPlan,
         stop: &Stop,
         mut progress: impl FnMut(Progress),
     ) -> Result<RunBenchResponse, EngineError> {
-        plan.has_what_it_needs()?;
+        plan.require_baseline()?;
         let BenchPlan {
             request,
             mut loaded,
@@ -287,9 +288,9 @@ impl BenchOperations<'_> {
         for variant in &runner.variants {
             variant.target.close().await;
         }
-        // The cases are not needed any more, and reports need room.
+        // Free the cases before the report is built.
         drop((work, runner));
-        // The order of a run does not depend on who answered first.
+        // The order of results does not depend on which call finished first.
         results.sort_by(|a, b| (&a.case_id, &a.variant, a.repeat).cmp(&(&b.case_id, &b.variant, b.repeat)));
         let stopped_early = watcher.as_ref().is_some_and(SequentialWatch::decided);
         let complete = results.len() == planned || stopped_early;
@@ -328,10 +329,12 @@ impl BenchOperations<'_> {
             && plan.closed_at.is_none()
         {
             return Err(EngineError::Invalid {
-                message: format!("the cases of run {} are with workers", row.run_id),
-                hint:
-                    "wait for it with --distributed --resume, or take it back first: satiety bench cancel RUN"
-                        .into(),
+                message: format!(
+                    "cannot resume run {} here: its cases are queued for workers",
+                    row.run_id
+                ),
+                hint: "wait for it with --distributed --resume, or cancel it first: satiety bench cancel RUN"
+                    .into(),
             });
         }
         store.bench().begin_run(&row).await?;
@@ -356,7 +359,7 @@ impl BenchOperations<'_> {
     }
 }
 
-/// A run that is ready to begin or to go on.
+/// Run that is ready to start or resume.
 struct PreparedRun {
     run_id: String,
     row: BenchRunRow,
@@ -366,7 +369,7 @@ struct PreparedRun {
 }
 
 impl PreparedRun {
-    /// What is left to do.
+    /// Jobs without a stored result.
     fn todo(&self) -> Vec<Job> {
         let variants: Vec<&str> = self
             .runner
@@ -395,8 +398,8 @@ fn power(
 ) -> Result<PowerStatement, EngineError> {
     let suite = &loaded.suite;
     let cases = suite.cases.len() as u64;
-    let of = |case| u64::from(repeats.unwrap_or_else(|| suite.repeats_of(case)).max(1));
-    let total: u64 = suite.cases.iter().map(of).sum();
+    let planned_repeats = |case| u64::from(repeats.unwrap_or_else(|| suite.repeats_of(case)).max(1));
+    let total: u64 = suite.cases.iter().map(planned_repeats).sum();
     let mut design = Design::new(cases, (total / cases.max(1)).max(1));
     let known = baseline.and_then(|run| noise_of(&summarize(leading(&run.results)).per_case));
     if let Some(noise) = known {

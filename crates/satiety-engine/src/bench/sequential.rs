@@ -1,4 +1,4 @@
-//! Stopping a run early: a sequential test against the baseline that may be looked at after every result.
+//! Sequential test against the baseline, which may stop a run after any result.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use serde::Serialize;
 use super::suites::LoadedSuite;
 use crate::EngineError;
 
-/// What stopping early came to.
+/// Outcome of a sequential test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct SequentialOutcome {
-    /// What was decided, or that nothing was.
+    /// Decision of the test, or that it is undecided.
     pub progress: bench::Progress,
-    /// Pairs that were seen.
+    /// Number of pairs of results compared.
     pub pairs: u64,
-    /// The evidence; 20 decides at the usual error rate.
+    /// Evidence as an e-value; 20 decides at the default error rate.
     pub e_value: f64,
-    /// Calls that need not be made.
+    /// Number of calls saved by stopping early.
     pub calls_saved: u64,
 }
 
-/// Pairs results with those of the baseline and says when enough was seen.
+/// Pairs results with those of the baseline and detects when the test has decided.
 pub(super) struct SequentialWatch {
     test: Sequential,
     before: BTreeMap<(String, u32), bool>,
@@ -62,7 +62,7 @@ impl SequentialWatch {
     pub(super) fn see(&mut self, result: &BenchmarkResult) {
         let key = (result.case_id.clone(), result.repeat);
         if let (Some(before), Some(now)) = (self.before.get(&key), result.passed()) {
-            // A pair that was seen already counts once, which is what the error says.
+            // The test rejects a repeated pair, so each pair counts once.
             let _ = self.test.observe(&key.0, key.1, *before, now);
         }
     }

@@ -1,4 +1,5 @@
-//! Suites on disk: a folder with `suite.json|yaml|toml` and `cases/`, a skill with `benchmarks/` or `evals/evals.json`.
+//! Suites on disk: a directory with `suite.json|yaml|toml` and `cases/`, or a skill with `benchmarks/` or
+//! `evals/evals.json`.
 
 use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
@@ -13,82 +14,80 @@ use serde::Serialize;
 
 use crate::EngineError;
 
-/// The names of a suite's own file, in the order in which they are looked for.
+/// File names of a suite, in order of precedence.
 const SUITE_FILES: [&str; 4] = ["suite.json", "suite.yaml", "suite.yml", "suite.toml"];
-/// How deep folders are searched for suites.
-const DEPTH: usize = 6;
-/// The most files in a directory that a case names.
-const MOST_FILES: usize = 100_000;
+/// Maximum depth of the search for suites.
+const MAX_DEPTH: usize = 6;
+/// Maximum number of files in a directory that a case refers to.
+const MAX_FILES: usize = 100_000;
 
-/// A suite, and where it lies.
+/// Suite and its location.
 #[derive(Debug, Clone)]
 pub struct LoadedSuite {
-    /// The suite.
     pub suite: BenchmarkSuite,
-    /// Its own file.
+    /// Path of the suite's file.
     pub file: PathBuf,
-    /// The folder that files of cases are relative to.
+    /// Directory that the files of cases are relative to.
     pub folder: PathBuf,
-    /// The folder of the skill that it is about.
+    /// Directory of the skill under test, if any.
     pub skill: Option<PathBuf>,
-    /// Hashes of the files that cases name.
+    /// Hashes of the files that cases refer to.
     pub files: BTreeMap<String, String>,
-    /// What was unusual.
     pub warnings: Vec<String>,
 }
 
 impl LoadedSuite {
-    /// The hash of what is asked and expected.
+    /// Hash of the inputs and expectations.
     pub fn hash(&self) -> String {
         suite_hash(&self.suite, &self.files)
     }
 }
 
-/// A folder that was looked through.
+/// Suites found below a directory.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SuiteList {
-    /// The suites, by file.
+    /// Suites, sorted by file.
     pub suites: Vec<SuiteSummary>,
-    /// Skills that have no benchmarks: told, not blocked.
+    /// Paths of skills without benchmarks; informational only.
     pub skills_without_benchmarks: Vec<String>,
 }
 
-/// A suite that was found.
+/// Suite found on disk.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SuiteSummary {
-    /// Its file.
+    /// Path of the suite's file.
     pub file: String,
-    /// Its id; absent when it cannot be read.
+    /// Id of the suite; absent if the file cannot be read.
     pub suite_id: Option<String>,
-    /// Its version.
+    /// Version given in the suite.
     pub version: Option<String>,
-    /// What it is about.
+    /// System under test, as named in the suite.
     pub target: Option<String>,
-    /// Its cases.
+    /// Number of cases in the suite.
     pub cases: usize,
-    /// Cases that are hard or adversarial.
+    /// Number of hard or adversarial cases.
     pub hard: usize,
-    /// The hash of its content.
+    /// Content hash of the suite.
     pub hash: Option<String>,
-    /// What is wrong with it.
+    /// Errors found in the suite.
     pub problems: Vec<Problem>,
-    /// What is unusual about it.
+    /// Warnings about the suite.
     pub warnings: Vec<String>,
 }
 
 impl BenchOperations<'_> {
-    /// Finds every suite below a folder and checks it.
+    /// Finds and checks all suites below a directory.
     pub fn list(self, root: &Path) -> Result<SuiteList, EngineError> {
         let found = find(root)?;
         let suites = found.suites.iter().map(|path| listed(path)).collect();
         Ok(SuiteList {
             suites,
-            skills_without_benchmarks: found.bare_skills.iter().map(|path| shown(path)).collect(),
+            skills_without_benchmarks: found.bare_skills.iter().map(|path| display_path(path)).collect(),
         })
     }
 }
 
-/// The suites at or below a folder, by path.
+/// Paths of the suites at or below a directory, sorted.
 pub(crate) fn below(root: &Path) -> Result<Vec<PathBuf>, EngineError> {
     Ok(find(root)?.suites)
 }
@@ -98,17 +97,19 @@ fn find(root: &Path) -> Result<Found, EngineError> {
     if root.is_file() || suite_file(root).is_some() {
         found.suites.push(root.into());
     } else {
-        look(root, DEPTH, &mut found)?;
+        look(root, MAX_DEPTH, &mut found)?;
     }
     Ok(found)
 }
 
-/// Reads a suite from a file or folder.
+/// Loads a suite from a file or directory.
 pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
-    let file = suite_file(path).ok_or_else(|| EngineError::NoSuite { path: shown(path) })?;
+    let file = suite_file(path).ok_or_else(|| EngineError::NoSuite {
+        path: display_path(path),
+    })?;
     let folder = file.parent().map_or_else(PathBuf::new, Into::into);
     let text = read(&file)?;
-    let name = shown(&file);
+    let name = display_path(&file);
     if file.file_name().is_some_and(|name| name == "evals.json") {
         let skill = folder.parent().map_or_else(PathBuf::new, Into::into);
         let called = skill
@@ -134,7 +135,7 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
     }
     let mut cases = Vec::new();
     for path in case_files(&folder.join("cases"))? {
-        cases.push((shown(&path), read(&path)?));
+        cases.push((display_path(&path), read(&path)?));
     }
     let cases: Vec<Named<'_>> = cases.iter().map(|(file, text)| Named { file, text }).collect();
     let suite = read_suite(
@@ -166,7 +167,7 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
     })
 }
 
-/// What the files of cases hold; one that is missing is told before anything runs.
+/// Hashes the files that cases refer to; a missing file is reported before anything runs.
 pub(crate) fn file_hashes(
     suite: &BenchmarkSuite,
     folder: &Path,
@@ -195,9 +196,9 @@ fn file_hash(path: &Path) -> Result<String, EngineError> {
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// The hash of a directory: every file below it with its relative name, whether it may be executed, and its content.
-/// Symbolic links count by what they name, special files are refused. Directories without files do not count, since git
-/// knows none.
+/// Hash of a directory: every file below it with its relative name, executable bit and content. Symbolic
+/// links are hashed by their target path, special files are rejected. Empty directories are ignored, as in
+/// git.
 fn tree_hash(root: &Path) -> Result<String, EngineError> {
     let mut entries: BTreeMap<String, (bool, String)> = BTreeMap::new();
     let mut todo = vec![root.to_path_buf()];
@@ -210,20 +211,24 @@ fn tree_hash(root: &Path) -> Result<String, EngineError> {
                 todo.push(path);
             } else if kind.is_file() {
                 let executable = is_executable(&path)?;
-                let name = shown(path.strip_prefix(root).unwrap_or(&path));
+                let name = display_path(path.strip_prefix(root).unwrap_or(&path));
                 entries.insert(name, (executable, file_hash(&path)?));
             } else if kind.is_symlink() {
-                // Where it leads is not part of the directory; `harness check` refuses links altogether.
+                // The content of the link's target is not part of the directory; `harness check` rejects
+                // links altogether.
                 let to = fs_err::read_link(&path).map_err(failed)?;
-                let name = shown(path.strip_prefix(root).unwrap_or(&path));
-                entries.insert(name, (false, format!("link:{}", shown(&to))));
+                let name = display_path(path.strip_prefix(root).unwrap_or(&path));
+                entries.insert(name, (false, format!("link:{}", display_path(&to))));
             } else {
-                return Err(crate::harness::HarnessError::Link { path: shown(&path) }.into());
+                return Err(crate::harness::HarnessError::Link {
+                    path: display_path(&path),
+                }
+                .into());
             }
-            if entries.len() + todo.len() > MOST_FILES {
+            if entries.len() + todo.len() > MAX_FILES {
                 return Err(EngineError::Invalid {
-                    message: format!("{} has more than {MOST_FILES} files", root.display()),
-                    hint: "give the case a smaller directory, or an archive".into(),
+                    message: format!("{} has more than {MAX_FILES} files", root.display()),
+                    hint: "use a smaller directory, or an archive".into(),
                 });
             }
         }
@@ -243,7 +248,7 @@ fn is_executable(_path: &Path) -> Result<bool, EngineError> {
     Ok(false)
 }
 
-/// The suite's own file: itself, in the folder, or where skills keep theirs.
+/// Finds the suite's file: the path itself, in the directory, or in the locations that skills use.
 fn suite_file(path: &Path) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path.into());
@@ -255,7 +260,7 @@ fn suite_file(path: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The files of cases, in the order of their names.
+/// Files of cases, sorted by name.
 pub(crate) fn case_files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -295,7 +300,7 @@ fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), EngineErro
     for entry in fs_err::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        // Links are not followed: a circle of them would be searched for ever.
+        // Symbolic links are not followed, to avoid cycles.
         if !hidden && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             folders.push(entry.path());
         }
@@ -309,7 +314,7 @@ fn look(folder: &Path, depth: usize, found: &mut Found) -> Result<(), EngineErro
 
 fn listed(path: &Path) -> SuiteSummary {
     let mut listed = SuiteSummary {
-        file: shown(&suite_file(path).unwrap_or_else(|| path.into())),
+        file: display_path(&suite_file(path).unwrap_or_else(|| path.into())),
         suite_id: None,
         version: None,
         target: None,
@@ -352,7 +357,7 @@ pub(crate) fn read(path: &Path) -> Result<String, EngineError> {
     let unreadable = |cause: std::io::Error| {
         if cause.kind() == std::io::ErrorKind::InvalidData {
             return EngineError::Suite(SuiteError::Syntax {
-                file: shown(path),
+                file: display_path(path),
                 reason: "not UTF-8 text".into(),
             });
         }
@@ -360,21 +365,21 @@ pub(crate) fn read(path: &Path) -> Result<String, EngineError> {
     };
     let file = fs_err::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
-    file.take(LARGEST_FILE + 1)
+    file.take(MAX_FILE_BYTES + 1)
         .read_to_string(&mut text)
         .map_err(unreadable)?;
-    if text.len() as u64 > LARGEST_FILE {
+    if text.len() as u64 > MAX_FILE_BYTES {
         return Err(EngineError::Suite(SuiteError::Syntax {
-            file: shown(path),
-            reason: format!("larger than {} MB", LARGEST_FILE >> 20),
+            file: display_path(path),
+            reason: format!("larger than {} MB", MAX_FILE_BYTES >> 20),
         }));
     }
     Ok(text)
 }
 
-/// Bytes of a suite, a case file or a log; also of a pipe or a device, which have no end.
-const LARGEST_FILE: u64 = 1 << 30;
+/// Size limit in bytes of a suite, a case file or a log; also bounds pipes and devices.
+const MAX_FILE_BYTES: u64 = 1 << 30;
 
-pub(super) fn shown(path: &Path) -> String {
+pub(super) fn display_path(path: &Path) -> String {
     path.display().to_string()
 }

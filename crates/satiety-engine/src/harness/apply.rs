@@ -1,6 +1,6 @@
-//! An approved expansion, applied step by step: archive, thresholds, new suites and cases disabled, enabled one at a
-//! time, the old ones verified, committed, logged; or everything brought back. Each step is recorded before the next, so
-//! whoever was interrupted, or killed, goes on where it was.
+//! Applies an approved expansion step by step: archive, tighten thresholds, add new suites and cases
+//! disabled, enable them one at a time, verify the old ones, commit, log; or roll everything back. Each step
+//! is recorded before the next, so an interrupted or killed apply resumes where it stopped.
 
 use crate::handles::HarnessOperations;
 use std::collections::BTreeMap;
@@ -18,73 +18,72 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::approval::{in_force, release, trusted};
+use super::approval::{check_active_version, release, trusted};
 use super::cycle::drift;
-use super::directory::Folder;
+use super::directory::HarnessDirectory;
 use super::disk;
 use super::state::{State, Writing};
 use super::tree::{HarnessTree, LOCK_FILE};
 use crate::EngineError;
 use crate::bench::{Progress, RunBenchRequest, Stop};
 
-/// An expansion to be applied.
+/// Expansion to apply.
 #[derive(Debug, Clone, Default)]
 pub struct ApplyRequest {
-    /// The harness.
     pub folder: PathBuf,
-    /// The expansion; the open one where none is named.
+    /// Id of the expansion; the open one if `None`.
     pub expansion: Option<String>,
-    /// How cases are run.
+    /// Options for running cases.
     pub options: RunBenchRequest,
 }
 
-/// What came of it.
+/// Result of applying an expansion.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct AppliedExpansion {
-    /// The expansion.
+    /// Id of the expansion.
     pub expansion_id: String,
-    /// Where it stands.
+    /// Phase of the expansion after this call.
     pub phase: Phase,
-    /// The version in force.
+    /// Active version of the harness.
     pub version: String,
-    /// New cases and whether the system passed them at once.
+    /// New cases, and whether the system passed each at once.
     pub outcomes: Vec<CaseOutcome>,
-    /// Why it was rolled back, or who asked for it.
+    /// Reason of a rollback, and who requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ending>,
-    /// Whether it was ended before it was through; apply goes on from there.
+    /// Whether it was interrupted before it was finished; apply resumes from there.
     pub interrupted: bool,
-    /// The last hash of the log, to be kept elsewhere.
+    /// Last hash of the log, to be kept in another place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<Anchor>,
-    /// Hooks that failed.
+    /// Errors of hooks that failed.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
 
 impl HarnessOperations<'_> {
-    /// Applies an approved expansion, or goes on with it, and tells about one that was rolled back. `told` is given every
-    /// step that was done.
+    /// Applies or resumes an approved expansion, and alerts if it was rolled back. Calls `on_step` for every
+    /// completed step.
     pub async fn apply(
         self,
         request: ApplyRequest,
         stop: &Stop,
-        mut told: impl FnMut(&str),
+        mut on_step: impl FnMut(&str),
         mut progress: impl FnMut(Progress),
     ) -> Result<AppliedExpansion, EngineError> {
-        // The files are read first: keys and identity lie beside them.
-        let folder = Folder::read(&request.folder)?;
+        // Read the files first: keys and identity are stored next to them.
+        let folder = HarnessDirectory::read(&request.folder)?;
         let mut state = self.history_of(&folder).await?;
         let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
         refuse_selection(&request.options, &folder, &expansion)?;
         let keys = trusted(&state, &folder)?;
-        approved(&state, &expansion, &keys)?;
+        check_approval(&state, &expansion, &keys)?;
         while !expansion.is_over() && !stop.is_asked() {
-            as_rigorous(&state, &expansion, &request.folder).await?;
+            check_rigor(&state, &expansion, &request.folder).await?;
             let step = self
                 .step(&mut state, &mut expansion, &keys, &request, stop, &mut progress)
                 .await?;
-            told(&step);
+            on_step(&step);
         }
         let mut applied = finished(&mut state, expansion, &request.folder)?;
         if applied.phase == Phase::RolledBack {
@@ -93,18 +92,18 @@ impl HarnessOperations<'_> {
         Ok(applied)
     }
 
-    /// Brings the archived version back while a new one is being applied: the one exemption from the ratchet.
+    /// Restores the archived version while a new one is being applied: the only exemption from the ratchet.
     pub async fn rollback(
         self,
         request: ApplyRequest,
         ending: Ending,
-        told: impl FnMut(&str),
+        on_step: impl FnMut(&str),
     ) -> Result<AppliedExpansion, EngineError> {
         let mut state = self.state(&request.folder).await?;
         state.check_history()?;
         let mut expansion = state.open_expansion(request.expansion.as_deref()).await?;
         if expansion.phase.is_applying() || expansion.phase == Phase::RollingBack {
-            // Refused as a whole, before anything is decided or written.
+            // Reject as a whole, before anything is decided or written.
             let archived = archived_files(&state, &expansion).await?;
             disk::check_places(&request.folder, archived.keys().map(String::as_str), "restore")?;
         }
@@ -112,8 +111,8 @@ impl HarnessOperations<'_> {
             if !expansion.phase.is_applying() {
                 return Err(HarnessError::Phase {
                     id: expansion.expansion_id,
-                    state: "is not being applied, so there is nothing to bring back".into(),
-                    hint: "a proposal that only waits is ended with `satiety harness reject`; what is committed stays: the ratchet turns one way".into(),
+                    state: "cannot be rolled back: it is not being applied".into(),
+                    hint: "end a pending proposal with `satiety harness reject`; a committed version cannot be undone".into(),
                 }
                 .into());
             }
@@ -126,7 +125,7 @@ impl HarnessOperations<'_> {
             .await?;
         }
         let stop = Stop::default();
-        self.apply(request, &stop, told, |_| {}).await
+        self.apply(request, &stop, on_step, |_| {}).await
     }
 
     async fn alert_rollback(self, applied: &AppliedExpansion) -> Vec<String> {
@@ -140,7 +139,7 @@ impl HarnessOperations<'_> {
         self.engine.hooks.harness.tell("harness.notify", &body).await
     }
 
-    /// Does one step and records it; says what it was.
+    /// Performs one step and records it; returns a description.
     async fn step(
         self,
         state: &mut State,
@@ -157,56 +156,61 @@ impl HarnessOperations<'_> {
             .as_ref()
             .map(|proposal| proposal.content.clone())
             .unwrap_or_default();
-        let (observation, told) = match expansion.next() {
+        let (observation, message) = match expansion.next() {
             Step::Research | Step::AwaitApproval(_) => {
-                return Err(not_approved(expansion));
+                return Err(approval_missing(expansion));
             }
             Step::Archive { version } => {
-                let (folder, version) = (Folder::read(root)?, version.to_owned());
+                let (folder, version) = (HarnessDirectory::read(root)?, version.to_owned());
                 let files = folder.contents()?;
-                // What could not be restored is not archived.
+                // Do not archive files that could not be restored.
                 check_archive(&files, None).map_err(HarnessError::from)?;
                 disk::check_places(root, files.keys().map(String::as_str), "archive")?;
                 let found = folder.manifest.version();
-                if Folder::read(root)?.contents()? != files {
+                if HarnessDirectory::read(root)?.contents()? != files {
                     return Err(HarnessError::Conflict.into());
                 }
-                let told = format!("archived version {}", super::state::short(&version));
+                let message = format!("archived version {}", super::state::short(&version));
                 let observation = Observation::Archived(found);
                 let detail = json!({"archive": archive_hash(&files)});
                 let writing = Writing::default().version(&folder.manifest, Some(disk::packed(&files)))?;
                 observe_with(state, expansion, keys, observation, writing, detail).await?;
-                return Ok(told);
+                return Ok(message);
             }
             Step::ApplyThresholds(increases) => {
-                let told = format!("tightened {} threshold(s)", increases.len());
-                disk::write_thresholds(&Folder::read(root)?, &content)?;
-                (Observation::ThresholdsApplied, told)
+                let message = format!("tightened {} threshold(s)", increases.len());
+                disk::write_thresholds(&HarnessDirectory::read(root)?, &content)?;
+                (Observation::ThresholdsApplied, message)
             }
             Step::AddBenchmarks(cases) => {
-                let told = format!("added {} case(s) of new suites, disabled", cases.len());
-                disk::add_suites(&Folder::read(root)?, &content, &marker)?;
-                (Observation::BenchmarksAdded, told)
+                let message = format!("added {} case(s) of new suites, disabled", cases.len());
+                disk::add_suites(&HarnessDirectory::read(root)?, &content, &marker)?;
+                (Observation::BenchmarksAdded, message)
             }
             Step::AddEdgeCases(cases) => {
-                let told = format!("added {} case(s) to known suites, disabled", cases.len());
-                disk::add_cases(&Folder::read(root)?, &content, &marker)?;
-                (Observation::EdgeCasesAdded, told)
+                let message = format!("added {} case(s) to known suites, disabled", cases.len());
+                disk::add_cases(&HarnessDirectory::read(root)?, &content, &marker)?;
+                (Observation::EdgeCasesAdded, message)
             }
             Step::Enable(case) => {
                 let case = case.clone();
-                disk::enable(&Folder::read(root)?, &content, &case.suite, &case.case_id)?;
+                disk::enable(
+                    &HarnessDirectory::read(root)?,
+                    &content,
+                    &case.suite,
+                    &case.case_id,
+                )?;
                 let expected = signed_manifest(state, expansion).await?;
                 let Some(passed) = self.try_case(request, &expected, &case, stop, progress).await? else {
                     return Ok("interrupted".into());
                 };
-                let told = format!(
-                    "enabled {}/{}: the system {} it",
+                let message = format!(
+                    "enabled {}/{}: {}",
                     case.suite,
                     case.case_id,
-                    if passed { "passes" } else { "fails" }
+                    if passed { "passed" } else { "failed" }
                 );
-                (Observation::Enabled(CaseOutcome { case, passed }), told)
+                (Observation::Enabled(CaseOutcome { case, passed }), message)
             }
             Step::VerifyBaseline => {
                 let expected = before_retirements(state, expansion).await?;
@@ -214,28 +218,28 @@ impl HarnessOperations<'_> {
                 else {
                     return Ok("interrupted".into());
                 };
-                let told = format!(
-                    "baseline {}: {detail}",
-                    if passes { "holds" } else { "does not hold" }
+                let message = format!(
+                    "baseline verification {}: {detail}",
+                    if passes { "passed" } else { "failed" }
                 );
-                (Observation::BaselineVerified { passes, detail }, told)
+                (Observation::BaselineVerified { passes, detail }, message)
             }
             Step::Commit { .. } => {
-                // The signature first: at no moment is there a retirement without one.
-                let folder = Folder::read(root)?;
+                // The signature first: there is never a retirement without one.
+                let folder = HarnessDirectory::read(root)?;
                 if let (Some(proposal), Some(approval)) = (&expansion.proposal, &expansion.approval) {
                     let from = state.manifest(&approval.statement.from_version).await?;
                     let to = state.manifest(&approval.statement.to_version).await?;
                     keep_approval(&folder, proposal, approval, (from, to))?;
                 }
                 disk::write_retirements(&folder, &content)?;
-                let folder = Folder::read(root)?;
-                let tree = HarnessTree::of(folder.clone(), None)?;
+                let folder = HarnessDirectory::read(root)?;
+                let tree = HarnessTree::from_directory(folder.clone(), None)?;
                 if tree.lock_file.is_some() {
                     disk::replace(&root.join(LOCK_FILE), tree.lock.render().as_bytes())?;
                 }
                 let version = folder.manifest.version();
-                let told = format!("committed version {}", super::state::short(&version));
+                let message = format!("committed version {}", super::state::short(&version));
                 let observation = Observation::Committed(version);
                 let writing = Writing::default()
                     .event(
@@ -245,33 +249,34 @@ impl HarnessOperations<'_> {
                     .version(&folder.manifest, None)?
                     .lock(&tree.lock)?;
                 observe_with(state, expansion, keys, observation, writing, Value::Null).await?;
-                return Ok(told);
+                return Ok(message);
             }
             Step::Log => (Observation::Logged, "logged".into()),
             Step::Restore { version, ending } => {
-                let told = format!(
-                    "brought version {} back: {}",
+                let message = format!(
+                    "restored version {}: {}",
                     super::state::short(version),
                     ending.why
                 );
                 let archived = archived_files(state, expansion).await?;
                 disk::check_places(root, archived.keys().map(String::as_str), "restore")?;
                 disk::restore(root, &archived, &content)?;
-                let found = Folder::read(root)?.manifest.version();
-                (Observation::Restored(found), told)
+                let found = HarnessDirectory::read(root)?.manifest.version();
+                (Observation::Restored(found), message)
             }
             Step::Finished(_) => return Ok("finished".into()),
         };
         observe(state, expansion, keys, observation).await?;
-        Ok(told)
+        Ok(message)
     }
 }
 
-/// The whole harness is verified, as it describes itself: whoever applies an expansion chooses no cases, repeats, times or
-/// answers of before. A target may be named for suites that do not describe one.
+/// Returns an error for options that select what is verified: the whole harness is verified, as it describes
+/// itself, without chosen cases, repeats, timeouts or earlier results. A target is allowed for suites that do
+/// not describe one.
 fn refuse_selection(
     options: &RunBenchRequest,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     expansion: &Expansion,
 ) -> Result<(), EngineError> {
     let mut flags = Vec::new();
@@ -296,7 +301,7 @@ fn refuse_selection(
         refuse(
             true,
             &format!(
-                "a sandbox that is `{sandbox}` (--no-sandbox or `bench.sandbox`), where harness.toml says `{}`",
+                "sandbox `{sandbox}` (--no-sandbox or `bench.sandbox`), but harness.toml requires `{}`",
                 folder.rules.sandbox
             ),
         );
@@ -314,37 +319,34 @@ fn refuse_selection(
     }
 }
 
-/// An expansion that is being applied must have the signature that the log knows, whatever the store says.
-fn approved(state: &State, expansion: &Expansion, keys: &KeyRing) -> Result<(), EngineError> {
+/// Checks that an expansion being applied has the signature recorded in the log, whatever the database says.
+fn check_approval(state: &State, expansion: &Expansion, keys: &KeyRing) -> Result<(), EngineError> {
     let (Some(proposal), Some(approval)) = (&expansion.proposal, &expansion.approval) else {
-        return Err(not_approved(expansion));
+        return Err(approval_missing(expansion));
     };
     if !state.knows_approval(&expansion.expansion_id, approval) {
         return Err(HarnessError::Tampered {
-            what: format!(
-                "the log knows no approval of expansion {}",
-                expansion.expansion_id
-            ),
+            what: format!("the log has no approval of expansion {}", expansion.expansion_id),
         }
         .into());
     }
-    // Its time is checked where it begins to be used; from there on it may run out.
+    // The lifetime is checked when the approval is first used; it may expire afterwards.
     let at = approval.statement.approved_at;
     verify(approval, proposal, keys, &std::collections::BTreeSet::new(), at)
         .map_err(|why| HarnessError::Expansion(why.into()))?;
     Ok(())
 }
 
-fn not_approved(expansion: &Expansion) -> EngineError {
+fn approval_missing(expansion: &Expansion) -> EngineError {
     let (state, hint) = if expansion.proposal.is_some() {
         (
-            "waits for a person's approval",
-            "a person runs `satiety harness approve --key FILE`",
+            "is waiting for approval",
+            "a person must run `satiety harness approve --key FILE`",
         )
     } else {
         (
             "has no proposal yet",
-            "make one with `satiety harness expand`, or `satiety harness propose FILE`",
+            "create one with `satiety harness expand`, or `satiety harness propose FILE`",
         )
     };
     HarnessError::Phase {
@@ -372,7 +374,7 @@ async fn observe(
     .await
 }
 
-/// Records what came of a step together with whatever else belongs to it.
+/// Records the outcome of a step together with related changes.
 async fn observe_with(
     state: &mut State,
     expansion: &mut Expansion,
@@ -399,7 +401,7 @@ async fn observe_with(
     state.write(writing).await
 }
 
-/// The archive of a version, if it is what the log says and names only files that a restore may write.
+/// Loads the archive of a version and checks that it matches the log and contains only restorable paths.
 pub(super) async fn archive(
     state: &State,
     version: &str,
@@ -413,37 +415,40 @@ pub(super) async fn archive(
     let files = row
         .and_then(|row| disk::unpacked(&row.files?))
         .ok_or_else(|| HarnessError::Tampered {
-            what: format!("the archive of version {} is gone", super::state::short(version)),
+            what: format!(
+                "the archive of version {} is missing",
+                super::state::short(version)
+            ),
         })?;
     check_archive(&files, expected).map_err(HarnessError::from)?;
     Ok(files)
 }
 
-/// The archive that this expansion made.
+/// Loads the archive made by this expansion.
 async fn archived_files(
     state: &State,
     expansion: &Expansion,
 ) -> Result<BTreeMap<String, Vec<u8>>, EngineError> {
-    let told = state
+    let archived = state
         .entries
         .iter()
         .rev()
         .find(|entry| entry.kind == "archived" && entry.body["expansion_id"] == *expansion.expansion_id);
-    let expected = told.and_then(|entry| entry.body["detail"]["archive"].as_str());
+    let expected = archived.and_then(|entry| entry.body["detail"]["archive"].as_str());
     archive(state, &expansion.from_version, expected).await
 }
 
-/// The files may ask more than the version in force while an expansion is applied, and never less; and the expansion must
-/// start from that version. Bringing the archive back is the remedy, so that is not held up.
-async fn as_rigorous(state: &State, expansion: &Expansion, root: &Path) -> Result<(), EngineError> {
+/// Checks that the files are at least as rigorous as the active version while an expansion is applied, and
+/// that the expansion starts from that version. Not required for a rollback, which is the remedy.
+async fn check_rigor(state: &State, expansion: &Expansion, root: &Path) -> Result<(), EngineError> {
     if expansion.phase == Phase::Logging {
         return Ok(());
     }
-    in_force(state, expansion)?;
+    check_active_version(state, expansion)?;
     if expansion.phase == Phase::RollingBack {
         return Ok(());
     }
-    let folder = Folder::read(root)?;
+    let folder = HarnessDirectory::read(root)?;
     let names = folder.contents()?;
     disk::check_places(root, names.keys().map(String::as_str), "change")?;
     let (_, objections) = drift(state, &folder, &expansion.from_version).await?;
@@ -454,15 +459,15 @@ async fn as_rigorous(state: &State, expansion: &Expansion, root: &Path) -> Resul
     }
 }
 
-/// The harness that was signed.
+/// The signed harness.
 async fn signed_manifest(state: &State, expansion: &Expansion) -> Result<Manifest, EngineError> {
     match &expansion.proposal {
         Some(proposal) => state.manifest(&proposal.diff.to).await,
-        None => Err(not_approved(expansion)),
+        None => Err(approval_missing(expansion)),
     }
 }
 
-/// The harness that was signed, with the cases that are retired last.
+/// The signed harness, including the cases that are retired in the last step.
 async fn before_retirements(state: &State, expansion: &Expansion) -> Result<Manifest, EngineError> {
     let mut expected = signed_manifest(state, expansion).await?;
     let old = state.manifest(&expansion.from_version).await?;
@@ -483,9 +488,9 @@ async fn before_retirements(state: &State, expansion: &Expansion) -> Result<Mani
     Ok(expected)
 }
 
-/// The approval in the repository, so that a build without the store can check what it allowed.
+/// Stores the approval in the repository, so that a build without the database can verify it.
 fn keep_approval(
-    folder: &Folder,
+    folder: &HarnessDirectory,
     proposal: &Proposal,
     approval: &satiety::harness::Approval,
     (from, to): (satiety::harness::Manifest, satiety::harness::Manifest),
@@ -506,7 +511,7 @@ fn keep_approval(
 }
 
 fn finished(state: &mut State, expansion: Expansion, root: &Path) -> Result<AppliedExpansion, EngineError> {
-    let folder = Folder::read(root)?;
+    let folder = HarnessDirectory::read(root)?;
     let anchor = state.entries.last().map(satiety::harness::Entry::anchor);
     if expansion.is_over() {
         state.write_anchor(&folder)?;

@@ -1,4 +1,4 @@
-//! What a proposal would make of the harness on disk, in memory; refused where there is no file that it could be written to.
+//! Applies a proposal to the harness in memory; an error if a change has no file to be written to.
 
 use std::path::{Path, PathBuf};
 
@@ -7,19 +7,19 @@ use satiety::harness::amend::{Amended, amend};
 use satiety::harness::{ExpansionProposals, Manifest};
 
 use super::HarnessError;
-use super::directory::{Folder, shown};
+use super::directory::{HarnessDirectory, display_path};
 use crate::EngineError;
 use crate::bench::suites;
 
-/// The harness that a proposal leads to, if it can be carried out and written down.
+/// Returns the harness that results from a proposal, if it can be applied and written.
 pub(super) fn carry_out(
-    folder: &Folder,
+    folder: &HarnessDirectory,
     content: &ExpansionProposals,
 ) -> Result<(Amended, Manifest), EngineError> {
     let mut hashes = folder.hashes();
     let amended = amend(&folder.suites(), &folder.rules, &hashes, content).map_err(HarnessError::from)?;
-    writable(folder, content)?;
-    // Files that only new cases name must be there already.
+    check_writable(folder, content)?;
+    // Files that only new cases refer to must already exist.
     for loaded in &folder.suites {
         let id = &loaded.suite.suite_id;
         if let Some(suite) = amended.suites.iter().find(|suite| suite.suite_id == *id) {
@@ -33,8 +33,8 @@ pub(super) fn carry_out(
     Ok((amended, new))
 }
 
-/// Whether every change has a file that it can be written to.
-fn writable(folder: &Folder, content: &ExpansionProposals) -> Result<(), EngineError> {
+/// Checks that every change has a file to be written to.
+fn check_writable(folder: &HarnessDirectory, content: &ExpansionProposals) -> Result<(), EngineError> {
     let refuse = |suite: &str, reason: &str| {
         Err(HarnessError::NotWritable {
             suite: suite.to_owned(),
@@ -42,7 +42,7 @@ fn writable(folder: &Folder, content: &ExpansionProposals) -> Result<(), EngineE
         }
         .into())
     };
-    let no_folder = "it has no folder for cases; make it a suite.json with cases/ first";
+    let no_folder = "it has no directory for cases; convert it to a suite.json with cases/ first";
     for suite in content
         .new_edge_cases
         .iter()
@@ -67,7 +67,7 @@ fn writable(folder: &Folder, content: &ExpansionProposals) -> Result<(), EngineE
             return refuse(
                 &retired.suite,
                 &format!(
-                    "{} does not have a file of its own; move it to cases/{}.json first, which changes nothing about the harness",
+                    "{} is not in a separate file; move it to cases/{}.json first, which does not change the harness",
                     retired.case_id, retired.case_id
                 ),
             );
@@ -86,7 +86,7 @@ fn writable(folder: &Folder, content: &ExpansionProposals) -> Result<(), EngineE
     ) {
         return refuse(
             &benchmark.id,
-            "the harness is one suite; put it into a folder of its own first",
+            "the harness is a single suite; move it into a separate directory first",
         );
     }
     let files = |case: &BenchmarkCase| !case.input.files.is_empty();
@@ -97,23 +97,23 @@ fn writable(folder: &Folder, content: &ExpansionProposals) -> Result<(), EngineE
     if let Some(suite) = with_files {
         return refuse(
             &suite.id,
-            "cases of a new suite cannot bring files; add the suite without them",
+            "cases of a new suite cannot have files; add the suite without them",
         );
     }
     Ok(())
 }
 
-/// Where new cases of a suite are written.
+/// Directory for new cases of a suite.
 pub(super) fn cases_folder(loaded: &suites::LoadedSuite) -> Option<PathBuf> {
     let is_evals = loaded.file.file_name().is_some_and(|name| name == "evals.json");
     (!is_evals).then(|| loaded.file.parent().map(|folder| folder.join("cases")))?
 }
 
-/// The file that holds this case and nothing else.
+/// File that contains only this case.
 pub(super) fn own_file(cases: &Path, case_id: &str) -> Result<Option<PathBuf>, EngineError> {
     for path in suites::case_files(cases)? {
         let text = suites::read(&path)?;
-        let file = shown(&path);
+        let file = display_path(&path);
         let read = satiety::bench::read_cases(Named {
             file: &file,
             text: &text,

@@ -1,4 +1,4 @@
-//! The human gate: what there is to approve, a person's signature over it, a person's no, and who may sign.
+//! Human approval: the pending proposal, a person's signature or rejection of it, and the keys that may sign.
 
 use crate::handles::HarnessOperations;
 use std::path::{Path, PathBuf};
@@ -17,74 +17,74 @@ use serde_json::json;
 
 use super::HarnessError;
 use super::check::CaseSides;
-use super::directory::{Folder, shown};
+use super::directory::{HarnessDirectory, display_path};
 use super::keys::{KeyFile, ring_of};
 use super::state::{State, Writing, short};
 use crate::EngineError;
 
-/// What is signed is never mistaken for anything else that the same key signs.
+/// Domain separator: a signature cannot be mistaken for one over anything else with the same key.
 const KEYS_DOMAIN: &str = "satiety harness keys v1\n";
 
-/// A proposal that waits for a person.
+/// Proposal that is waiting for approval.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Pending {
-    /// The expansion.
+    /// Id of the expansion.
     pub expansion_id: String,
-    /// Why it was opened.
+    /// Reason why the expansion was opened.
     pub trigger_reason: String,
-    /// The proposal, whole.
+    /// Complete content of the proposal.
     pub proposal: Proposal,
-    /// What a person signs.
+    /// Hash that a person signs.
     pub proposal_hash: String,
-    /// Who may.
+    /// Names of the people who may approve.
     pub approvers: Vec<String>,
-    /// Changes that ask more, and all others.
+    /// Changes that make the harness harder.
     pub harder: Vec<Change>,
-    /// Changes that ask as much in another way: retirements, for instance.
+    /// Changes that keep its rigor, such as retirements.
     pub neutral: Vec<Change>,
-    /// Each case that changes, before and after, whole.
+    /// Complete content of each changed case, before and after.
     pub cases: Vec<CaseSides>,
 }
 
-/// A proposal that was approved or rejected.
+/// Approval or rejection of a proposal.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ApprovalDecision {
-    /// The expansion.
+    /// Id of the expansion.
     pub expansion_id: String,
-    /// Where it stands now.
+    /// Phase of the expansion after the decision.
     pub phase: Phase,
-    /// By whom.
+    /// Name of the person who decided.
     pub by: String,
-    /// What was signed or why not.
+    /// Signed hash, or the reason for rejection.
     pub detail: String,
 }
 
-/// Who may approve.
+/// Keys that may approve.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Keys {
-    /// The settings file that was found.
+    /// Path of the settings file that was found.
     pub file: Option<String>,
-    /// The keys in it.
+    /// Approver keys in the settings file.
     pub approvers: Vec<satiety::harness::ApproverKey>,
-    /// Keys that never count.
+    /// Public keys of agents, which never count.
     pub agent_keys: Vec<String>,
-    /// Whether the log knows the same keys; absent before the first.
+    /// Whether the log has the same keys; absent before the first cycle.
     pub known: Option<bool>,
-    /// What differs, in words.
+    /// Description of the difference to the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
 }
 
 impl HarnessOperations<'_> {
-    /// The proposal that waits for a person.
+    /// Returns the proposal that is waiting for approval.
     pub async fn pending(self, folder: &Path, expansion: Option<&str>) -> Result<Pending, EngineError> {
-        let folder = Folder::read(folder)?;
+        let folder = HarnessDirectory::read(folder)?;
         let state = self.history_of(&folder).await?;
         let expansion = state.open_expansion(expansion).await?;
-        in_force(&state, &expansion)?;
+        check_active_version(&state, &expansion)?;
         let keys = trusted(&state, &folder)?;
-        let proposal = waiting(&expansion)?.clone();
-        let of = |rigor: Rigor| -> Vec<Change> {
+        let proposal = pending_proposal(&expansion)?.clone();
+        let changes_with = |rigor: Rigor| -> Vec<Change> {
             let changes = proposal.diff.changes.iter();
             changes.filter(|change| change.rigor == rigor).cloned().collect()
         };
@@ -93,14 +93,14 @@ impl HarnessOperations<'_> {
             expansion_id: expansion.expansion_id,
             proposal_hash: proposal.hash(),
             approvers: keys.approvers.into_iter().map(|key| key.name).collect(),
-            harder: of(Rigor::Harder),
-            neutral: of(Rigor::Neutral),
+            harder: changes_with(Rigor::Harder),
+            neutral: changes_with(Rigor::Neutral),
             cases: proposed_cases(&folder, &proposal),
             proposal,
         })
     }
 
-    /// Signs what waits, with a person's key; nothing is recorded.
+    /// Signs the pending proposal with a person's key; records nothing.
     pub fn sign(
         self,
         pending: &Pending,
@@ -111,21 +111,21 @@ impl HarnessOperations<'_> {
         let now = Timestamp::now();
         let expires = now
             .checked_add(valid_for.min(LONGEST))
-            .map_err(|_| HarnessError::Key("an approval is good for at most 30 days".into()))?;
+            .map_err(|_| HarnessError::Key("approval lifetime must be at most 30 days".into()))?;
         key.approve(
             Statement::about(&pending.proposal, &key.name, now, expires),
             passphrase,
         )
     }
 
-    /// Takes a signed approval. There is no other way to approve, on any surface.
+    /// Records a signed approval. No surface has any other way to approve.
     pub async fn approve(self, folder: &Path, approval: Approval) -> Result<ApprovalDecision, EngineError> {
-        let folder = Folder::read(folder)?;
+        let folder = HarnessDirectory::read(folder)?;
         let mut state = self.history_of(&folder).await?;
         let mut expansion = state.expansion(&approval.statement.expansion_id).await?;
         let keys = trusted(&state, &folder)?;
         if !expansion.is_over() {
-            in_force(&state, &expansion)?;
+            check_active_version(&state, &expansion)?;
         }
         let (by, detail) = (
             approval.statement.approver.clone(),
@@ -152,7 +152,7 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// Says no. That needs no signature: it leaves everything as it is.
+    /// Rejects a proposal. No signature is required, because nothing changes.
     pub async fn reject(
         self,
         folder: &Path,
@@ -181,13 +181,13 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// Who may approve.
+    /// Lists the keys that may approve.
     pub async fn keys(self, folder: &Path) -> Result<Keys, EngineError> {
         let (file, ring) = ring_of(folder)?;
         let known = self.state(folder).await?.known_keys();
         let difference = known.as_ref().and_then(|known| difference(known, &ring));
         Ok(Keys {
-            file: file.map(|file| shown(&file)),
+            file: file.map(|file| display_path(&file)),
             known: known.map(|_| difference.is_none()),
             difference,
             approvers: ring.approvers,
@@ -195,7 +195,7 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// Signs a change of the keys with a key that counted before.
+    /// Signs a change of the keys with a previously trusted key.
     pub async fn accept_keys(
         self,
         folder: &Path,
@@ -219,8 +219,8 @@ impl HarnessOperations<'_> {
     }
 }
 
-/// An expansion starts from the version in force, or it would undo what was added since.
-pub(super) fn in_force(state: &State, expansion: &Expansion) -> Result<(), HarnessError> {
+/// Checks that an expansion starts from the active version, otherwise it would undo later additions.
+pub(super) fn check_active_version(state: &State, expansion: &Expansion) -> Result<(), HarnessError> {
     match state.version() {
         Some(version) if version != expansion.from_version => Err(HarnessError::Stale {
             id: expansion.expansion_id.clone(),
@@ -231,8 +231,8 @@ pub(super) fn in_force(state: &State, expansion: &Expansion) -> Result<(), Harne
     }
 }
 
-/// The cases that a proposal adds, and those that it takes out.
-fn proposed_cases(folder: &Folder, proposal: &Proposal) -> Vec<CaseSides> {
+/// Cases that a proposal adds, and those that it retires.
+fn proposed_cases(folder: &HarnessDirectory, proposal: &Proposal) -> Vec<CaseSides> {
     let content = &proposal.content;
     let as_value = |case: &satiety::bench::BenchmarkCase| serde_json::to_value(case).unwrap_or_default();
     let known = |suite: &str, id: &str| {
@@ -271,26 +271,29 @@ fn signed_ring(ring: &KeyRing) -> Vec<u8> {
     format!("{KEYS_DOMAIN}{}", canonical_json(&value)).into_bytes()
 }
 
-/// The keys of the repository, if they are those that the log knows.
-pub(super) fn trusted(state: &State, folder: &Folder) -> Result<KeyRing, EngineError> {
+/// Keys of the repository, if they match those in the log.
+pub(super) fn trusted(state: &State, folder: &HarnessDirectory) -> Result<KeyRing, EngineError> {
     let (file, ring) = ring_of(&folder.root)?;
     let place = file.unwrap_or_else(|| PathBuf::from("satiety.toml"));
     if let Some(known) = state.known_keys()
         && let Some(difference) = difference(&known, &ring)
     {
         return Err(HarnessError::KeysChanged {
-            place: shown(&place),
+            place: display_path(&place),
             difference,
         }
         .into());
     }
     if ring.approvers.is_empty() {
-        return Err(HarnessError::NoApprovers { place: shown(&place) }.into());
+        return Err(HarnessError::NoApprovers {
+            place: display_path(&place),
+        }
+        .into());
     }
     Ok(ring)
 }
 
-/// Whether two sets of keys count the same people.
+/// Whether two key rings trust the same people.
 pub(super) fn same_keys(known: &KeyRing, found: &KeyRing) -> bool {
     difference(known, found).is_none()
 }
@@ -308,7 +311,7 @@ fn difference(known: &KeyRing, found: &KeyRing) -> Option<String> {
         .map(|key| format!("{} was added or changed", key.name))
         .collect();
     words.extend(gone.map(|key| format!("{} was removed or changed", key.name)));
-    // An agent's key that is no longer known as one would count as a person's.
+    // An agent's key that is no longer marked would count as a person's.
     words.extend(
         known
             .agent_keys
@@ -319,23 +322,23 @@ fn difference(known: &KeyRing, found: &KeyRing) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-fn waiting(expansion: &Expansion) -> Result<&Proposal, EngineError> {
+fn pending_proposal(expansion: &Expansion) -> Result<&Proposal, EngineError> {
     match (&expansion.proposal, expansion.phase) {
-        // Once more, where the first approval ran out before anything was touched.
+        // Again, if the first approval expired before anything was changed.
         (Some(proposal), Phase::AwaitingApproval | Phase::Archiving) => Ok(proposal),
         _ => Err(HarnessError::Phase {
             id: expansion.expansion_id.clone(),
             state: format!(
-                "has nothing that waits for approval; it is in phase {:?}",
+                "has no proposal waiting for approval; it is in phase {:?}",
                 expansion.phase
             ),
-            hint: "`satiety harness status` tells what is next".into(),
+            hint: "`satiety harness status` shows the next step".into(),
         }
         .into()),
     }
 }
 
-/// After an expansion that came to nothing the window may open another, once fresh cycles are in.
+/// After an expansion without result the window may open another, once new cycles are recorded.
 pub(super) async fn release(
     state: &State,
     expansion: &Expansion,

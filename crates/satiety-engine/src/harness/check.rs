@@ -1,6 +1,7 @@
-//! May one harness follow another? Reads both sides, asks the library, and shows what an approver would sign.
+//! Compares two harness versions: whether one may follow the other, and what an approver would sign.
 //!
-//! The old side decides whose signature counts. The new side is a tree, never a file that describes one.
+//! The old side determines whose signatures count. The new side is always read from a tree, never from a file
+//! that describes one.
 
 use crate::handles::HarnessOperations;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,36 +18,36 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::directory::{Folder, shown};
+use super::directory::{HarnessDirectory, display_path};
 use super::disk;
 use super::keys::KeyFile;
 use super::tree::{HarnessTree, LOCK_FILE, Side, read_side, transition_file};
 use crate::EngineError;
 use crate::bench::suites;
 
-/// Two harnesses to be compared.
+/// Two harness versions to compare.
 #[derive(Debug, Clone, Default)]
 pub struct CheckHarnessRequest {
-    /// The base: `git:REVISION[:DIRECTORY]`, a directory, a lock file, or a manifest in a file.
+    /// The base: `git:REVISION[:DIRECTORY]`, a directory, a lock file, or a manifest file.
     pub old: String,
     /// The change: a directory, or `git:REVISION[:DIRECTORY]`.
     pub new: String,
-    /// Whether a harness that had no approvers may get its first ones.
+    /// Whether a harness without approvers may get its first ones.
     pub accept_first_keys: bool,
 }
 
-/// Whether a harness is at least as rigorous as another, or signed steps lead to it.
+/// Whether a harness is at least as rigorous as another, or reached by signed steps.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct HarnessCheck {
     /// Every change between the two harnesses.
     #[serde(flatten)]
     pub diff: RigorDiff,
-    /// Whether the change is allowed: nothing asks less, or an approver signed exactly this step.
+    /// Whether the change is allowed: nothing is weaker, or an approver signed exactly this step.
     pub allowed: bool,
-    /// Changes that need an approver's signature and have none.
+    /// Changes that require an approver's signature but have none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsigned_retirements: Vec<String>,
-    /// Hash of the old lock: what a transition must lead from.
+    /// Hash of the old lock, which a transition must start from.
     pub from_lock: String,
     /// Hash of the new lock.
     pub to_lock: String,
@@ -60,82 +61,81 @@ pub struct HarnessCheck {
     pub refused_transitions: BTreeMap<String, String>,
 }
 
-/// State of a lock file.
+/// State of a harness lock file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LockState {
-    /// There is none, and the base has none.
+    /// Neither the tree nor the base has one.
     Absent,
-    /// It describes the tree.
+    /// It matches the current tree.
     Current,
-    /// It is that of the base; the tree has moved on since.
+    /// It matches the base; the tree has changed since.
     Stale,
-    /// It is gone, or describes neither the tree nor the base.
+    /// It is missing, or matches neither the tree nor the base.
     Invalid,
 }
 
-/// A lock file to be written or checked.
+/// Lock file to write or check.
 #[derive(Debug, Clone, Default)]
 pub struct LockHarnessRequest {
-    /// The harness.
     pub folder: PathBuf,
-    /// Whether to compare only, and write nothing.
+    /// Whether to only compare, without writing.
     pub check_only: bool,
 }
 
-/// A lock file that was written or checked.
+/// Lock file that was written or checked.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct LockedHarness {
-    /// The lock file.
+    /// Path of the lock file.
     pub file: String,
-    /// The identity of the harness.
+    /// Id of the harness, if it has one.
     pub id: Option<String>,
-    /// The hash of everything that decides.
+    /// Hash of everything that affects verdicts.
     pub hash: String,
-    /// The harness version that cycles are counted by.
+    /// Harness version that cycles refer to.
     pub version: String,
-    /// Whether the file describes the tree now.
+    /// Whether the file now matches the tree.
     pub current: bool,
-    /// Whether the file was written by this call.
+    /// Whether this call wrote the file.
     pub written: bool,
-    /// How many suites, cases, baselines and target descriptions it covers.
+    /// Numbers of suites, cases, baselines and target descriptions covered.
     pub covers: Coverage,
-    /// What changed since the last lock file.
+    /// Changes since the previous lock file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
 
-/// What a lock covers, in numbers.
+/// Numbers of items that a lock covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Coverage {
-    /// Suites below the harness.
+    /// Number of suites below the harness.
     pub suites: usize,
-    /// Cases of all suites, also those that are not run.
+    /// Number of cases in all suites, including disabled ones.
     pub cases: usize,
-    /// Suites with an accepted run beside them.
+    /// Number of suites with a baseline file.
     pub baselines: usize,
-    /// Suites with a target description beside them.
+    /// Number of suites with a target description.
     pub targets: usize,
-    /// Approvers whose signature counts.
+    /// Number of approvers whose signatures count.
     pub approvers: usize,
 }
 
-/// A step that an approver is asked to sign.
+/// Transition for an approver to sign.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct PendingTransition {
-    /// The id that the transition will have.
+    /// Id of the transition to be signed.
     pub id: String,
-    /// Hash of the lock that it leads from.
+    /// Hash of the lock that it starts from.
     pub from: String,
     /// Hash of the lock that it leads to.
     pub to: String,
-    /// Why the harness must change.
+    /// Reason for the change of the harness.
     pub reason: String,
-    /// Every change.
+    /// Every change between the two locks.
     pub diff: RigorDiff,
-    /// Each case that changes, before and after.
+    /// Each changed case, before and after.
     pub cases: Vec<CaseSides>,
-    /// Approvers of the old side.
+    /// Names of the old side's approvers.
     pub approvers: Vec<String>,
     #[serde(skip)]
     locks: Box<(Lock, Lock)>,
@@ -143,34 +143,34 @@ pub struct PendingTransition {
     root: PathBuf,
 }
 
-/// A case before and after a change, whole.
+/// Complete content of a case before and after a change.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CaseSides {
-    /// The suite.
+    /// Id of the suite.
     pub suite: String,
-    /// The case.
+    /// Id of the case.
     pub case_id: String,
-    /// What it was; absent for a new case.
+    /// Content before the change; absent for a new case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<Value>,
-    /// What it becomes; absent for a case that goes.
+    /// Content after the change; absent for a removed case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<Value>,
 }
 
-/// A transition that was signed and written.
+/// Transition that was signed and written.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SignedTransition {
-    /// Its id.
+    /// Id of the transition.
     pub id: String,
-    /// The file that it was written to.
+    /// Path of the written file.
     pub file: String,
-    /// What was signed.
+    /// Statement that was signed.
     pub statement: TransitionStatement,
 }
 
 impl HarnessOperations<'_> {
-    /// Compares a harness with its base. Needs no store.
+    /// Compares a harness with its base. Does not need a database.
     pub fn check(self, request: &CheckHarnessRequest) -> Result<HarnessCheck, EngineError> {
         let new = read_side(&request.new, Some(&request.old))?;
         let old = read_base(&request.old, &request.new, &new)?;
@@ -184,7 +184,7 @@ impl HarnessOperations<'_> {
         let goal = old.goal(&new.tree);
         let mut checked =
             succession(&old.lock, &goal, &new.tree.steps, &authority).map_err(HarnessError::from)?;
-        // A lock file of the base that differs from its tree counts too: the new side must satisfy both.
+        // If the lock file of the base differs from its tree, the new side must satisfy both.
         if let Some(file) = old.lock_file.as_ref().filter(|file| **file != old.lock) {
             let by_file = succession(file, &goal, &new.tree.steps, &authority).map_err(HarnessError::from)?;
             merge(&mut checked, by_file);
@@ -194,9 +194,9 @@ impl HarnessOperations<'_> {
             checked.allowed = false;
             checked.diff.admissible = false;
             let reason = if new.tree.lock_file.is_some() {
-                "describes neither this tree nor the base; run `satiety harness lock`"
+                "matches neither this tree nor the base; run `satiety harness lock`"
             } else {
-                "the lock file is gone"
+                "the lock file is missing"
             };
             checked.diff.changes.insert(0, weaker(LOCK_FILE, reason));
         }
@@ -221,9 +221,10 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// Writes the lock file of a harness, or compares it with the tree. A tree that is weaker than its lock file is refused.
+    /// Writes the lock file of a harness, or compares it with the tree. A tree weaker than its lock file is
+    /// rejected.
     pub fn lock(self, request: &LockHarnessRequest) -> Result<LockedHarness, EngineError> {
-        let side = read_side(&shown(&request.folder), None)?;
+        let side = read_side(&display_path(&request.folder), None)?;
         let tree = side.tree;
         let mut lock = tree.lock.clone();
         let mut changes = Vec::new();
@@ -248,7 +249,7 @@ impl HarnessOperations<'_> {
         let file = tree.folder.root.join(LOCK_FILE);
         let written = !request.check_only && !current;
         if written {
-            // A harness that was recorded before has an identity already.
+            // A harness that was recorded before already has an id.
             let known = super::identity::RepositoryMarks::read(&tree.folder.root)?.id;
             lock.id = lock.id.or(known);
             lock.id
@@ -256,7 +257,7 @@ impl HarnessOperations<'_> {
             disk::replace(&file, lock.render().as_bytes())?;
         }
         Ok(LockedHarness {
-            file: shown(&file),
+            file: display_path(&file),
             hash: lock.hash(),
             version: lock.manifest.version(),
             current: current || written,
@@ -267,7 +268,7 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// Prepares a step from a base to the tree as it is now, for an approver to look at.
+    /// Prepares a step from a base to the current tree, for an approver to review.
     pub fn pending_transition(
         self,
         base: &str,
@@ -275,9 +276,9 @@ impl HarnessOperations<'_> {
         reason: &str,
     ) -> Result<PendingTransition, EngineError> {
         if reason.trim().is_empty() {
-            return Err(HarnessError::Key("a transition needs a reason".into()).into());
+            return Err(HarnessError::Key("a transition requires a reason".into()).into());
         }
-        let named = shown(folder);
+        let named = display_path(folder);
         let new = read_side(&named, Some(base))?;
         let old = read_base(base, &named, &new)?;
         let id = ids::prefixed("transition", uuid::Uuid::now_v7());
@@ -300,7 +301,7 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// Signs a step with an approver's key and writes it beside the suites, with a lock file that fits.
+    /// Signs a step with an approver's key and writes it next to the suites, with a matching lock file.
     pub fn sign_transition(
         self,
         pending: &PendingTransition,
@@ -327,7 +328,7 @@ impl HarnessOperations<'_> {
         transition
             .verify(&from.keys, statement.approved_at)
             .map_err(|why| HarnessError::Key(why.to_string()))?;
-        let folder = Folder::read(&pending.root)?;
+        let folder = HarnessDirectory::read(&pending.root)?;
         let file = transition_file(&folder, &pending.id);
         let mut text = serde_json::to_string_pretty(&transition)?;
         text.push('\n');
@@ -337,24 +338,24 @@ impl HarnessOperations<'_> {
         }
         Ok(SignedTransition {
             id: pending.id.clone(),
-            file: shown(&file),
+            file: display_path(&file),
             statement,
         })
     }
 }
 
-/// The old side of a comparison.
+/// Old side of a comparison.
 struct GitBase {
     lock: Lock,
     lock_file: Option<Lock>,
     keys: KeyRing,
-    folder: Option<Folder>,
-    /// Whether it describes directories the way the first version did.
+    folder: Option<HarnessDirectory>,
+    /// Whether it hashes directories as the first version did.
     legacy: bool,
 }
 
 impl GitBase {
-    /// What the new side is compared as.
+    /// Lock that the new side is compared as.
     fn goal(&self, new: &HarnessTree) -> Lock {
         if !self.legacy {
             return new.lock.clone();
@@ -397,10 +398,10 @@ fn read_base(named: &str, new_name: &str, new: &Side) -> Result<GitBase, EngineE
     }
     let manifest: Manifest = serde_json::from_str(&text).map_err(|error| HarnessError::BadFile {
         file: named.to_owned(),
-        reason: format!("{error}; a manifest is what `satiety harness manifest` prints"),
+        reason: format!("{error}; a manifest is the output of `satiety harness manifest`"),
     })?;
     manifest.check().map_err(HarnessError::from)?;
-    // A manifest says nothing about keys, baselines and targets, so nothing else can be compared.
+    // A manifest does not cover keys, baselines and targets, so only the rest can be compared.
     Ok(GitBase {
         legacy: manifest.format == 1,
         keys: KeyRing::default(),
@@ -420,7 +421,7 @@ fn same_directory(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Keys that both the settings and the lock file of a base name.
+/// Keys that occur both in the settings and in the lock file of a base.
 fn common_keys(tree: &HarnessTree) -> KeyRing {
     let mut keys = tree.lock.keys.clone();
     if let Some(file) = &tree.lock_file {
@@ -430,7 +431,7 @@ fn common_keys(tree: &HarnessTree) -> KeyRing {
     keys
 }
 
-/// The stricter of two answers about the same new side.
+/// Merges two results for the same new side into the stricter one.
 fn merge(first: &mut Succession, second: Succession) {
     first.allowed &= second.allowed;
     first.diff.admissible &= second.diff.admissible;
@@ -464,12 +465,12 @@ fn weaker(place: &str, reason: &str) -> Change {
     }
 }
 
-/// Why a step is refused, a line each.
+/// Reasons why a step is rejected, one per line.
 pub(super) fn objections(diff: &RigorDiff, justified: &BTreeSet<String>) -> Vec<String> {
     let needing = diff
         .needing_approval()
         .filter(|change| !justified.contains(&change.place))
-        .map(|change| format!("{}: {}; this needs a signature", change.place, change.reason));
+        .map(|change| format!("{}: {}; requires a signature", change.place, change.reason));
     diff.objections()
         .map(|change| format!("{}: {}", change.place, change.reason))
         .chain(needing)
@@ -486,9 +487,9 @@ fn coverage(lock: &Lock) -> Coverage {
     }
 }
 
-/// Every case that differs, with its whole content on both sides.
-pub(super) fn case_sides(old: Option<&Folder>, new: &Folder) -> Vec<CaseSides> {
-    let cases = |folder: &Folder| -> BTreeMap<(String, String), Value> {
+/// Every case that differs, with its complete content on both sides.
+pub(super) fn case_sides(old: Option<&HarnessDirectory>, new: &HarnessDirectory) -> Vec<CaseSides> {
+    let cases = |folder: &HarnessDirectory| -> BTreeMap<(String, String), Value> {
         let hashes = folder.hashes();
         let none = BTreeMap::new();
         folder
@@ -542,7 +543,7 @@ pub(super) fn case_sides(old: Option<&Folder>, new: &Folder) -> Vec<CaseSides> {
     sides
 }
 
-/// Signed steps of a tree that count towards adopting it, for whoever has an older lock.
+/// Signed steps of a tree that count towards adopting it from an older lock.
 pub(super) fn adoption(
     old: &Lock,
     new: &Lock,
@@ -554,7 +555,7 @@ pub(super) fn adoption(
     let authority = Authority {
         keys,
         now,
-        // The log trusts the first keys that it sees, and remembers them.
+        // The log trusts the first keys that it sees, and records them.
         accept_first_keys: true,
         justified,
     };

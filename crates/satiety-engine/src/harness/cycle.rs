@@ -1,5 +1,5 @@
-//! A cycle: what the runs say now, the window over the cycles so far, and what follows. Before anything is recorded the
-//! files are held against the recorded harness: weaker ones are refused.
+//! Records a cycle: measures the runs, updates the window over the cycles so far, and derives the action.
+//! Before anything is recorded, the files are compared with the recorded harness: weaker ones are rejected.
 
 use crate::handles::HarnessOperations;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::HarnessError;
 use super::approval::same_keys;
 use super::check::{adoption, objections};
-use super::directory::{Folder, shown};
+use super::directory::{HarnessDirectory, display_path};
 use super::evidence::{failing_regressions, weigh_graduations};
 use super::identity::{HISTORY_BEGUN, place_of};
 use super::keys::ring_of;
@@ -30,63 +30,62 @@ use super::state::{State, Writing, short};
 use super::tree::HarnessTree;
 use crate::EngineError;
 
-/// How often a cycle is tried again when others record at the same time.
+/// Maximum number of attempts when other processes record at the same time.
 const ATTEMPTS: u32 = 12;
 
-/// A cycle to be recorded.
+/// Cycle to record.
 #[derive(Debug, Clone, Default)]
 pub struct RecordCycleRequest {
-    /// The harness.
     pub folder: PathBuf,
-    /// The metrics in a file of the specification's shape, instead of what the store's runs say.
+    /// File with metrics in the specification's format, used instead of stored runs.
     pub metrics: Option<PathBuf>,
-    /// Its name; made where none is given.
+    /// Id of the cycle; generated if `None`.
     pub cycle_id: Option<String>,
-    /// Which score the window follows.
+    /// Score that the window follows.
     pub driver: Driver,
-    /// Begins a branch of the history in a store that does not have it: by whom, and why.
+    /// Starts a branch of the history in a database without it: by whom, and why.
     pub new_history: Option<Ending>,
 }
 
-/// A cycle that was recorded.
+/// Recorded harness cycle and its evaluation.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RecordedCycle {
-    /// What was recorded, under its key.
+    /// Recorded snapshot of the cycle.
     pub snapshot: CycleSnapshot,
-    /// The specification's score, part by part.
+    /// Saturation score of the specification, by signal.
     pub signals: SignalScore,
-    /// What was measured over all suites; absent with metrics from a file.
+    /// Measurement over all suites; absent with metrics from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
-    /// Each suite.
+    /// State of each suite.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suites: Vec<SuiteState>,
-    /// Thresholds and whether they hold.
+    /// Thresholds, and whether they are met.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<ThresholdState>,
-    /// The window.
+    /// Metrics of the rolling window.
     pub rolling_metrics: RollingMetrics,
-    /// The scores of the window, oldest first.
+    /// Scores in the window, oldest first.
     pub history: Vec<f64>,
-    /// What follows.
+    /// Action that follows from the window.
     #[serde(flatten)]
     pub consistency: Consistency,
-    /// The expansion that is open, opened by this cycle or before.
+    /// Id of the open expansion, opened by this cycle or earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expansion_id: Option<String>,
-    /// What changed in the harness since the cycle before, when anything did.
+    /// Changes of the harness since the previous cycle, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adopted: Option<RigorDiff>,
-    /// What could not be measured, and why.
+    /// Measurements that are missing, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Hooks that failed.
+    /// Errors of hooks that failed.
     #[serde(skip)]
     pub warnings: Vec<String>,
 }
 
 impl RecordedCycle {
-    /// Logs hooks that failed, for a caller that is not at this machine.
+    /// Logs the errors of hooks, for a remote caller.
     pub fn log_warnings(&self) {
         for warning in &self.warnings {
             tracing::warn!("{warning}");
@@ -94,7 +93,7 @@ impl RecordedCycle {
     }
 }
 
-/// Metrics as a file gives them: the specification's snapshot, or the metrics alone.
+/// Metrics file: the specification's snapshot, or the metrics alone.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CycleFile {
@@ -103,7 +102,7 @@ struct CycleFile {
     #[serde(default)]
     timestamp: Option<Timestamp>,
     metrics: SignalMetrics,
-    // Worked out anew: a score that somebody claims is not believed.
+    // Ignored: the score is recomputed rather than trusted.
     #[serde(default, rename = "saturation_score")]
     _score: Option<f64>,
     #[serde(default, rename = "saturation_level")]
@@ -115,9 +114,9 @@ struct CycleFile {
 }
 
 impl HarnessOperations<'_> {
-    /// Records a cycle, and tells about one that somebody should look at.
+    /// Records a cycle, and alerts if it needs attention.
     pub async fn record(self, request: RecordCycleRequest) -> Result<RecordedCycle, EngineError> {
-        let folder = Folder::read(&request.folder)?;
+        let folder = HarnessDirectory::read(&request.folder)?;
         unknown_figures(&folder)?;
         let (_, keys) = ring_of(&folder.root)?;
         let given = request.metrics.as_deref().map(read_metrics).transpose()?;
@@ -153,7 +152,7 @@ impl HarnessOperations<'_> {
     async fn record_once(
         self,
         request: &RecordCycleRequest,
-        folder: &Folder,
+        folder: &HarnessDirectory,
         keys: &KeyRing,
         given: Option<&CycleFile>,
     ) -> Result<RecordedCycle, EngineError> {
@@ -167,7 +166,7 @@ impl HarnessOperations<'_> {
         };
         let adopts = state.version() != Some(folder.manifest.version().as_str());
         let (writing, adopted) = adopt(&state, folder, keys, begun).await?;
-        // A harness whose own tests fail is broken, and a broken system must not look less saturated.
+        // A harness whose own tests fail is broken, and a broken system must not appear less saturated.
         let failing = failing_regressions(state.store(), folder).await?;
         if !failing.is_empty() {
             return Err(HarnessError::RegressionTier { cases: failing }.into());
@@ -190,7 +189,7 @@ impl HarnessOperations<'_> {
             None => Some(measurement::take(&state, folder, since).await?),
             Some(_) => None,
         };
-        // Looking at the same runs again is no evidence of consistency, whatever it is called.
+        // Evaluating the same runs again is not evidence of consistency, under any cycle id.
         let is_recorded = |id: &String| aggregate.history.iter().any(|entry| entry.cycle_id == *id);
         if let (Some(measurement), Some(since)) = (&measurement, since)
             && !measurement.newer_than(since)
@@ -210,7 +209,7 @@ impl HarnessOperations<'_> {
             (None, None) => SignalMetrics::default(),
         };
         if metrics == SignalMetrics::default() {
-            let why = measurement.and_then(|measurement| measurement.whole.err());
+            let why = measurement.and_then(|measurement| measurement.overall.err());
             return Err(HarnessError::NoEvidence {
                 why: why.unwrap_or_else(|| "the metrics are empty".into()),
             }
@@ -221,7 +220,7 @@ impl HarnessOperations<'_> {
         let signals = score(&metrics, &deltas, &SignalSettings::default()).map_err(HarnessError::from)?;
         let measured = measurement
             .as_ref()
-            .and_then(|measurement| measurement.whole.as_ref().ok());
+            .and_then(|measurement| measurement.overall.as_ref().ok());
         let snapshot = CycleSnapshot {
             cycle_id: request
                 .cycle_id
@@ -262,7 +261,7 @@ impl HarnessOperations<'_> {
                 .latch(&expansion.expansion_id)
                 .map_err(HarnessError::from)?;
         }
-        // The same cycle again is no event.
+        // Recording the same cycle again is not an event.
         if !known {
             let mut writing = writing.event(
                 "cycle",
@@ -291,7 +290,7 @@ impl HarnessOperations<'_> {
         let mut notes = Vec::new();
         let (suites, thresholds) = match &measurement {
             Some(measurement) => {
-                notes.extend(measurement.whole.as_ref().err().cloned());
+                notes.extend(measurement.overall.as_ref().err().cloned());
                 (measurement.suites.clone(), measurement.thresholds.clone())
             }
             None => (Vec::new(), Vec::new()),
@@ -313,20 +312,21 @@ impl HarnessOperations<'_> {
     }
 }
 
-/// Holds the files against the recorded harness. What is at least as rigorous becomes the harness with this writing.
+/// Compares the files with the recorded harness. Files that are at least as rigorous become the recorded
+/// harness with this write.
 pub(super) async fn adopt(
     state: &State,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     keys: &KeyRing,
     begun: Writing,
 ) -> Result<(Writing, Option<RigorDiff>), EngineError> {
     let version = folder.manifest.version();
     let mut writing = begun;
-    // Trust on first use: from now on a change of keys needs a signature of one that is known.
+    // Trust on first use: from now on a change of keys requires a signature by a known key.
     if state.known_keys().is_none() && !keys.approvers.is_empty() {
         writing = writing.event("keys", json!({"keys": keys, "by": "first use"}));
     }
-    let tree = HarnessTree::of(folder.clone(), None)?;
+    let tree = HarnessTree::from_directory(folder.clone(), None)?;
     let Some(known) = state.version() else {
         let event = json!({
             "version": version,
@@ -346,7 +346,7 @@ pub(super) async fn adopt(
     if known == version && recorded == tree.lock {
         return Ok((writing, None));
     }
-    // Weaker files are told of first, in whatever phase an expansion is.
+    // Report weaker files first, whatever the phase of an expansion.
     let diff = may_follow(state, &recorded, &tree).await?;
     if known != version
         && let Ok(expansion) = state.open_expansion(None).await
@@ -354,8 +354,8 @@ pub(super) async fn adopt(
     {
         return Err(HarnessError::Phase {
             id: expansion.expansion_id,
-            state: "is being applied, and the suites are on their way".into(),
-            hint: "finish it with `satiety harness apply`, or bring the archive back with `satiety harness rollback`".into(),
+            state: "is being applied, and the suites are in an intermediate state".into(),
+            hint: "finish it with `satiety harness apply`, or restore the archive with `satiety harness rollback`".into(),
         }
         .into());
     }
@@ -380,13 +380,14 @@ pub(super) async fn adopt(
     ))
 }
 
-/// How the files differ from a recorded version, and what they ask less of, in whatever phase an expansion is.
+/// Differences of the files from a recorded version, and the weakenings among them, in any phase of an
+/// expansion.
 pub(super) async fn drift(
     state: &State,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     version: &str,
 ) -> Result<(RigorDiff, Vec<String>), EngineError> {
-    let tree = HarnessTree::of(folder.clone(), None)?;
+    let tree = HarnessTree::from_directory(folder.clone(), None)?;
     let recorded = state.lock(version, &tree.lock).await?;
     match may_follow(state, &recorded, &tree).await {
         Ok(diff) => Ok((diff, Vec::new())),
@@ -403,22 +404,23 @@ pub(super) async fn drift(
     }
 }
 
-/// The first event of a branch: a store without the history begins with the very version that the repository's anchor names.
-fn begin_history(state: &State, folder: &Folder, ending: &Ending) -> Result<Writing, EngineError> {
+/// First event of a branch: a database without the history starts with exactly the version that the
+/// repository's anchor names.
+fn begin_history(state: &State, folder: &HarnessDirectory, ending: &Ending) -> Result<Writing, EngineError> {
     let refuse = |why: &str| Err(HarnessError::NewHistory { why: why.to_owned() }.into());
     let (Some(id), Some(anchor)) = (&state.marks.id, &state.marks.anchor) else {
         return refuse("the repository has no anchor, so there is no history to branch from");
     };
     if !state.entries.is_empty() {
-        return refuse("this store has a history of this harness already");
+        return refuse("this database already has a history of this harness");
     }
     if ending.by.trim().is_empty() || ending.why.trim().is_empty() {
-        return refuse("it needs a name and a reason");
+        return refuse("a name and a reason are required");
     }
     let version = folder.manifest.version();
     if state.marks.version.as_ref() != Some(&version) {
         return refuse(&format!(
-            "the files are version {}, and the anchor names version {}; check that version out, begin with it, and record the change after it",
+            "the files are version {}, but the anchor names version {}; check out that version, start with it, and record the change afterwards",
             short(&version),
             state.marks.version.as_deref().map_or("none", short)
         ));
@@ -428,14 +430,14 @@ fn begin_history(state: &State, folder: &Folder, ending: &Ending) -> Result<Writ
     Ok(Writing::default().event(HISTORY_BEGUN, body))
 }
 
-/// Compares a tree with the recorded lock; what lies between them, where the tree may take its place.
+/// Compares a tree with the recorded lock; returns the differences if the tree may replace it.
 pub(super) async fn may_follow(
     state: &State,
     recorded: &Lock,
     tree: &HarnessTree,
 ) -> Result<RigorDiff, EngineError> {
     let known = state.known_keys();
-    // A change of keys that a known key has signed is in the log.
+    // A change of keys that was signed with a known key is in the log.
     let signed = known
         .as_ref()
         .is_some_and(|known| same_keys(known, &tree.lock.keys));
@@ -463,7 +465,8 @@ pub(super) async fn may_follow(
     Err(HarnessError::Weaker { objections }.into())
 }
 
-/// Auditors' verdicts are stated, not measured: further ones may raise what was recorded for this version, never lower it.
+/// Audit verdicts are stated, not measured: later ones may raise what was recorded for this version, never
+/// lower it.
 async fn keep_audits(
     state: &State,
     aggregate: &Aggregate,
@@ -482,10 +485,10 @@ async fn keep_audits(
     Ok(())
 }
 
-/// A new expansion with its brief, and the events that begin it.
+/// Creates an expansion with its brief, and the events that open it.
 pub(super) fn open(
     state: &State,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     aggregate: &Aggregate,
     trigger: &Consistency,
     measurement: Option<&Measurement>,
@@ -519,9 +522,9 @@ pub(super) fn open(
     Ok((expansion, events))
 }
 
-/// What research is told, as far as there are runs.
+/// Research brief, as far as there are runs.
 pub(super) fn findings(
-    folder: &Folder,
+    folder: &HarnessDirectory,
     reason: &str,
     rolling: &RollingMetrics,
     measurement: Option<&Measurement>,
@@ -540,7 +543,7 @@ pub(super) fn findings(
             })
         })
         .collect();
-    let increases = threshold_increases(&folder.manifest, &measurement.figures);
+    let increases = threshold_increases(&folder.manifest, &measurement.metric_values);
     let brief = brief(reason, rolling, &evidence, increases);
     json!({"brief": brief, "prompt": brief.prompt()})
 }
@@ -557,7 +560,7 @@ fn mark(measured: &Measured) -> MeasuredMark {
 fn read_metrics(path: &std::path::Path) -> Result<CycleFile, EngineError> {
     let bad = |reason: String| {
         EngineError::from(HarnessError::BadFile {
-            file: shown(path),
+            file: display_path(path),
             reason,
         })
     };
@@ -570,7 +573,7 @@ fn read_metrics(path: &std::path::Path) -> Result<CycleFile, EngineError> {
     };
     let given: CycleFile = serde_path_to_error::deserialize(value)
         .map_err(|error| bad(format!("{}: {}", error.path(), error.inner())))?;
-    // Every later cycle would be older than it.
+    // Every later cycle would be older than this one.
     if let Some(at) = given.timestamp.filter(|at| *at > Timestamp::now()) {
         return Err(bad(format!("timestamp: {at} is in the future")));
     }

@@ -1,4 +1,4 @@
-//! A harness on disk: every suite below a directory, and `harness.toml` beside them.
+//! Harness on disk: every suite below a directory, and `harness.toml` next to them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,32 +11,37 @@ use super::HarnessError;
 use crate::EngineError;
 use crate::bench::suites::{self, LoadedSuite};
 
-/// The rules beside the suites.
+/// File with the rules of the harness.
 pub(super) const RULES_FILE: &str = "harness.toml";
-/// The folder for what the program leaves in the repository: approvals that were used, and the log's last hash.
+/// Directory for files that satiety keeps in the repository: used approvals, and the last hash of the log.
 const OWN_FOLDER: &str = ".harness";
 
-/// A harness that was read.
+/// Harness read from disk.
 #[derive(Debug, Clone)]
-pub(super) struct Folder {
+pub(super) struct HarnessDirectory {
     pub(super) root: PathBuf,
     pub(super) suites: Vec<LoadedSuite>,
     pub(super) rules: Rules,
     pub(super) manifest: Manifest,
 }
 
-impl Folder {
-    /// Reads a harness.
+impl HarnessDirectory {
     pub(super) fn read(root: &Path) -> Result<Self, EngineError> {
         if !root.is_dir() {
-            return Err(HarnessError::NoFolder { path: shown(root) }.into());
+            return Err(HarnessError::NoFolder {
+                path: display_path(root),
+            }
+            .into());
         }
         let mut loaded = Vec::new();
         for file in suites::below(root)? {
             loaded.push(suites::load(&file)?);
         }
         if loaded.is_empty() {
-            return Err(HarnessError::NoSuites { path: shown(root) }.into());
+            return Err(HarnessError::NoSuites {
+                path: display_path(root),
+            }
+            .into());
         }
         let rules = read_rules(&root.join(RULES_FILE))?;
         let manifest = rules
@@ -66,7 +71,8 @@ impl Folder {
         self.root.join(OWN_FOLDER)
     }
 
-    /// Every file that the version is made of, with its content: relative to the root. What a restore brings back.
+    /// Every file that determines the version, with its content, by path relative to the root. A rollback
+    /// restores these.
     pub(super) fn contents(&self) -> Result<BTreeMap<String, Vec<u8>>, EngineError> {
         let mut paths = vec![self.root.join(RULES_FILE)];
         for loaded in &self.suites {
@@ -80,15 +86,15 @@ impl Folder {
         for path in paths.into_iter().filter(|path| path.is_file()) {
             let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
             let name = path.strip_prefix(&self.root).map_err(|_| HarnessError::BadFile {
-                file: shown(&path),
-                reason: "lies outside the harness".into(),
+                file: display_path(&path),
+                reason: "is outside the harness".into(),
             })?;
-            contents.insert(shown(name), bytes);
+            contents.insert(display_path(name), bytes);
         }
         Ok(contents)
     }
 
-    /// The harness as the first version hashed it: a directory that a case names counts by its name alone.
+    /// Manifest as the first version hashed it: a directory that a case refers to counts by its name alone.
     pub(super) fn legacy_manifest(&self) -> Manifest {
         let mut hashes = self.hashes();
         for files in hashes.values_mut() {
@@ -98,7 +104,7 @@ impl Folder {
         }
         self.rules
             .manifest(&self.suites(), &hashes)
-            // The same suites and rules have made a manifest before.
+            // Cannot fail: the same suites and rules already produced a manifest.
             .unwrap_or_else(|_| self.manifest.clone())
     }
 }
@@ -119,7 +125,7 @@ pub(super) fn read_rules(path: &Path) -> Result<Rules, EngineError> {
         return Ok(Rules::default());
     }
     let text = suites::read(path)?;
-    let name = shown(path);
+    let name = display_path(path);
     let value = satiety::bench::reader::parse(Named {
         file: &name,
         text: &text,
@@ -133,6 +139,6 @@ pub(super) fn read_rules(path: &Path) -> Result<Rules, EngineError> {
     })
 }
 
-pub(super) fn shown(path: &Path) -> String {
+pub(super) fn display_path(path: &Path) -> String {
     path.display().to_string()
 }

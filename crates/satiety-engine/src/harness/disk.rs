@@ -1,5 +1,6 @@
-//! Changes of the suites on disk. Each is one rename, so that whoever reads, or kills the program, finds either the old
-//! file or the new one, and every state between two changes is a harness that works. Doing one twice does no harm.
+//! Atomic changes of suites on disk. Each change is one rename, so readers (and a killed process) see either
+//! the old file or the new one, and every intermediate state is a working harness. All changes are
+//! idempotent.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,17 +12,17 @@ use serde_json::{Value, json};
 
 use super::HarnessError;
 use super::apply_steps::{cases_folder, own_file};
-use super::directory::{Folder, RULES_FILE, shown};
+use super::directory::{HarnessDirectory, RULES_FILE, display_path};
 use crate::EngineError;
 
-/// Writes a file as a whole, durably.
+/// Writes a complete file durably.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), EngineError> {
     use std::io::Write as _;
     let failed = |cause| EngineError::file("write", path, cause);
     let folder = path.parent().unwrap_or(Path::new("."));
     fs_err::create_dir_all(folder).map_err(failed)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Hidden and with an ending that no reader of suites looks at; made anew, so that no link is followed.
+    // Hidden, with an extension that suite readers ignore; newly created, so that no link is followed.
     let mut file = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
         .suffix(".partial")
@@ -35,7 +36,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), EngineError> {
     sync(folder)
 }
 
-/// Temporary files are for their owner alone; suites are for everybody who works with them.
+/// Temporary files are private to their owner; suites must be readable for all users.
 #[cfg(unix)]
 fn readable(file: &std::fs::File) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
@@ -47,7 +48,8 @@ fn readable(_file: &std::fs::File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Refuses names below the harness that are links, or that a link leads to: whoever made it chose where we would write.
+/// Rejects paths below the harness that are links or lead through one: the creator of the link would choose
+/// where we write.
 pub(super) fn check_places<'a>(
     root: &Path,
     names: impl Iterator<Item = &'a str>,
@@ -61,7 +63,7 @@ pub(super) fn check_places<'a>(
             if is_link {
                 return Err(HarnessError::LinkedFile {
                     what,
-                    path: shown(&path),
+                    path: display_path(&path),
                 }
                 .into());
             }
@@ -70,7 +72,7 @@ pub(super) fn check_places<'a>(
     Ok(())
 }
 
-/// Takes a file away, durably; one that is gone is gone.
+/// Removes a file durably; a missing file is not an error.
 fn remove(path: &Path) -> Result<(), EngineError> {
     match fs_err::remove_file(path) {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
@@ -80,7 +82,7 @@ fn remove(path: &Path) -> Result<(), EngineError> {
     }
 }
 
-/// A rename is durable when its folder is.
+/// A rename is durable once its directory is synced.
 fn sync(folder: &Path) -> Result<(), EngineError> {
     if !folder.is_dir() {
         return Ok(());
@@ -90,8 +92,11 @@ fn sync(folder: &Path) -> Result<(), EngineError> {
         .map_err(|cause| EngineError::file("sync", folder, cause))
 }
 
-/// Thresholds as proposed, and nothing else about the file: comments and order stay.
-pub(super) fn write_thresholds(folder: &Folder, content: &ExpansionProposals) -> Result<(), EngineError> {
+/// Updates only the proposed thresholds: comments and order are preserved.
+pub(super) fn write_thresholds(
+    folder: &HarnessDirectory,
+    content: &ExpansionProposals,
+) -> Result<(), EngineError> {
     if content.threshold_increases.is_empty() {
         return Ok(());
     }
@@ -102,8 +107,11 @@ pub(super) fn write_thresholds(folder: &Folder, content: &ExpansionProposals) ->
     })
 }
 
-/// The record of retired cases, before the cases go.
-pub(super) fn write_retirements(folder: &Folder, content: &ExpansionProposals) -> Result<(), EngineError> {
+/// Writes the record of retired cases, before the cases are removed.
+pub(super) fn write_retirements(
+    folder: &HarnessDirectory,
+    content: &ExpansionProposals,
+) -> Result<(), EngineError> {
     if content.retirements.is_empty() {
         return Ok(());
     }
@@ -120,7 +128,7 @@ pub(super) fn write_retirements(folder: &Folder, content: &ExpansionProposals) -
                     suite.cases.iter().find(|case| case.case_id == retired.case_id)?,
                 ))
             });
-        // One that is gone already has its record.
+        // An already removed case has its record.
         if let Some((suite, case)) = found {
             let files = hashes.get(&retired.suite).cloned().unwrap_or_default();
             let entry = satiety::harness::manifest::CaseEntry::of(suite, case, &files);
@@ -158,7 +166,10 @@ pub(super) fn write_retirements(folder: &Folder, content: &ExpansionProposals) -
     Ok(())
 }
 
-fn edit_rules(folder: &Folder, edit: impl FnOnce(&mut toml_edit::DocumentMut)) -> Result<(), EngineError> {
+fn edit_rules(
+    folder: &HarnessDirectory,
+    edit: impl FnOnce(&mut toml_edit::DocumentMut),
+) -> Result<(), EngineError> {
     let path = folder.root.join(RULES_FILE);
     let text = match fs_err::read_to_string(&path) {
         Ok(text) => text,
@@ -168,16 +179,17 @@ fn edit_rules(folder: &Folder, edit: impl FnOnce(&mut toml_edit::DocumentMut)) -
     let mut document: toml_edit::DocumentMut =
         text.parse()
             .map_err(|error: toml_edit::TomlError| HarnessError::BadFile {
-                file: shown(&path),
+                file: display_path(&path),
                 reason: error.message().to_owned(),
             })?;
     edit(&mut document);
     replace(&path, document.to_string().as_bytes())
 }
 
-/// New suites, every case of them disabled: written aside and put in place by one rename.
+/// Adds new suites with all cases disabled: written to a temporary directory and moved into place by one
+/// rename.
 pub(super) fn add_suites(
-    folder: &Folder,
+    folder: &HarnessDirectory,
     content: &ExpansionProposals,
     marker: &str,
 ) -> Result<(), EngineError> {
@@ -194,7 +206,7 @@ pub(super) fn add_suites(
             return Err(HarnessError::NotWritable {
                 suite: benchmark.id.clone(),
                 reason: format!(
-                    "{} is there already and is no suite of that name",
+                    "{} already exists and is not a suite of that name",
                     place.display()
                 ),
             }
@@ -218,9 +230,9 @@ pub(super) fn add_suites(
     Ok(())
 }
 
-/// New cases of suites that are there, disabled; replacements of retired ones too.
+/// Adds new cases to existing suites, disabled, including replacements of retired ones.
 pub(super) fn add_cases(
-    folder: &Folder,
+    folder: &HarnessDirectory,
     content: &ExpansionProposals,
     marker: &str,
 ) -> Result<(), EngineError> {
@@ -241,7 +253,7 @@ pub(super) fn add_cases(
 
 /// Enables a case that was added disabled.
 pub(super) fn enable(
-    folder: &Folder,
+    folder: &HarnessDirectory,
     content: &ExpansionProposals,
     suite: &str,
     case_id: &str,
@@ -282,27 +294,27 @@ fn disabled(case: &BenchmarkCase, marker: &str) -> BenchmarkCase {
     }
 }
 
-fn write_case(folder: &Folder, suite: &str, case: &BenchmarkCase) -> Result<(), EngineError> {
+fn write_case(folder: &HarnessDirectory, suite: &str, case: &BenchmarkCase) -> Result<(), EngineError> {
     let Some(cases) = folder.suite(suite).and_then(cases_folder) else {
         return Err(HarnessError::NotWritable {
             suite: suite.to_owned(),
-            reason: "it has no folder for cases".into(),
+            reason: "it has no directory for cases".into(),
         }
         .into());
     };
-    // A file of another name may hold it, if somebody renamed it meanwhile.
+    // Another file may contain it, if it was renamed meanwhile.
     let file =
         own_file(&cases, &case.case_id)?.unwrap_or_else(|| cases.join(format!("{}.json", case.case_id)));
     replace(&file, &pretty(case)?)
 }
 
-/// Brings archived files back and takes away what the proposal added.
+/// Restores archived files and removes what the proposal added.
 pub(super) fn restore(
     root: &Path,
     archived: &BTreeMap<String, Vec<u8>>,
     content: &ExpansionProposals,
 ) -> Result<(), EngineError> {
-    // What was there comes back before what was added goes: no state between asks less than the archive.
+    // Restore before removing: no intermediate state is weaker than the archive.
     for (name, bytes) in archived {
         let path = root.join(name);
         if fs_err::read(&path).ok().as_ref() != Some(bytes) {
@@ -324,30 +336,30 @@ pub(super) fn restore(
             if aside.exists() {
                 fs_err::remove_dir_all(&aside).map_err(|cause| EngineError::file("remove", &aside, cause))?;
             }
-            // Out of sight in one step, then gone.
+            // Hidden in one step, then removed.
             fs_err::rename(&place, &aside).map_err(|cause| EngineError::file("remove", &place, cause))?;
         }
         if aside.is_dir() {
             fs_err::remove_dir_all(&aside).map_err(|cause| EngineError::file("remove", &aside, cause))?;
         }
     }
-    let folder = Folder::read(root)?;
+    let folder = HarnessDirectory::read(root)?;
     for (suite, case) in new_cases(content) {
         if let Some(cases) = folder.suite(suite).and_then(cases_folder)
             && let Some(file) = own_file(&cases, &case.case_id)?
-            && !archived.contains_key(&shown(file.strip_prefix(root).unwrap_or(&file)))
+            && !archived.contains_key(&display_path(file.strip_prefix(root).unwrap_or(&file)))
         {
             remove(&file)?;
         }
     }
-    // There was no file of rules: a harness without one demands the defaults.
+    // There was no rules file: a harness without one has the defaults.
     if !archived.contains_key(RULES_FILE) {
         remove(&root.join(RULES_FILE))?;
     }
     Ok(())
 }
 
-/// Files as the store keeps them: text as text, anything else in hexadecimal digits.
+/// Encodes files for the database: text as text, anything else as hex.
 pub(super) fn packed(files: &BTreeMap<String, Vec<u8>>) -> Value {
     let entries = files.iter().map(|(name, bytes)| {
         let value = match std::str::from_utf8(bytes) {
@@ -359,7 +371,7 @@ pub(super) fn packed(files: &BTreeMap<String, Vec<u8>>) -> Value {
     Value::Object(entries.collect())
 }
 
-/// The way back from [`packed`].
+/// Decodes the output of [`packed`].
 pub(super) fn unpacked(value: &Value) -> Option<BTreeMap<String, Vec<u8>>> {
     let entries = value.as_object()?.iter().map(|(name, value)| {
         let bytes = match (value["text"].as_str(), value["hex"].as_str()) {

@@ -1,4 +1,4 @@
-//! The state of a harness and its cycles as documents.
+//! Reports on the state of a harness and its cycles.
 
 use satiety::bench::Direction;
 use satiety::harness::cycles::Trend;
@@ -13,15 +13,15 @@ use satiety_report::{Block, Chart, Document, Medium, Table, Text, Tone, row};
 
 use super::{HarnessStatus, RecordedCycle, SuiteState, ThresholdState};
 
-/// Changes that a terminal lists.
-const CHANGES: usize = 30;
-/// Letters of a hash that people are shown.
-const SHORT: usize = 12;
-/// The names of the levels, in their order.
+/// Maximum number of changes listed in a terminal.
+const MAX_CHANGES: usize = 30;
+/// Number of hash characters shown.
+const SHORT_HASH_LENGTH: usize = 12;
+/// Names of the saturation levels, in order.
 const LEVELS: [&str; 3] = ["elevated", "high", "critical"];
 
 impl HarnessStatus {
-    /// Levels, the window, suites, signals and thresholds.
+    /// Report with levels, the window, suites, signals and thresholds.
     pub fn document(&self) -> Document {
         let recorded = match self.recorded {
             Some(true) => badge(Tone::Good, "recorded"),
@@ -53,7 +53,7 @@ impl HarnessStatus {
                 "unverified",
                 (self.unverified_cycles > 0).then(|| {
                     let count = self.unverified_cycles;
-                    format!("{count} cycles: metrics from a file raise an alarm and lower none").into()
+                    format!("{count} cycles: metrics from a file can raise an alarm, never lower one").into()
                 }),
             ),
             (
@@ -68,12 +68,12 @@ impl HarnessStatus {
         blocks.extend(suites(&self.suites));
         blocks.extend(self.measured.as_ref().map(dead));
         if let Some(evidence) = &self.evidence {
-            let shown = match evidence.shown_after {
-                Some(_) => ", which shows it",
-                None => " (20 shows it)",
+            let significance = match evidence.shown_after {
+                Some(_) => " (significant)",
+                None => " (20 is significant)",
             };
             blocks.push(Block::text(format!(
-                "{} of {} results failed; evidence that fewer than {:.0} % fail: {}{shown}",
+                "{} of {} results failed; e-value for fewer than {:.0} % failures: {}{significance}",
                 evidence.failures,
                 evidence.results,
                 100.0 * evidence.rate,
@@ -92,10 +92,10 @@ impl HarnessStatus {
 }
 
 impl RecordedCycle {
-    /// The cycle, and what follows from it.
+    /// Report on the cycle and the resulting action.
     pub fn document(&self) -> Document {
         let unverified = if self.snapshot.unverified {
-            "  (unverified: metrics from a file raise an alarm and lower none)"
+            "  (unverified: metrics from a file can raise an alarm, never lower one)"
         } else {
             ""
         };
@@ -117,23 +117,23 @@ impl RecordedCycle {
         parts.extend(thresholds(&self.thresholds));
         parts.extend(self.notes.iter().map(Block::note));
         if let Some(diff) = &self.adopted {
-            let title = "The harness changed since the cycle before, and a new window begins";
+            let title = "The harness changed since the previous cycle; a new window begins";
             parts.push(Block::section(title, vec![changes(&diff.changes)]));
         }
         if let (Some(id), Action::TriggerExpansionResearch) = (&self.expansion_id, self.consistency.action) {
-            let next = format!("expansion {id} is open; propose what to add with `satiety harness expand`");
+            let next = format!("expansion {id} is open; propose additions with `satiety harness expand`");
             parts.push(Block::Note(Tone::Plain, "next".into(), next.into()));
         }
         Document::new("", vec![Block::section(Text::from(title).then(""), parts)])
     }
 
-    /// The cycle in a line, beside another answer.
+    /// One-line summary of the cycle, shown next to another result.
     pub fn line(&self) -> Text {
         let (score, level) = self.snapshot.driving(Driver::Measured);
         let curve = sparkline(&self.history);
-        let told = level_badge(level).then(format!(" {score:.2} {curve} ("));
+        let summary = level_badge(level).then(format!(" {score:.2} {curve} ("));
         Text::from("harness: ")
-            .then(told)
+            .then(summary)
             .then(action(&self.consistency))
             .then(")")
     }
@@ -145,7 +145,7 @@ fn window(cycle: &RecordedCycle) -> String {
 }
 
 fn short(hash: &str) -> &str {
-    hash.get(..SHORT).unwrap_or(hash)
+    hash.get(..SHORT_HASH_LENGTH).unwrap_or(hash)
 }
 
 /// A score with its level.
@@ -182,7 +182,7 @@ fn trend(trend: Trend) -> &'static str {
     }
 }
 
-/// An e-value; large ones by their magnitude.
+/// Formats an e-value; large ones by their magnitude.
 fn e_value(ln: f64) -> String {
     if ln < 7.0 {
         format!("{:.1}", ln.exp())
@@ -193,13 +193,17 @@ fn e_value(ln: f64) -> String {
 
 fn standing(measured: Option<&Measured>, not_measured: Option<&str>) -> Block {
     let Some(measured) = measured else {
-        let why = not_measured.unwrap_or("there is nothing to measure yet");
+        let why = not_measured.unwrap_or("no runs to measure yet");
         return Block::verdict(Tone::Unsure, "Not measured", why, &[]);
     };
     let (tone, word, sentence) = match measured.verdict {
-        Verdict::Discriminates => (Tone::Good, "Discriminates", "It still tells versions apart"),
-        Verdict::Saturated => (Tone::Bad, "Saturated", "It is saturated"),
-        Verdict::Underpowered => (Tone::Unsure, "Underpowered", "It has too few results to tell"),
+        Verdict::Discriminates => (
+            Tone::Good,
+            "Discriminates",
+            "The harness still distinguishes versions",
+        ),
+        Verdict::Saturated => (Tone::Bad, "Saturated", "The harness is saturated"),
+        Verdict::Underpowered => (Tone::Unsure, "Underpowered", "Too few results to decide"),
     };
     Block::verdict(tone, word, sentence, &measured.reasons)
 }
@@ -255,18 +259,18 @@ fn suites(suites: &[SuiteState]) -> Option<Block> {
     (!suites.is_empty()).then_some(Block::Table(table))
 }
 
-/// Cases that tell no versions apart; a page lists them.
+/// Cases that do not distinguish versions; listed on pages only.
 fn dead(measured: &Measured) -> Block {
     let items = &measured.items;
-    let told = match items.dead_share {
+    let summary = match items.dead_share {
         Some(_) => format!(
-            "{} of the cases tell no two of the last {} versions apart.",
+            "{} of the cases do not distinguish any of the last {} versions.",
             percent(items.dead_share),
             items.versions
         ),
-        None => format!("{} versions are too few to call a case dead.", items.versions),
+        None => format!("{} versions are too few to consider a case dead.", items.versions),
     };
-    let mut parts = vec![Block::text(told)];
+    let mut parts = vec![Block::text(summary)];
     for (name, cases) in [
         ("Always passed", &items.always_pass),
         ("Never passed", &items.never_pass),
@@ -312,7 +316,7 @@ fn thresholds(thresholds: &[ThresholdState]) -> Option<Block> {
             Direction::Lower => "<=",
         };
         let state = match threshold.met {
-            Some(true) => badge(Tone::Good, "holds"),
+            Some(true) => badge(Tone::Good, "met"),
             Some(false) => badge(Tone::Bad, "missed"),
             None if threshold.found.is_some() => badge(Tone::Unsure, "undecided"),
             None => "no result".into(),
@@ -331,12 +335,12 @@ fn thresholds(thresholds: &[ThresholdState]) -> Option<Block> {
     (!thresholds.is_empty()).then_some(Block::Table(table))
 }
 
-/// What changed and whether that makes the harness weaker; the weakest changes come first.
+/// Table of changes and whether they weaken the harness, weakest first.
 pub fn changes(all: &[Change]) -> Block {
     let mut rows = Vec::new();
     for rigor in [Rigor::Weaker, Rigor::Incomparable, Rigor::Harder, Rigor::Neutral] {
         let mut of_rigor: Vec<&Change> = all.iter().filter(|change| change.rigor == rigor).collect();
-        // Few thresholds must not drown in many cases.
+        // Keep a few threshold changes from being hidden by many cases.
         of_rigor.sort_by_key(|change| change.place.starts_with("suites."));
         let word = match rigor {
             Rigor::Weaker => badge(Tone::Bad, "weaker"),
@@ -350,5 +354,5 @@ pub fn changes(all: &[Change]) -> Block {
                 .map(|change| row![word.clone(), &change.place, &change.reason]),
         );
     }
-    Block::Table(Table::new(&["rigor", "what changes", "how"], &[], rows).limit(CHANGES))
+    Block::Table(Table::new(&["rigor", "change", "reason"], &[], rows).limit(MAX_CHANGES))
 }

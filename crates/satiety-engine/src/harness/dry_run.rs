@@ -1,4 +1,4 @@
-//! How the system does on a harness that is being changed: on one new case, and on everything that was there.
+//! Trial runs on a harness that is being changed: a single new case, and all existing suites.
 
 use crate::handles::HarnessOperations;
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use satiety::harness::{CaseRef, Manifest};
 
 use super::HarnessError;
 use super::apply::ApplyRequest;
-use super::directory::Folder;
+use super::directory::HarnessDirectory;
 use super::measurement::ThresholdState;
 use crate::EngineError;
 use crate::bench::suites::LoadedSuite;
 use crate::bench::{Progress, RunBenchRequest, Stop};
 
-/// The target that was named, for a suite that does not describe its own.
+/// The named target, for a suite that does not describe its own.
 fn target_for(request: &ApplyRequest, loaded: &LoadedSuite) -> Option<String> {
     request
         .options
@@ -25,8 +25,8 @@ fn target_for(request: &ApplyRequest, loaded: &LoadedSuite) -> Option<String> {
         .filter(|_| !crate::bench::describes_target(loaded))
 }
 
-/// Whether the files are the harness that was signed.
-fn same_harness(folder: &Folder, expected: &Manifest) -> Result<(), EngineError> {
+/// Checks that the files are the signed harness.
+fn same_harness(folder: &HarnessDirectory, expected: &Manifest) -> Result<(), EngineError> {
     if folder.manifest == *expected {
         return Ok(());
     }
@@ -42,7 +42,7 @@ fn same_harness(folder: &Folder, expected: &Manifest) -> Result<(), EngineError>
     .into())
 }
 
-/// Whether a suite that is about to be run has the cases that were signed; one of them, or all.
+/// Checks that a suite has the signed cases before it is run; a single one, or all.
 fn same_cases(loaded: &LoadedSuite, expected: &Manifest, only: Option<&str>) -> Result<(), EngineError> {
     let suite = &loaded.suite;
     let found: BTreeMap<&str, CaseEntry> = suite
@@ -75,7 +75,7 @@ fn same_cases(loaded: &LoadedSuite, expected: &Manifest, only: Option<&str>) -> 
 }
 
 impl HarnessOperations<'_> {
-    /// Whether the system passes a new case: more than half of its decided repeats. Absent when it was interrupted.
+    /// Whether the system passes a new case: more than half of its decided repeats. `None` if interrupted.
     pub(super) async fn try_case(
         self,
         request: &ApplyRequest,
@@ -84,11 +84,11 @@ impl HarnessOperations<'_> {
         stop: &Stop,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Option<bool>, EngineError> {
-        let folder = Folder::read(&request.folder)?;
+        let folder = HarnessDirectory::read(&request.folder)?;
         let Some(loaded) = folder.suite(&case.suite) else {
             return Err(HarnessError::NotWritable {
                 suite: case.suite.clone(),
-                reason: "it is gone".into(),
+                reason: "it is missing".into(),
             }
             .into());
         };
@@ -102,7 +102,7 @@ impl HarnessOperations<'_> {
                 ..request.options.clone()
             })
             .await?;
-        // What is run is what was signed, however the files changed since they were read.
+        // Only signed content is run, even if the files changed after they were read.
         same_cases(plan.suite(), expected, Some(&case.case_id))?;
         let ran = self.engine.bench().execute(plan, stop, progress).await?;
         if ran.interrupted {
@@ -110,7 +110,8 @@ impl HarnessOperations<'_> {
         }
         let results = leading(&ran.run.results);
         let decided: Vec<bool> = results.iter().filter_map(|result| result.passed()).collect();
-        // A system that never answers is more likely missing than failing; somebody should look before it counts.
+        // A system that never responds is more likely unavailable than failing; a person should check before
+        // it counts.
         if results.iter().all(|result| result.decided().is_none()) {
             let first = results.first();
             let reason =
@@ -125,7 +126,7 @@ impl HarnessOperations<'_> {
         Ok(Some(2 * passes > decided.len()))
     }
 
-    /// Runs every suite and holds it against its baseline and the tightened thresholds.
+    /// Runs every suite and compares it with its baseline and the tightened thresholds.
     pub(super) async fn verify_baseline(
         self,
         request: &ApplyRequest,
@@ -133,7 +134,7 @@ impl HarnessOperations<'_> {
         stop: &Stop,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Option<(bool, String)>, EngineError> {
-        let folder = Folder::read(&request.folder)?;
+        let folder = HarnessDirectory::read(&request.folder)?;
         same_harness(&folder, expected)?;
         let mut found: BTreeMap<String, Vec<BenchmarkResult>> = BTreeMap::new();
         let (mut wrong, mut held, mut without) = (Vec::new(), 0, 0);
@@ -158,7 +159,7 @@ impl HarnessOperations<'_> {
                 .find(|result| result.regression && result.passed() == Some(false));
             if let Some(failed) = failed {
                 wrong.push(format!(
-                    "{id}/{} is in the regression tier and fails",
+                    "{id}/{} is in the regression tier and failed",
                     failed.case_id
                 ));
             }
@@ -192,15 +193,15 @@ impl HarnessOperations<'_> {
                     Some(figure(&found.get(suite)?.iter().collect::<Vec<_>>(), metric))
                 })
                 .unwrap_or_else(Figure::default);
-            let state = ThresholdState::of(name, *threshold, &figure);
+            let state = ThresholdState::new(name, *threshold, &figure);
             if state.met == Some(false) {
-                let told = state
+                let actual = state
                     .found
-                    .map_or_else(|| "not known".into(), |found| found.to_string());
-                wrong.push(format!("{name} is {told}, not {}", threshold.value));
+                    .map_or_else(|| "unknown".into(), |found| found.to_string());
+                wrong.push(format!("{name} is {actual}, expected {}", threshold.value));
             }
         }
-        same_harness(&Folder::read(&request.folder)?, expected)?;
+        same_harness(&HarnessDirectory::read(&request.folder)?, expected)?;
         if wrong.is_empty() {
             return Ok(Some((
                 true,

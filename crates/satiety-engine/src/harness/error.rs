@@ -1,274 +1,222 @@
-//! What can go wrong with a harness, and what to do about it.
+//! Errors of harness operations, with hints.
 
 use satiety::harness::{
     AmendError, BrokenAt, CycleError, ExpansionError, LockError, ManifestError, ProposalError, SignalError,
 };
 use thiserror::Error;
 
-/// Why something about the harness was not done.
+/// Error of a harness operation.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HarnessError {
-    /// There is no such folder.
-    #[error("there is no folder {path}")]
+    #[error("directory not found: {path}")]
     NoFolder {
-        /// As the user named it.
+        /// Path as given by the user.
         path: String,
     },
-    /// There are no suites in it.
-    #[error("there is no suite below {path}, so there is no harness")]
+    /// The directory contains no suites.
+    #[error("no suite found below {path}")]
     NoSuites {
-        /// As the user named it.
+        /// Path as given by the user.
         path: String,
     },
-    /// A file that cannot be read as what it should be.
+    /// A file that cannot be parsed.
     #[error("{file}: {reason}")]
     BadFile {
-        /// The file as the user named it.
+        /// Path as given by the user.
         file: String,
-        /// What is wrong, and where.
         reason: String,
     },
-    /// A commit that cannot be read.
-    #[error("the harness at git revision `{revision}` cannot be read: {reason}")]
+    #[error("cannot read the harness at git revision `{revision}`: {reason}")]
     Git {
-        /// What was named.
         revision: String,
-        /// Git's words.
+        /// Message of git.
         reason: String,
     },
-    /// A directory that is not in the repository.
-    #[error("{path} is not below the top of the repository, {top}")]
+    #[error("{path} is outside the repository {top}")]
     OutsideRepository {
-        /// As the user named it.
+        /// Path as given by the user.
         path: String,
-        /// The top of the repository.
+        /// Top directory of the repository.
         top: String,
     },
-    /// A symbolic link, a submodule or a special file where only files and directories count.
+    /// A symbolic link, a submodule or a special file in a harness.
     #[error("cannot read {path}: symbolic links, submodules and special files are not allowed in a harness")]
-    Link {
-        /// Where it was found.
-        path: String,
-    },
-    /// A lock file that is not what this program wrote.
+    Link { path: String },
+    /// A lock file that was not written by this program.
     #[error("cannot use {file}: {error}")]
-    BadLock {
-        /// The lock file.
-        file: String,
-        /// What is wrong with it.
-        error: LockError,
-    },
-    /// Both sides are the same directory.
+    BadLock { file: String, error: LockError },
     #[error("cannot compare {path} with itself")]
     SameTree {
-        /// As the user named it.
+        /// Path as given by the user.
         path: String,
     },
-    /// A step that nobody needs to sign.
-    #[error("nothing to sign: the change asks at least as much as the base")]
+    /// A transition that requires no signature.
+    #[error("nothing to sign: the change is at least as rigorous as the base")]
     NothingToSign,
-    /// The files are weaker than the harness that was recorded.
     #[error("the suites on disk are weaker than the recorded harness:\n  {}", objections.join("\n  "))]
     Weaker {
-        /// Each weakening.
+        /// One entry per weakening.
         objections: Vec<String>,
     },
-    /// The files are weaker than their lock file.
     #[error("the suites are weaker than {file}:\n  {}", objections.join("\n  "))]
     WeakerThanLock {
-        /// The lock file.
         file: String,
-        /// Each weakening.
+        /// One entry per weakening.
         objections: Vec<String>,
     },
-    /// Options of a gated run that ask less than the lock file.
-    #[error("a gate in a locked harness takes no softer options ({file}):\n  {}", flags.join("\n  "))]
+    /// Options of a gated run that are weaker than the lock file.
+    #[error("cannot gate a locked harness with weaker options ({file}):\n  {}", flags.join("\n  "))]
     LockedOptions {
-        /// The lock file.
         file: String,
-        /// The options, with what the harness says.
+        /// The options, with the values that the harness requires.
         flags: Vec<String>,
     },
-    /// The files are not those of the recorded version.
-    #[error("the files are not those of the recorded version; they are {words}")]
+    #[error("the files differ from the recorded version; they are {words}")]
     OtherFiles {
-        /// How they differ.
+        /// Description of the differences.
         words: String,
     },
-    /// The log is not whole.
+    /// The hash chain of the log is broken.
     #[error(transparent)]
     Broken(#[from] BrokenAt),
-    /// Something in the store is not what the log says it was.
-    #[error("the store was changed behind the log's back: {what}")]
-    Tampered {
-        /// What.
-        what: String,
-    },
-    /// Somebody else was faster.
-    #[error("somebody else changed the harness at the same time")]
+    /// Stored data that does not match the log.
+    #[error("the database was modified outside the log: {what}")]
+    Tampered { what: String },
+    /// Concurrent modification.
+    #[error("the harness was changed concurrently")]
     Conflict,
-    /// The lock file and the anchor are of different harnesses.
-    #[error("harness.lock is of harness {lock}, and .harness/anchor.json of {anchor}")]
+    /// The lock file and the anchor belong to different harnesses.
+    #[error("harness.lock belongs to harness {lock}, but .harness/anchor.json to {anchor}")]
     Identity {
-        /// As the lock file has it.
+        /// Id in the lock file.
         lock: String,
-        /// As the anchor has it.
+        /// Id in the anchor file.
         anchor: String,
     },
-    /// This store lacks entries that the repository knows.
-    #[error("the repository knows {known} entries of this harness's history, and this store has {found}")]
+    /// This database lacks log entries that the repository refers to.
+    #[error(
+        "the repository refers to {known} entries of this harness's history, but this database has {found}"
+    )]
     HistoryMissing {
-        /// Up to the anchor.
+        /// Number of entries up to the anchor.
         known: u64,
-        /// In this store.
+        /// Number of entries in this database.
         found: usize,
     },
-    /// The repository lost its anchor.
-    #[error(".harness/anchor.json is missing, and this store knows the harness as {harness_id}")]
+    /// The anchor file is missing in the repository.
+    #[error(".harness/anchor.json is missing, but this database has the harness as {harness_id}")]
     AnchorMissing {
-        /// As the store knows it.
+        /// Id in the database.
         harness_id: String,
     },
-    /// A branch of the history cannot be begun.
-    #[error("cannot begin a new history: {why}")]
-    NewHistory {
-        /// Why not.
-        why: String,
-    },
-    /// The harness changed since the expansion was opened.
-    #[error("expansion {id} starts from version {from}, and the version in force is {in_force}")]
+    /// A branch of the history cannot be started.
+    #[error("cannot start a new history: {why}")]
+    NewHistory { why: String },
+    /// The harness changed after the expansion was opened.
+    #[error("expansion {id} starts from version {from}, but the active version is {in_force}")]
     Stale {
-        /// Which.
         id: String,
-        /// Where it starts.
+        /// Version that the expansion starts from.
         from: String,
-        /// What is in force.
+        /// Active version.
         in_force: String,
     },
-    /// Files that lead elsewhere.
+    /// A path that is a symbolic link or leads through one.
     #[error("cannot {what} the harness: {path} is a symbolic link or leads through one")]
     LinkedFile {
-        /// What was to be done.
+        /// Verb that completes "cannot … the harness".
         what: &'static str,
-        /// Which file.
         path: String,
     },
-    /// The files are not those that should be verified.
-    #[error("the files are not what was signed: {what}")]
+    /// The files changed after they were signed.
+    #[error("the files differ from the signed version: {what}")]
     Changed {
-        /// What differs.
+        /// Description of the differences.
         what: String,
     },
-    /// An archive that is not restored.
+    /// An archive that cannot be restored.
     #[error(transparent)]
     Archive(#[from] satiety::harness::archive::ArchiveError),
-    /// Nothing was recorded yet.
-    #[error("no harness is recorded in this store yet")]
+    #[error("no harness is recorded in this database yet")]
     Unknown,
-    /// Cases that must always pass do not.
+    /// Regression-tier cases fail.
     #[error("cases of the regression tier fail: {}", cases.join(", "))]
     RegressionTier {
         /// `suite/case` of each.
         cases: Vec<String>,
     },
-    /// Numbers without runs behind them were to begin a new window.
-    #[error("metrics from a file cannot begin the window of a changed harness")]
+    /// Metrics from a file cannot start a new window.
+    #[error("cannot start the window of a changed harness with metrics from a file")]
     UnverifiedVersion,
-    /// Options that choose what is verified, or how strictly.
-    #[error("`satiety harness apply` takes no selection flags: {}", flags.join(", "))]
+    /// Options that select what is verified, or how strictly.
+    #[error("`satiety harness apply` does not accept selection flags: {}", flags.join(", "))]
     Selection {
-        /// Each that was given.
+        /// The given flags.
         flags: Vec<String>,
     },
-    /// Neither runs nor metrics that say anything.
-    #[error("there is nothing to record: {why}")]
-    NoEvidence {
-        /// Why not.
-        why: String,
-    },
-    /// The same runs again.
-    #[error("no suite was run since cycle {cycle_id}, so there is nothing new to record")]
+    /// Neither runs nor metrics with evidence.
+    #[error("nothing to record: {why}")]
+    NoEvidence { why: String },
+    /// No new runs since the last cycle.
+    #[error("nothing to record: no suite was run since cycle {cycle_id}")]
     NothingNew {
         /// The newest cycle.
         cycle_id: String,
     },
-    /// There is no expansion to work on.
     #[error("no expansion is open")]
     NoExpansion,
-    /// There is no expansion of that name.
-    #[error("there is no expansion `{0}`")]
+    #[error("expansion `{0}` not found")]
     NoSuchExpansion(String),
-    /// The expansion is at another point.
+    /// The expansion is in the wrong phase for the operation.
     #[error("expansion {id} {state}")]
     Phase {
-        /// Which.
         id: String,
-        /// Where it stands.
+        /// Predicate that completes "expansion ID …".
         state: String,
-        /// What to do.
         hint: String,
     },
-    /// Nothing in the data allows a proposal.
-    #[error("nothing can be tightened by rule, and no model was asked")]
+    /// No data supports a proposal by rule.
+    #[error("no proposal: nothing can be tightened by rule, and no model was given")]
     NothingToPropose,
-    /// A model's answer that cannot be used.
-    #[error("{model} proposed nothing that can be used: {reason}")]
-    BadProposal {
-        /// Which model.
-        model: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A suite that cannot be written to.
+    /// A model response without a usable proposal.
+    #[error("no usable proposal from {model}: {reason}")]
+    BadProposal { model: String, reason: String },
+    /// A suite that a proposal cannot be written to.
     #[error("{suite}: {reason}")]
-    NotWritable {
-        /// Which.
-        suite: String,
-        /// Why.
-        reason: String,
-    },
-    /// A new case that nothing could be said about.
-    #[error("{case} was run and decided nothing: {reason}")]
-    Undecided {
-        /// Which.
-        case: String,
-        /// What happened.
-        reason: String,
-    },
-    /// Nobody may approve.
-    #[error("nobody may approve yet: no approver is in {place}")]
+    NotWritable { suite: String, reason: String },
+    /// A new case without any decided result.
+    #[error("{case} was run without a decided result: {reason}")]
+    Undecided { case: String, reason: String },
+    /// No approver is configured.
+    #[error("no approver configured in {place}")]
     NoApprovers {
-        /// The settings file.
+        /// Path of the settings file.
         place: String,
     },
-    /// The set of approvers changed.
-    #[error("the approvers in {place} are not those that the log knows: {difference}")]
+    /// The set of approvers changed without a signature.
+    #[error("the approvers in {place} differ from those in the log: {difference}")]
     KeysChanged {
-        /// The settings file.
+        /// Path of the settings file.
         place: String,
-        /// In words.
+        /// Description of the difference.
         difference: String,
     },
-    /// A key that cannot be made, opened or used.
+    /// A key that cannot be created, opened or used.
     #[error("{0}")]
     Key(String),
-    /// A manifest that is none.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
-    /// A proposal that is none.
     #[error(transparent)]
     Proposal(#[from] ProposalError),
-    /// A proposal that cannot be carried out.
+    /// A proposal that cannot be applied.
     #[error(transparent)]
     Amend(#[from] AmendError),
-    /// A step that does not fit.
+    /// A step that does not fit the phase of an expansion.
     #[error(transparent)]
     Expansion(#[from] ExpansionError),
-    /// A cycle that is none.
     #[error(transparent)]
     Cycle(#[from] CycleError),
-    /// Metrics that are none.
     #[error(transparent)]
     Signal(#[from] SignalError),
 }
@@ -277,36 +225,36 @@ impl HarnessError {
     pub(crate) fn hint(&self) -> Option<String> {
         Some(
             match self {
-                Self::NoSuites { .. } => "`satiety bench init FOLDER` writes one; name the folder with --harness, or set `harness.folder`",
-                Self::Weaker { .. } => "bring the files back (git), or retire a broken case with a replacement: `satiety harness propose`, signed by a person",
-                Self::WeakerThanLock { .. } => "bring the files back (git), or an approver signs the step: `satiety harness transition`",
-                Self::LockedOptions { .. } => "leave them out, or run without --gate",
-                Self::OutsideRepository { .. } => "name a directory of the repository, or run the command inside of it",
-                Self::Link { .. } => "put the files themselves there, or move them out of the harness",
+                Self::NoSuites { .. } => "`satiety bench init DIR` creates one; pass the directory with --harness, or set `harness.folder`",
+                Self::Weaker { .. } => "restore the files (git), or retire a broken case with a replacement: `satiety harness propose`, signed by a person",
+                Self::WeakerThanLock { .. } => "restore the files (git), or let an approver sign the step: `satiety harness transition`",
+                Self::LockedOptions { .. } => "remove them, or run without --gate",
+                Self::OutsideRepository { .. } => "pass a directory in the repository, or run the command inside it",
+                Self::Link { .. } => "replace them by regular files, or move them out of the harness",
                 Self::BadLock { .. } => "restore it from version control, or write it again: `satiety harness lock`",
-                Self::SameTree { .. } => "name the base as git:REVISION, such as git:origin/main",
+                Self::SameTree { .. } => "pass the base as git:REVISION, such as git:origin/main",
                 Self::NothingToSign => "`satiety harness check` accepts the change as it is",
-                Self::Tampered { .. } | Self::Archive(_) => "restore the store from a backup, and find out who could write to it",
+                Self::Tampered { .. } | Self::Archive(_) => "restore the database from a backup, and find out who has write access",
                 Self::Identity { .. } => "restore both files from version control",
-                Self::HistoryMissing { .. } => "use the store that has the history, or begin a branch of it in this one: `satiety harness record --new-history --why TEXT`",
-                Self::AnchorMissing { .. } => "restore it from version control; it is written with every version and belongs there",
-                Self::Stale { .. } => "reject it and propose again; what was signed is another harness",
-                Self::LinkedFile { .. } => "put a real file or directory in its place",
-                Self::Changed { .. } => "`satiety harness status` tells what differs, `satiety harness rollback` brings the archive back",
+                Self::HistoryMissing { .. } => "use the database with the history, or start a branch of it in this one: `satiety harness record --new-history --why TEXT`",
+                Self::AnchorMissing { .. } => "restore it from version control; it is written with every version and must be committed",
+                Self::Stale { .. } => "reject it and propose again; the signature is for another version",
+                Self::LinkedFile { .. } => "replace it by a regular file or directory",
+                Self::Changed { .. } => "`satiety harness status` shows the differences, `satiety harness rollback` restores the archive",
                 Self::Conflict => "run it again",
                 Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
-                Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all FOLDER`; runs of chosen cases, of another target or without the sandbox do not count",
+                Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all DIR`; runs of selected cases, of another target or without the sandbox do not count",
                 Self::RegressionTier { .. } => "repair the target and run the suite again; nothing was recorded",
-                Self::UnverifiedVersion => "run the suites and record that: `satiety bench run --all FOLDER && satiety harness record`",
-                Self::Selection { .. } => "what is verified is the whole harness, as it describes itself; leave them out",
-                Self::NoExpansion => "one is opened when cycles stay HIGH, or by `satiety harness propose FILE`",
+                Self::UnverifiedVersion => "run the suites and record a cycle: `satiety bench run --all DIR && satiety harness record`",
+                Self::Selection { .. } => "remove them; the whole harness is verified, as it describes itself",
+                Self::NoExpansion => "an expansion is opened when cycles stay HIGH, or by `satiety harness propose FILE`",
                 Self::NoSuchExpansion(_) => "`satiety harness history` lists them",
                 Self::Phase { hint, .. } => return Some(hint.clone()),
-                Self::NothingToPropose => "give cases a `harder` ladder in their metadata, set thresholds in harness.toml, ask a model with --model, or write proposals yourself: `satiety harness propose FILE`",
-                Self::Undecided { .. } => "see to the target and run `satiety harness apply` again; it goes on with this case",
-                Self::NoApprovers { .. } => "a person runs `satiety harness keygen --name NAME` and adds the public key it prints",
-                Self::KeysChanged { .. } => "whoever could approve before signs the change: `satiety harness keys accept --key FILE`",
-                Self::Expansion(ExpansionError::Version { .. }) => "somebody edited the suites; `satiety harness status` tells what differs, `satiety harness rollback` brings the archive back",
+                Self::NothingToPropose => "add a `harder` ladder to the metadata of cases, set thresholds in harness.toml, use a model with --model, or write proposals yourself: `satiety harness propose FILE`",
+                Self::Undecided { .. } => "fix the target and run `satiety harness apply` again; it resumes with this case",
+                Self::NoApprovers { .. } => "a person must run `satiety harness keygen --name NAME` and add the printed public key",
+                Self::KeysChanged { .. } => "a previous approver must sign the change: `satiety harness keys accept --key FILE`",
+                Self::Expansion(ExpansionError::Version { .. }) => "the suites were edited; `satiety harness status` shows the differences, `satiety harness rollback` restores the archive",
                 _ => return None,
             }
             .to_owned(),

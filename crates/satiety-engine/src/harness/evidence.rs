@@ -1,4 +1,5 @@
-//! What the store's runs prove about cases of the regression tier: that a case may enter it, and that it still passes.
+//! Evidence from stored runs for the regression tier: whether a case may enter it, and whether it still
+//! passes.
 
 use std::collections::BTreeSet;
 
@@ -8,39 +9,39 @@ use satiety::harness::manifest::{CaseRecord, graduations};
 use satiety::harness::sources::regression_cases;
 use satiety_store::Store;
 
-use super::directory::Folder;
+use super::directory::HarnessDirectory;
 use super::measurement::complete_runs;
 use crate::EngineError;
 
-/// Complete runs that are looked at for a graduation: every version that a store is likely to remember.
-const MOST_RUNS: u32 = 50;
+/// Maximum number of complete runs considered for a graduation.
+const MAX_RUNS: u32 = 50;
 
-/// Cases that left the measure for the regression tier.
+/// Cases that moved from the measured tier to the regression tier.
 #[derive(Debug, Default)]
 pub(super) struct Graduations {
-    /// Places in a comparison of harnesses where every run that is known passed the case, and enough did.
+    /// Places in a harness comparison with enough runs of the case, all passed.
     pub(super) proven: BTreeSet<String>,
-    /// Why the others may not graduate without a signature.
+    /// Reasons why the others require a signature.
     pub(super) objections: Vec<String>,
 }
 
-/// Weighs the cases that left the measure between `old` and the files by the runs in the store.
+/// Evaluates the cases that left the measured tier between `old` and the files, using stored runs.
 pub(super) async fn weigh_graduations(
     store: &Store,
     old: &Manifest,
-    folder: &Folder,
+    folder: &HarnessDirectory,
 ) -> Result<Graduations, EngineError> {
     let mut weighed = Graduations::default();
     for graduation in graduations(old, &folder.manifest) {
         let mut record = CaseRecord::default();
-        // Runs of the suite that it was in, and of the one that it is in now.
+        // Runs of the previous suite of the case, and of its current one.
         let mut suites = vec![graduation.suite.as_str(), graduation.new_suite.as_str()];
         suites.dedup();
         for suite in suites {
             let Some(loaded) = folder.suite(suite) else {
                 continue;
             };
-            for run in complete_runs(store, folder, loaded, MOST_RUNS).await? {
+            for run in complete_runs(store, folder, loaded, MAX_RUNS).await? {
                 let same = |hash: Option<&str>| hash == Some(graduation.hash.as_str());
                 let results = run
                     .results
@@ -65,8 +66,11 @@ pub(super) async fn weigh_graduations(
     Ok(weighed)
 }
 
-/// Cases of the regression tier that the newest complete run of their suite failed, as `suite/case`.
-pub(super) async fn failing_regressions(store: &Store, folder: &Folder) -> Result<Vec<String>, EngineError> {
+/// Regression-tier cases that failed in the newest complete run of their suite, as `suite/case`.
+pub(super) async fn failing_regressions(
+    store: &Store,
+    folder: &HarnessDirectory,
+) -> Result<Vec<String>, EngineError> {
     let mut failing = Vec::new();
     for loaded in &folder.suites {
         let suite = &loaded.suite;

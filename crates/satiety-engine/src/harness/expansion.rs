@@ -1,5 +1,6 @@
-//! Proposals for an expansion: by rule from the data, by a model that is given the brief, or by a person. All take the
-//! same way: carried out on the suites in memory, compared with the harness, and refused where they weaken anything.
+//! Proposals for an expansion: by rule from the data, by a model with a research brief, or by a person. All
+//! are processed alike: applied to the suites in memory, compared with the harness, and rejected if they
+//! weaken anything.
 
 use crate::handles::HarnessOperations;
 use std::collections::BTreeSet;
@@ -21,7 +22,7 @@ use serde::Serialize;
 use super::HarnessError;
 use super::apply_steps::{carry_out, cases_folder};
 use super::cycle::{adopt, findings, open};
-use super::directory::{Folder, shown};
+use super::directory::{HarnessDirectory, display_path};
 use super::keys::ring_of;
 use super::measurement::{self, Measurement};
 use super::model_proposal::merge_usable;
@@ -29,65 +30,62 @@ use super::state::{State, Writing};
 use crate::EngineError;
 use crate::bench::suites;
 
-/// Variants by rule in one proposal: what a person can still look through.
-const MOST_VARIANTS: usize = 20;
+/// Maximum number of rule-based variants in a proposal, so that a person can still review it.
+const MAX_VARIANTS: usize = 20;
 
-/// What to propose from.
+/// Request for a proposal by rule or by a model.
 #[derive(Debug, Clone, Default)]
 pub struct ExpandRequest {
-    /// The harness.
     pub folder: PathBuf,
-    /// The expansion; the open one where none is named.
+    /// Id of the expansion; the open one if `None`.
     pub expansion: Option<String>,
-    /// A chat model that is given the brief.
+    /// Chat model to send the brief to.
     pub model: Option<String>,
-    /// Only show what would be proposed.
+    /// Only show the proposal.
     pub dry_run: bool,
-    /// Who opens an expansion where none is open.
+    /// Name of the person who opens an expansion if none is open.
     pub by: String,
 }
 
-/// A proposal that somebody wrote: a person, or an agent.
+/// Proposal written by a person or an agent.
 #[derive(Debug, Clone)]
 pub struct ProposeRequest {
-    /// The harness.
     pub folder: PathBuf,
-    /// The expansion; the open one where none is named, a new one where none is open.
+    /// Id of the expansion; if `None`, the open one or a new one.
     pub expansion: Option<String>,
-    /// `expansion_proposals` in YAML, JSON or TOML.
+    /// File with `expansion_proposals` in YAML, JSON or TOML.
     pub file: PathBuf,
-    /// Who proposes.
     pub author: Author,
 }
 
-/// What was proposed.
+/// Proposal for an expansion and its effect.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ProposeExpansionResponse {
-    /// The expansion; absent in a dry run without one.
+    /// Id of the expansion; absent in a dry run without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expansion_id: Option<String>,
-    /// The proposal's name.
+    /// Id of the proposal; absent in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal_id: Option<String>,
-    /// What a person signs.
+    /// Hash that a person signs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal_hash: Option<String>,
-    /// What is proposed, in the specification's shape.
+    /// Proposed changes in the specification's format.
     pub expansion_proposals: ExpansionProposals,
-    /// What it does to the harness.
+    /// Effect of the proposal on the harness.
     pub diff: RigorDiff,
-    /// What was proposed in words only, and is not part of it.
+    /// Ideas given in words only, which are not part of the proposal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ideas: Vec<String>,
-    /// What a model proposed that cannot be used, and why.
+    /// Unusable items proposed by a model, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<String>,
 }
 
 impl HarnessOperations<'_> {
-    /// Proposes by rule, and by a model where one is named.
+    /// Creates a proposal by rule, and with a model if one is given.
     pub async fn expand(self, request: ExpandRequest) -> Result<ProposeExpansionResponse, EngineError> {
-        let folder = Folder::read(&request.folder)?;
+        let folder = HarnessDirectory::read(&request.folder)?;
         let mut state = self.history_of(&folder).await?;
         let measurement = measurement::take(&state, &folder, None).await?;
         let mut content = by_rule(&folder, &measurement);
@@ -130,18 +128,18 @@ impl HarnessOperations<'_> {
         Ok(proposed)
     }
 
-    /// Takes a proposal as it was written. Whoever wrote it, a person signs it before anything changes.
+    /// Records a proposal from a file. Whatever its author, a person must sign it before anything changes.
     pub async fn propose(self, request: ProposeRequest) -> Result<ProposeExpansionResponse, EngineError> {
-        let folder = Folder::read(&request.folder)?;
+        let folder = HarnessDirectory::read(&request.folder)?;
         let text = suites::read(&request.file)?;
         let content = read_proposals(Named {
-            file: &shown(&request.file),
+            file: &display_path(&request.file),
             text: &text,
         })
         .map_err(HarnessError::from)?;
         let mut state = self.history_of(&folder).await?;
         let author = request.author;
-        // Everything is checked before an expansion is opened for it.
+        // Check everything before an expansion is opened for it.
         let (_, new) = carry_out(&folder, &content)?;
         Proposal::new(
             ("", ""),
@@ -163,11 +161,11 @@ impl HarnessOperations<'_> {
         propose(&mut state, &folder, expansion, author, content).await
     }
 
-    /// What research is told now.
+    /// Current research brief.
     async fn brief(
         self,
         state: &State,
-        folder: &Folder,
+        folder: &HarnessDirectory,
         expansion: Option<&Expansion>,
         measurement: &Measurement,
     ) -> Result<Brief, EngineError> {
@@ -181,10 +179,11 @@ impl HarnessOperations<'_> {
     }
 }
 
-/// Threshold increases where results allow them, and harder variants of cases that every version passes.
-fn by_rule(folder: &Folder, measurement: &Measurement) -> ExpansionProposals {
+/// Proposes threshold increases that the results support, and harder variants of cases that every version
+/// passes.
+fn by_rule(folder: &HarnessDirectory, measurement: &Measurement) -> ExpansionProposals {
     let mut content = ExpansionProposals {
-        threshold_increases: threshold_increases(&folder.manifest, &measurement.figures),
+        threshold_increases: threshold_increases(&folder.manifest, &measurement.metric_values),
         ..ExpansionProposals::default()
     };
     for state in &measurement.suites {
@@ -207,7 +206,7 @@ fn by_rule(folder: &Folder, measurement: &Measurement) -> ExpansionProposals {
             .iter()
             .filter(|case| case.skip.is_none() && dead.contains(case.case_id.as_str()));
         for case in candidates {
-            if content.new_edge_cases.len() == MOST_VARIANTS {
+            if content.new_edge_cases.len() == MAX_VARIANTS {
                 return content;
             }
             if let Some(variant) = harder(case, &taken) {
@@ -225,10 +224,10 @@ fn by_rule(folder: &Folder, measurement: &Measurement) -> ExpansionProposals {
     content
 }
 
-/// The expansion that is worked on; a new one where none is open.
+/// The expansion to work on; a new one if none is open.
 async fn working_on(
     state: &mut State,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     named: Option<&str>,
     by: &str,
     measurement: Option<&Measurement>,
@@ -270,7 +269,7 @@ async fn working_on(
 
 async fn propose(
     state: &mut State,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     mut expansion: Expansion,
     author: Author,
     content: ExpansionProposals,
@@ -278,7 +277,7 @@ async fn propose(
     if !matches!(expansion.phase, Phase::Research | Phase::AwaitingApproval) {
         return Err(HarnessError::Phase {
             id: expansion.expansion_id,
-            state: "was approved already".into(),
+            state: "was already approved".into(),
             hint: "apply it, or reject it and propose again".into(),
         }
         .into());

@@ -1,8 +1,8 @@
-//! A harness as it is in a commit, read from git objects alone.
+//! Harness of a git commit, read from git objects only.
 //!
-//! Nothing of the working tree takes part: no filters, no attributes (`export-ignore`), no index, no replace objects, no
-//! environment variables that point git elsewhere. Symbolic links and submodules at or below the harness are refused,
-//! because what they lead to is not part of the commit.
+//! The working tree has no influence: no filters, attributes (`export-ignore`), index, replace objects, or
+//! environment variables that redirect git. Symbolic links and submodules at or below the harness are
+//! rejected, because their targets are not part of the commit.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +11,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use super::HarnessError;
 use crate::EngineError;
 
-/// Files beside or above the harness that decide as well: trusted keys, and a target description one level up.
+/// Files next to or above the harness that also affect verdicts: trusted keys, and a target description one
+/// level up.
 const FILES_ABOVE: [&str; 5] = [
     "satiety.toml",
     "target.toml",
@@ -19,17 +20,17 @@ const FILES_ABOVE: [&str; 5] = [
     "target.yaml",
     "target.yml",
 ];
-/// A commit with more bytes below the harness is refused.
-const MOST_BYTES: u64 = 4 << 30;
+/// Maximum number of bytes below the harness in a commit.
+const MAX_BYTES: u64 = 4 << 30;
 
-/// A repository, by its top directory.
+/// Git repository.
 #[derive(Debug, Clone)]
 pub(super) struct Repository {
-    /// The top of the working tree, without symbolic links.
+    /// Top of the working tree, with symbolic links resolved.
     pub(super) top: PathBuf,
 }
 
-/// The files of a commit in a directory of their own.
+/// Files of a commit in a temporary directory.
 #[derive(Debug)]
 pub(super) struct Checkout {
     directory: tempfile::TempDir,
@@ -37,12 +38,11 @@ pub(super) struct Checkout {
 }
 
 impl Checkout {
-    /// The directory that stands for the top of the repository.
+    /// Directory that corresponds to the top of the repository.
     pub(super) fn top(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The harness.
     pub(super) fn harness(&self) -> PathBuf {
         self.directory.path().join(&self.relative)
     }
@@ -55,7 +55,7 @@ struct TreeEntry {
 }
 
 impl Repository {
-    /// The repository that a directory lies in; absent outside of one.
+    /// Repository that contains a directory; `None` outside of one.
     pub(super) fn containing(directory: &Path) -> Result<Option<Self>, EngineError> {
         let output = git(directory)
             .args(["rev-parse", "--show-toplevel"])
@@ -73,13 +73,13 @@ impl Repository {
         Ok(Some(Self { top }))
     }
 
-    /// The path of a directory of the working tree, relative to the top. Refuses paths that lead through symbolic links:
+    /// Path of a directory in the working tree, relative to the top. Rejects paths through symbolic links:
     /// they would name one directory in the commit and another on disk.
     pub(super) fn relative(&self, directory: &Path) -> Result<PathBuf, EngineError> {
         let absolute =
             std::path::absolute(directory).map_err(|cause| EngineError::file("find", directory, cause))?;
         let normal = normalize(&absolute);
-        // The part above the top may contain links, such as a temporary directory that is one.
+        // The part above the top may contain links, such as a linked temporary directory.
         let Some((above, relative)) = normal.ancestors().find_map(|ancestor| {
             let real = ancestor.canonicalize().ok()?;
             (real == self.top).then(|| {
@@ -106,13 +106,16 @@ impl Repository {
         Ok(relative)
     }
 
-    /// The files of a commit at and below a path relative to the top.
+    /// Extracts the files of a commit at and below a path relative to the top.
     pub(super) fn checkout(&self, revision: &str, relative: &Path) -> Result<Checkout, EngineError> {
         let commit = self.resolve(revision)?;
         let relative = clean_relative(relative).ok_or_else(|| {
             failed(
                 revision,
-                format!("{} is not a path below the top", relative.display()),
+                format!(
+                    "{} is not a path below the top of the repository",
+                    relative.display()
+                ),
             )
         })?;
         self.verify_objects(revision, &commit, &relative)?;
@@ -146,8 +149,8 @@ impl Repository {
         Ok(Checkout { directory, relative })
     }
 
-    /// The commit that a revision names. A name that several references have is refused: git would choose a tag before the
-    /// branch that was meant.
+    /// Resolves a revision to a commit. An ambiguous name is rejected: git would prefer a tag over the
+    /// intended branch.
     fn resolve(&self, revision: &str) -> Result<String, EngineError> {
         if revision.is_empty() || revision.starts_with('-') {
             return Err(failed(revision, "not a revision".into()));
@@ -186,7 +189,7 @@ impl Repository {
             return Err(failed(
                 revision,
                 format!(
-                    "several references have this name ({}); name one in full",
+                    "ambiguous reference ({}); use a full reference name",
                     found.join(", ")
                 ),
             ));
@@ -202,18 +205,15 @@ impl Repository {
         )?;
         let id = String::from_utf8_lossy(&output).trim().to_owned();
         let odd = |letter: char| !letter.is_ascii_hexdigit();
-        // A file in the git directory of that name would be read before every reference.
+        // A file of that name in the git directory would take precedence over every reference.
         let other_than_found = ids.first().is_some_and(|first| *first != id) && base == revision;
         if id.is_empty() || id.contains(odd) || other_than_found {
-            return Err(failed(
-                revision,
-                "the name is ambiguous; name the commit by its id".into(),
-            ));
+            return Err(failed(revision, "ambiguous name; use the commit id".into()));
         }
         Ok(id)
     }
 
-    /// Whether every object of the path is what its id says; an edited object database is refused.
+    /// Verifies that every object of the path matches its id; a modified object database is rejected.
     fn verify_objects(&self, revision: &str, commit: &str, relative: &Path) -> Result<(), EngineError> {
         let mut command = git(&self.top);
         command.args([
@@ -234,7 +234,7 @@ impl Repository {
         if !output.status.success() || said.contains("mismatch") || said.contains("corrupt") {
             return Err(failed(
                 revision,
-                format!("the objects of the repository are damaged: {}", said.trim()),
+                format!("the objects of the repository are corrupt: {}", said.trim()),
             ));
         }
         Ok(())
@@ -268,14 +268,15 @@ impl Repository {
                     path: clean_relative(Path::new(path))?,
                 })
             });
-            entries.push(parsed.ok_or_else(|| failed(revision, format!("git lists {text:?}")))?);
+            entries
+                .push(parsed.ok_or_else(|| failed(revision, format!("unexpected output of git: {text:?}")))?);
         }
         Ok(entries)
     }
 
     fn write(&self, revision: &str, entries: &[TreeEntry], directory: &Path) -> Result<(), EngineError> {
         let mut objects = Objects::open(&self.top, revision)?;
-        let mut left = MOST_BYTES;
+        let mut left = MAX_BYTES;
         for entry in entries {
             let bytes = objects.read(&entry.id, revision, &mut left)?;
             let path = directory.join(&entry.path);
@@ -309,8 +310,8 @@ impl Repository {
     }
 }
 
-/// Refuses a repository in a place that an outer repository tracks: a submodule, or a repository that was made there to stand
-/// for the base.
+/// Rejects a repository in a path that an outer repository tracks: a submodule, or a repository created to
+/// impersonate the base.
 fn refuse_shadowing(top: &Path) -> Result<(), EngineError> {
     let (Some(parent), Some(name)) = (top.parent(), top.file_name()) else {
         return Ok(());
@@ -334,7 +335,7 @@ fn refuse_shadowing(top: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// `git cat-file --batch`, which answers one question after the other.
+/// `git cat-file --batch`, which answers requests one by one.
 struct Objects {
     process: Child,
     questions: ChildStdin,
@@ -376,17 +377,17 @@ impl Objects {
         *left = left.checked_sub(size).ok_or_else(|| {
             failed(
                 revision,
-                format!("the harness has more than {MOST_BYTES} bytes; keep large data elsewhere"),
+                format!("the harness is larger than {MAX_BYTES} bytes; keep large data elsewhere"),
             )
         })?;
         let mut bytes = Vec::new();
-        // The line feed after the object is read with it.
+        // The newline after the object is read with it.
         (&mut self.answers)
             .take(size + 1)
             .read_to_end(&mut bytes)
             .map_err(broken)?;
         if bytes.pop() != Some(b'\n') || bytes.len() as u64 != size {
-            return Err(failed(revision, format!("object {id} is cut off")));
+            return Err(failed(revision, format!("object {id} is truncated")));
         }
         Ok(bytes)
     }
@@ -398,12 +399,12 @@ impl Objects {
             answers,
         } = self;
         drop((questions, answers));
-        // It ends with its input; how it ends says nothing any more.
+        // It ends when its input is closed; its exit status is irrelevant.
         let _ = process.wait();
     }
 }
 
-/// Git in a directory, without anything of the environment that could lead it elsewhere.
+/// Git command in a directory, without environment variables that could redirect it.
 fn git(directory: &Path) -> Command {
     let mut command = Command::new("git");
     for (name, _) in std::env::vars_os() {
@@ -423,7 +424,7 @@ fn git(directory: &Path) -> Command {
     command
 }
 
-/// A path for a command that takes path specifications; the top is `.`.
+/// Path for a command that takes pathspecs; the top is `.`.
 fn literal(relative: &Path) -> &Path {
     if relative.as_os_str().is_empty() {
         Path::new(".")
@@ -436,7 +437,7 @@ fn shown_relative(relative: &Path) -> String {
     literal(relative).display().to_string()
 }
 
-/// A path below the top, without `.` parts; absent when it leads out.
+/// Path below the top, without `.` components; `None` if it leads outside.
 fn clean_relative(path: &Path) -> Option<PathBuf> {
     let mut clean = PathBuf::new();
     for part in path.components() {
@@ -449,7 +450,7 @@ fn clean_relative(path: &Path) -> Option<PathBuf> {
     Some(clean)
 }
 
-/// Resolves `.` and `..` by their text, so that no link is followed on the way.
+/// Normalises `.` and `..` lexically, so that no link is followed.
 fn normalize(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {

@@ -1,6 +1,7 @@
-//! Which harness a directory is: an identity that is made with the first version and travels with the repository, beside
-//! the newest entry of its log that the repository knows (the anchor). A store may hold several harnesses, and a harness
-//! may meet several stores; none of them may begin a new history unnoticed.
+//! Identity of a harness: an id that is created with the first version and committed to the repository,
+//! together with the newest log entry that the repository refers to (the anchor). A database may hold several
+//! harnesses, and a harness may be used with several databases; none of them may start a new history
+//! unnoticed.
 
 use std::path::{Path, PathBuf};
 
@@ -9,26 +10,26 @@ use satiety::ids;
 use serde::{Deserialize, Serialize};
 
 use super::HarnessError;
-use super::directory::{Folder, shown};
+use super::directory::{HarnessDirectory, display_path};
 use super::disk;
-use super::state::{State, entries, version_in_force};
+use super::state::{State, active_version, entries};
 use crate::EngineError;
 
-/// Where the repository keeps identity and anchor, below the harness.
+/// File with id and anchor, relative to the harness.
 const ANCHOR_FILE: &str = ".harness/anchor.json";
-/// The lock file, which may carry the identity, too.
+/// Lock file, which may also contain the id.
 const LOCK_FILE: &str = "harness.lock";
-/// The first event of a history that was begun beside the one that the anchor knows.
+/// First event of a history that branches from the one that the anchor refers to.
 pub(super) const HISTORY_BEGUN: &str = "history_begun";
 
-/// What a repository says about its harness.
+/// Identity and anchor in the repository.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RepositoryMarks {
-    /// The harness.
+    /// Id of the harness.
     pub(super) id: Option<String>,
-    /// The newest entry that the repository knows.
+    /// Newest log entry that the repository refers to.
     pub(super) anchor: Option<Anchor>,
-    /// The version that was in force then.
+    /// Version that was active at the anchor.
     pub(super) version: Option<String>,
 }
 
@@ -45,7 +46,7 @@ struct AnchorFile {
 }
 
 impl RepositoryMarks {
-    /// Reads what the repository says; nothing where it says nothing.
+    /// Reads the marks of a repository; empty if there are none.
     pub(super) fn read(root: &Path) -> Result<Self, EngineError> {
         let file = read_file(&anchor_path(root))?.unwrap_or_default();
         let anchor = match (file.seq, file.hash) {
@@ -62,8 +63,8 @@ impl RepositoryMarks {
             && satiety::harness::cycles::cycle_key(id).is_err()
         {
             return Err(HarnessError::BadFile {
-                file: shown(&anchor_path(root)),
-                reason: format!("harness_id: `{id}` is no identity"),
+                file: display_path(&anchor_path(root)),
+                reason: format!("harness_id: `{id}` is not a valid id"),
             }
             .into());
         }
@@ -87,14 +88,14 @@ fn read_file(path: &Path) -> Result<Option<AnchorFile>, EngineError> {
     };
     serde_json::from_str(&text).map(Some).map_err(|error| {
         HarnessError::BadFile {
-            file: shown(path),
+            file: display_path(path),
             reason: error.to_string(),
         }
         .into()
     })
 }
 
-/// The `id` of the lock file, in JSON or TOML, where there is one.
+/// Reads the `id` of the lock file, in JSON or TOML, if there is one.
 fn locked_id(root: &Path) -> Result<Option<String>, EngineError> {
     let path = root.join(LOCK_FILE);
     let text = match fs_err::read_to_string(&path) {
@@ -111,7 +112,7 @@ fn locked_id(root: &Path) -> Result<Option<String>, EngineError> {
     Ok(from_json.or_else(from_toml))
 }
 
-/// Writes a new identity; of several that try at once, one does. Returns `None` when another was faster.
+/// Writes a new id. Returns `None` if another process was faster.
 fn create(root: &Path) -> Result<Option<String>, EngineError> {
     let path = anchor_path(root);
     let id = ids::prefixed("harness", uuid::Uuid::now_v7());
@@ -121,7 +122,7 @@ fn create(root: &Path) -> Result<Option<String>, EngineError> {
     };
     let aside = path.with_file_name(format!(".{id}.partial"));
     disk::replace(&aside, text(&file)?.as_bytes())?;
-    // A link is made whole or not at all, and never over a file that is there.
+    // A hard link is created atomically and never replaces an existing file.
     let linked = fs_err::hard_link(&aside, &path);
     fs_err::remove_file(&aside).map_err(|cause| EngineError::file("remove", &aside, cause))?;
     match linked {
@@ -136,14 +137,15 @@ fn text(file: &AnchorFile) -> Result<String, EngineError> {
 }
 
 impl State {
-    /// Whether this history was begun beside the one that the anchor knows. It never moves the anchor.
+    /// Whether this history is a branch of the one that the anchor refers to. A branch never moves the
+    /// anchor.
     pub(super) fn is_branch(&self) -> bool {
         self.entries
             .first()
             .is_some_and(|entry| entry.kind == HISTORY_BEGUN)
     }
 
-    /// Whether this store has the history that the repository knows.
+    /// Checks that this database has the history that the repository refers to.
     pub(super) fn check_history(&self) -> Result<(), HarnessError> {
         if self.is_branch() {
             return Ok(());
@@ -154,7 +156,7 @@ impl State {
                 found: self.entries.len(),
             }),
             Some(anchor) => Ok(ledger::verify_anchored(&self.entries, anchor)?),
-            // Killed between the first version and its anchor: the next one writes it.
+            // Killed between the first version and its anchor: the next write creates it.
             None if self.marks.id.is_none() || self.versions_adopted() <= 1 => Ok(()),
             None => Err(HarnessError::AnchorMissing {
                 harness_id: self.harness_id.clone(),
@@ -162,17 +164,17 @@ impl State {
         }
     }
 
-    /// A branch is not held against the anchor's entry, so its version is held against the anchor's version: whoever writes
-    /// a log anew and calls it a branch gets no weaker harness by it.
-    pub(super) async fn check_branch(&self, folder: &Folder) -> Result<(), EngineError> {
-        let Some(in_force) = self.version().filter(|_| self.is_branch()) else {
+    /// Compares the version of a branch with the anchor's version, because a branch is not compared with the
+    /// anchor's entry: rewriting the log as a branch must not allow a weaker harness.
+    pub(super) async fn check_branch(&self, folder: &HarnessDirectory) -> Result<(), EngineError> {
+        let Some(active) = self.version().filter(|_| self.is_branch()) else {
             return Ok(());
         };
         let missing = || HarnessError::AnchorMissing {
             harness_id: self.harness_id.clone(),
         };
         let anchored = self.marks.version.as_deref().ok_or_else(missing)?;
-        if in_force == anchored {
+        if active == anchored {
             return Ok(());
         }
         let old = if folder.manifest.version() == anchored {
@@ -180,7 +182,7 @@ impl State {
         } else {
             self.manifest(anchored).await?
         };
-        let diff = compare(&old, &self.manifest(in_force).await?).map_err(HarnessError::from)?;
+        let diff = compare(&old, &self.manifest(active).await?).map_err(HarnessError::from)?;
         let objections: Vec<String> = diff
             .objections()
             .map(|change| format!("{}: {}", change.place, change.reason))
@@ -197,9 +199,9 @@ impl State {
         self.entries.iter().filter(adopts).count()
     }
 
-    /// Refuses a directory without an identity that this store knows as a harness, by its place or by its suites:
-    /// taking the identity away must not begin a new harness.
-    pub(super) async fn check_identity(&self, folder: &Folder) -> Result<(), EngineError> {
+    /// Rejects a directory without an id that this database knows as a harness, by its path or by its suites:
+    /// removing the id must not start a new harness.
+    pub(super) async fn check_identity(&self, folder: &HarnessDirectory) -> Result<(), EngineError> {
         if self.marks.id.is_some() || !self.entries.is_empty() {
             return Ok(());
         }
@@ -207,7 +209,7 @@ impl State {
         for id in self.store().harness().ids().await? {
             let known = entries(self.store(), &id).await?;
             let mut same = known.iter().any(|entry| entry.body["place"] == place);
-            if let Some(version) = version_in_force(&known)
+            if let Some(version) = active_version(&known)
                 && let Some(row) = self.store().harness().version(&id, version).await?
                 && let Some(suites) = row.manifest["suites"].as_object()
             {
@@ -220,13 +222,13 @@ impl State {
         Ok(())
     }
 
-    /// Makes sure that the harness has an identity before anything is written under it.
-    pub(super) async fn identify(&mut self, folder: &Folder) -> Result<(), EngineError> {
+    /// Ensures that the harness has an id before anything is written under it.
+    pub(super) async fn identify(&mut self, folder: &HarnessDirectory) -> Result<(), EngineError> {
         if !self.harness_id.is_empty() {
             return Ok(());
         }
         if let Some(first) = self.entries.first() {
-            // From before harnesses had identities: the same whoever takes it over.
+            // For histories from before harnesses had ids: derived, so that every process gets the same one.
             let id = format!("harness-{}", first.hash.get(..32).unwrap_or(&first.hash));
             self.store().harness().claim(&id).await?;
             self.harness_id = id;
@@ -242,8 +244,9 @@ impl State {
         }
     }
 
-    /// Writes the newest entry into the repository, unless the history is a branch or the repository knows a newer one.
-    pub(super) fn write_anchor(&mut self, folder: &Folder) -> Result<(), EngineError> {
+    /// Writes the newest entry into the repository, unless the history is a branch or the repository refers
+    /// to a newer one.
+    pub(super) fn write_anchor(&mut self, folder: &HarnessDirectory) -> Result<(), EngineError> {
         let Some(last) = self.entries.last().filter(|_| !self.is_branch()) else {
             return Ok(());
         };
@@ -268,7 +271,7 @@ impl State {
     }
 }
 
-/// Where a harness lies on this machine, for recognizing it without its identity.
+/// Path of a harness on this machine, to recognise it without its id.
 pub(super) fn place_of(root: &Path) -> String {
-    shown(&fs_err::canonicalize(root).unwrap_or_else(|_| root.to_path_buf()))
+    display_path(&fs_err::canonicalize(root).unwrap_or_else(|_| root.to_path_buf()))
 }

@@ -1,5 +1,6 @@
-//! Keys of people who may approve: the public ones in the repository's `satiety.toml`, a private one in a file that a
-//! passphrase protects. Nothing here comes from the environment or from a flag, so that no agent can bring its own.
+//! Keys of approvers: public keys in the repository's `satiety.toml`, a private key in a file that is
+//! protected by a passphrase. Nothing is read from the environment or from a flag, so that no agent can use
+//! its own key.
 
 use std::path::{Path, PathBuf};
 
@@ -14,23 +15,23 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::HarnessError;
-use super::directory::shown;
+use super::directory::display_path;
 use crate::EngineError;
 
-/// The repository's settings.
+/// Settings file of the repository.
 const SETTINGS: &str = "satiety.toml";
-/// The shortest passphrase: what protects a key must take longer to guess than the key takes to steal.
-const SHORTEST: usize = 8;
-/// 64 MiB and three passes: a good part of a second for whoever types it once.
+/// Minimum length of a passphrase.
+const MIN_PASSPHRASE_LENGTH: usize = 8;
+/// Argon2 cost: 64 MiB and three passes, a fraction of a second per use.
 const MEMORY_KIB: u32 = 64 * 1024;
 const PASSES: u32 = 3;
 
-/// Whose signature counts for the harness in a folder: the nearest `satiety.toml` at or above it.
+/// Approver keys of the harness in a directory: the nearest `satiety.toml` at or above it.
 pub(super) fn ring_of(folder: &Path) -> Result<(Option<PathBuf>, KeyRing), EngineError> {
     ring_within(folder, None)
 }
 
-/// The same, where the search ends at a directory: what lies above the top of a repository is not part of it.
+/// Same, but the search ends at a directory: files above the top of a repository are not part of it.
 pub(super) fn ring_within(
     folder: &Path,
     top: Option<&Path>,
@@ -64,7 +65,7 @@ pub(super) fn ring_within(
     };
     let text = fs_err::read_to_string(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
     let file: File = toml::from_str(&text).map_err(|error| HarnessError::BadFile {
-        file: shown(&path),
+        file: display_path(&path),
         reason: error.message().to_owned(),
     })?;
     let ring = KeyRing {
@@ -74,42 +75,45 @@ pub(super) fn ring_within(
     Ok((Some(path), ring))
 }
 
-/// A private key under a passphrase.
+/// Private key encrypted with a passphrase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
-    /// The form of this value: 1.
+    /// Format version of the file, always 1.
     pub format: u32,
-    /// Whose it is.
+    /// Name of the owner.
     pub name: String,
-    /// Ed25519, 64 hexadecimal digits.
+    /// Ed25519 public key, 64 hexadecimal digits.
     pub public_key: String,
-    /// How the passphrase becomes a key: Argon2id.
+    /// Memory cost of Argon2id in KiB.
     pub memory_kib: u32,
-    /// Its passes.
+    /// Number of Argon2id passes.
     pub passes: u32,
-    /// Its salt.
+    /// Salt of Argon2id, in hexadecimal digits.
     pub salt: String,
-    /// The nonce of XChaCha20-Poly1305.
+    /// Nonce of XChaCha20-Poly1305, in hexadecimal digits.
     pub nonce: String,
-    /// The private key, sealed.
+    /// Encrypted private key, in hexadecimal digits.
     pub sealed: String,
 }
 
 impl KeyFile {
-    /// A new key.
+    /// Generates a new key.
     pub fn generate(name: &str, passphrase: &str) -> Result<Self, EngineError> {
         if name.trim().is_empty() {
-            return Err(HarnessError::Key("a key needs the name of a person".into()).into());
+            return Err(HarnessError::Key("a key requires the name of a person".into()).into());
         }
-        if passphrase.chars().count() < SHORTEST {
-            return Err(HarnessError::Key(format!("a passphrase has at least {SHORTEST} characters")).into());
+        if passphrase.chars().count() < MIN_PASSPHRASE_LENGTH {
+            return Err(HarnessError::Key(format!(
+                "a passphrase must have at least {MIN_PASSPHRASE_LENGTH} characters"
+            ))
+            .into());
         }
         let mut secret = Zeroizing::new([0; 32]);
         let (mut salt, mut nonce) = ([0; 16], [0; 24]);
         for bytes in [&mut secret[..], &mut salt[..], &mut nonce[..]] {
             getrandom::fill(bytes)
-                .map_err(|error| HarnessError::Key(format!("no randomness to be had: {error}")))?;
+                .map_err(|error| HarnessError::Key(format!("cannot generate random bytes: {error}")))?;
         }
         let public = SigningKey::from_bytes(&secret).verifying_key().to_bytes();
         let mut file = Self {
@@ -128,33 +132,32 @@ impl KeyFile {
                 &XNonce::from(nonce),
                 Payload {
                     msg: &secret[..],
-                    aad: file.described().as_bytes(),
+                    aad: file.associated_data().as_bytes(),
                 },
             )
-            .map_err(|_| HarnessError::Key("the key could not be sealed".into()))?;
+            .map_err(|_| HarnessError::Key("cannot encrypt the key".into()))?;
         file.sealed = to_hex(&sealed);
         Ok(file)
     }
 
-    /// Reads a key file.
     pub fn read(path: &Path) -> Result<Self, EngineError> {
         let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
         let file: Self = serde_json::from_str(&text).map_err(|error| HarnessError::BadFile {
-            file: shown(path),
-            reason: format!("{error}; a key is what `satiety harness keygen` writes"),
+            file: display_path(path),
+            reason: format!("{error}; key files are written by `satiety harness keygen`"),
         })?;
-        // A file from elsewhere must not be able to ask for all memory.
+        // An untrusted file must not be able to exhaust the memory.
         if file.format != 1 || file.memory_kib > 1 << 20 || file.passes > 64 {
             return Err(HarnessError::BadFile {
-                file: shown(path),
-                reason: "not a key of this form".into(),
+                file: display_path(path),
+                reason: "unsupported key format".into(),
             }
             .into());
         }
         Ok(file)
     }
 
-    /// Writes it where nobody else can read it; a file that is there stays.
+    /// Writes the file readable for its owner only; never overwrites an existing file.
     pub fn write(&self, path: &Path) -> Result<(), EngineError> {
         use std::io::Write as _;
         let failed = |cause: std::io::Error| EngineError::file("write", path, cause);
@@ -171,7 +174,7 @@ impl KeyFile {
         let mut file = options.open(path).map_err(|cause| {
             if cause.kind() == std::io::ErrorKind::AlreadyExists {
                 return HarnessError::Key(format!(
-                    "{} is there already; a key is never written over",
+                    "{} already exists; a key is never overwritten",
                     path.display()
                 ))
                 .into();
@@ -185,7 +188,7 @@ impl KeyFile {
             .map_err(failed)
     }
 
-    /// Signs an approval; what opens the key is the passphrase and nothing else.
+    /// Signs an approval; requires the passphrase.
     pub fn approve(&self, statement: Statement, passphrase: &str) -> Result<Approval, EngineError> {
         let key = self.open(passphrase)?;
         let signature = key.sign(&statement.signed_bytes());
@@ -195,7 +198,7 @@ impl KeyFile {
         })
     }
 
-    /// Signs bytes that begin with what they are about: a set of keys, a transition.
+    /// Signs bytes that begin with a domain separator, such as a key ring or a transition.
     pub fn sign_bytes(&self, bytes: &[u8], passphrase: &str) -> Result<String, EngineError> {
         Ok(to_hex(&self.open(passphrase)?.sign(bytes).to_bytes()))
     }
@@ -203,7 +206,7 @@ impl KeyFile {
     fn open(&self, passphrase: &str) -> Result<SigningKey, EngineError> {
         let wrong = || {
             EngineError::from(HarnessError::Key(
-                "the passphrase does not open this key, or the file was changed".into(),
+                "wrong passphrase, or the key file was modified".into(),
             ))
         };
         let (salt, nonce): ([u8; 16], [u8; 24]) = (
@@ -218,7 +221,7 @@ impl KeyFile {
                     &XNonce::from(nonce),
                     Payload {
                         msg: &sealed,
-                        aad: self.described().as_bytes(),
+                        aad: self.associated_data().as_bytes(),
                     },
                 )
                 .map_err(|_| wrong())?,
@@ -228,8 +231,7 @@ impl KeyFile {
     }
 
     fn cipher(&self, passphrase: &str, salt: &[u8; 16]) -> Result<XChaCha20Poly1305, EngineError> {
-        let failed =
-            |error: argon2::Error| HarnessError::Key(format!("the passphrase cannot be used: {error}"));
+        let failed = |error: argon2::Error| HarnessError::Key(format!("cannot use the passphrase: {error}"));
         let params = Params::new(self.memory_kib, self.passes, 1, Some(32)).map_err(failed)?;
         let mut key = Zeroizing::new([0; 32]);
         Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
@@ -238,8 +240,8 @@ impl KeyFile {
         Ok(XChaCha20Poly1305::new(&Key::from(*key)))
     }
 
-    /// What is sealed together with the key: a name that is put on another's key does not open it.
-    fn described(&self) -> String {
+    /// Associated data of the encryption: a key file with another name or public key cannot be opened.
+    fn associated_data(&self) -> String {
         format!("satiety key v1\n{}\n{}", self.name, self.public_key)
     }
 }
@@ -280,7 +282,7 @@ mod tests {
             0o600
         );
         let again = key.write(&path).unwrap_err().to_string();
-        assert!(again.contains("never written over"), "{again}");
+        assert!(again.contains("never overwritten"), "{again}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A gated run of a suite in a locked harness: the tree must be at least as rigorous as its lock file, and no option of the
-//! command may ask less than the lock.
+//! Gated runs in a locked harness: the tree must be at least as rigorous as its lock file, and no option of
+//! the command may be weaker than the lock.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use crate::EngineError;
 use crate::bench::suites::LoadedSuite;
 use crate::bench::{RunBenchRequest, named_target};
 
-/// Directories above a suite in which its harness is looked for.
-const LEVELS: usize = 8;
+/// Maximum number of parent directories searched for the harness of a suite.
+const MAX_LEVELS: usize = 8;
 
-/// Refuses a gated run that the lock of the suite's harness does not allow, and takes what the lock decides from the lock.
-/// Does nothing for a suite without a lock file at or above it.
+/// Rejects a gated run that the lock of the suite's harness does not allow, and applies the settings of the
+/// lock. Does nothing for a suite without a lock file at or above it.
 pub(crate) fn hold_to_lock(request: &mut RunBenchRequest, loaded: &LoadedSuite) -> Result<(), EngineError> {
     let Some(root) = root_with(loaded, &[LOCK_FILE])? else {
         return Ok(());
@@ -61,8 +61,8 @@ pub(crate) fn hold_to_lock(request: &mut RunBenchRequest, loaded: &LoadedSuite) 
     Ok(())
 }
 
-/// Runs of a suite that belongs to a harness have the sandbox that the harness requires, unless the caller chose another: its
-/// runs are what `harness record` goes by.
+/// Applies the sandbox that the harness requires to runs of its suites, unless the caller chose another:
+/// `harness record` evaluates these runs.
 pub(crate) fn confine_harness_run(
     request: &mut RunBenchRequest,
     loaded: &LoadedSuite,
@@ -76,7 +76,7 @@ pub(crate) fn confine_harness_run(
     Ok(())
 }
 
-/// Options that ask less than the lock, with what the lock says.
+/// Options that are weaker than the lock, with the required values.
 fn softer_options(
     request: &RunBenchRequest,
     loaded: &LoadedSuite,
@@ -97,7 +97,7 @@ fn softer_options(
         .max()
         .unwrap_or(1);
     if request.repeats.is_some_and(|repeats| repeats < most) {
-        flags.push(format!("--repeats: the suite asks for {most}"));
+        flags.push(format!("--repeats: the suite requires {most}"));
     }
     let limits = || {
         suite
@@ -113,7 +113,7 @@ fn softer_options(
     if let (Some(named), Some(hash)) = (&request.target, lock.targets.get(&suite.suite_id)) {
         let spec: TargetSpec = named_target(named)?;
         if content_hash(&spec) != *hash {
-            flags.push(format!("--target: {} describes another one", suite.suite_id));
+            flags.push(format!("--target: {} describes another target", suite.suite_id));
         }
     }
     if let (Some(given), Some(locked)) = (&request.gate, lock.manifest.gates.get(&suite.suite_id))
@@ -126,28 +126,29 @@ fn softer_options(
         ));
     }
     if request.sandbox == Some(SandboxRequirement::Off) && lock.sandbox != SandboxRequirement::Off {
-        flags.push(format!("--no-sandbox: harness.toml says {}", lock.sandbox));
+        flags.push(format!("--no-sandbox: harness.toml requires {}", lock.sandbox));
     }
     Ok(flags)
 }
 
 fn is_softer(given: &GatePolicy, locked: &GatePolicy) -> Result<bool, EngineError> {
-    let of = |policy: &GatePolicy| -> Result<Manifest, EngineError> {
+    let manifest_with = |policy: &GatePolicy| -> Result<Manifest, EngineError> {
         let mut manifest =
             Manifest::of_suites(&[], &std::collections::BTreeMap::new()).map_err(HarnessError::from)?;
         manifest.gates.insert("gate".into(), policy.clone());
         Ok(manifest)
     };
-    let diff = compare(&of(locked)?, &of(given)?).map_err(HarnessError::from)?;
+    let diff = compare(&manifest_with(locked)?, &manifest_with(given)?).map_err(HarnessError::from)?;
     Ok(diff.changes.iter().any(|change| change.rigor == Rigor::Weaker))
 }
 
-/// The nearest directory at or above a suite that has one of these files, inside the repository that the suite is in.
+/// Finds the nearest directory at or above a suite with one of these files, within the repository of the
+/// suite.
 fn root_with(loaded: &LoadedSuite, names: &[&str]) -> Result<Option<PathBuf>, EngineError> {
     let file =
         std::path::absolute(&loaded.file).map_err(|cause| EngineError::file("find", &loaded.file, cause))?;
     let mut directory = file.parent();
-    for _ in 0..LEVELS {
+    for _ in 0..MAX_LEVELS {
         let Some(here) = directory else {
             break;
         };

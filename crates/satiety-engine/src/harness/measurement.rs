@@ -1,4 +1,4 @@
-//! What the store's runs say about a harness: figures of each suite, of all together, and the five signals.
+//! Measures a harness from stored runs: metrics of each suite and of all together, and the five signals.
 
 use std::collections::BTreeMap;
 
@@ -19,35 +19,34 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::HarnessError;
-use super::directory::Folder;
+use super::directory::HarnessDirectory;
 use super::state::State;
 use crate::EngineError;
 use crate::bench::described_target;
 use crate::bench::history::{Detail, load};
 use crate::bench::suites::LoadedSuite;
 
-/// Versions that are looked at for each suite.
+/// Number of versions considered per suite.
 const VERSIONS: u32 = 8;
-/// What gates and auditors said lately; as many cycles as the window holds.
-const RECENT: u32 = 20;
+/// Number of recent gate and audit verdicts considered; the number of cycles in the window.
+const RECENT_VERDICTS: u32 = 20;
 
-/// Everything that the runs say.
+/// Measurement of a harness.
 #[derive(Debug)]
 pub(super) struct Measurement {
     /// Each suite with a run.
     pub(super) suites: Vec<SuiteState>,
-    /// The newest run of each, by suite.
+    /// The newest run of each suite, by suite id.
     pub(super) newest: BTreeMap<String, BenchmarkRun>,
-    /// All suites together; absent with the reason.
-    pub(super) whole: Result<Measured, String>,
-    /// The evidence over all versions that so few cases fail that no improvement could be shown.
+    /// All suites together, or the reason why they cannot be measured.
+    pub(super) overall: Result<Measured, String>,
+    /// Evidence over all versions that so few cases fail that no improvement could be detected.
     pub(super) evidence: Option<SaturationEvidence>,
-    /// The five signals.
     pub(super) metrics: SignalMetrics,
-    /// Thresholds and whether they hold.
+    /// Thresholds, and whether they are met.
     pub(super) thresholds: Vec<ThresholdState>,
-    /// Recent values of each threshold's figure, oldest first.
-    pub(super) figures: BTreeMap<String, Vec<f64>>,
+    /// Recent values of each threshold's metric, oldest first.
+    pub(super) metric_values: BTreeMap<String, Vec<f64>>,
 }
 
 impl Measurement {
@@ -58,50 +57,50 @@ impl Measurement {
     }
 }
 
-/// A suite and what its runs say.
+/// Suite with its measurement.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SuiteState {
-    /// Which.
+    /// Id of the suite.
     pub suite_id: String,
-    /// Its cases.
+    /// Number of cases in the suite.
     pub cases: usize,
-    /// Those that are regression tests, which are meant to pass and tell versions apart no more.
+    /// Number of regression tests, which are expected to pass and do not distinguish versions.
     pub regression_cases: usize,
-    /// Runs that were looked at.
+    /// Number of versions (runs) considered.
     pub versions: usize,
-    /// The share of passes of the newest.
+    /// Pass rate of the newest run, from 0 to 1.
     pub pass_rate: Option<f64>,
-    /// What was measured.
+    /// Saturation measurement of the suite.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
-    /// Why nothing was.
+    /// Reason why the suite was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
 }
 
-/// A threshold and where results stand.
+/// Threshold and its current value.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ThresholdState {
-    /// `suite/figure`.
+    /// Name of the threshold, as `suite/metric`.
     pub name: String,
-    /// The bound.
+    /// Bound that the metric must meet.
     pub value: f64,
-    /// Which side is good.
+    /// Direction in which the metric is better.
     pub direction: Direction,
-    /// The newest result.
+    /// Value of the metric in the newest run.
     pub found: Option<f64>,
-    /// Whether it holds; absent without a result, and where results that are undecided would decide.
+    /// Whether it is met; absent without a result, or while undecided results could change it.
     pub met: Option<bool>,
-    /// Whether the target states the figure itself, so that it is no better than the target's word.
+    /// Whether the target reports the metric itself, so that it is not verified.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reported_by_target: bool,
-    /// What is missing.
+    /// Note on a missing or undecided result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl ThresholdState {
-    pub(super) fn of(name: &str, threshold: satiety::harness::manifest::Threshold, figure: &Figure) -> Self {
+    pub(super) fn new(name: &str, threshold: satiety::harness::manifest::Threshold, figure: &Figure) -> Self {
         Self {
             name: name.to_owned(),
             value: threshold.value,
@@ -116,10 +115,10 @@ impl ThresholdState {
     }
 }
 
-/// Takes everything from the store. Baselines count as improvements only when they were accepted after `since`.
+/// Measures the harness from stored runs. Baselines count as improvements only if accepted after `since`.
 pub(super) async fn take(
     state: &State,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     since: Option<i64>,
 ) -> Result<Measurement, EngineError> {
     let store = state.store();
@@ -137,7 +136,7 @@ pub(super) async fn take(
             cases: suite.cases.len(),
             regression_cases: regression.len(),
             versions: runs.len(),
-            // By today's rules, whatever was summed up when it was run.
+            // By today's rules, whatever summary was stored with the run.
             pass_rate: runs.last().and_then(|run| summarize(&run.results).pass_rate),
             measured: None,
             not_measured: None,
@@ -166,7 +165,7 @@ pub(super) async fn take(
             newest.insert(suite.suite_id.clone(), last);
         }
     }
-    // Why the suites cannot be measured says more than that nothing can.
+    // The reason why suites cannot be measured is more specific than the one for all together.
     let first = suites
         .iter()
         .find_map(|state: &SuiteState| state.not_measured.clone());
@@ -175,36 +174,36 @@ pub(super) async fn take(
         .as_ref()
         .ok()
         .and_then(|matrix| saturation_evidence(matrix, &settings(folder)).ok()?);
-    let whole = pooled
+    let overall = pooled
         .and_then(|matrix| measure(&matrix, &settings(folder)))
         .map_err(|why| first.unwrap_or_else(|| why.to_string()));
     let metrics = signals(state, folder, &newest, since).await?;
-    let (thresholds, figures) = thresholds(folder, &all_runs);
+    let (thresholds, metric_values) = thresholds(folder, &all_runs);
     Ok(Measurement {
         suites,
         newest,
-        whole,
+        overall,
         evidence,
         metrics,
         thresholds,
-        figures,
+        metric_values,
     })
 }
 
-/// Measured at the level that the harness demands.
-pub(super) fn settings(folder: &Folder) -> MeasureSettings {
+/// Settings at the level that the harness requires.
+pub(super) fn settings(folder: &HarnessDirectory) -> MeasureSettings {
     MeasureSettings {
         alpha: folder.rules.alpha,
         ..MeasureSettings::default()
     }
 }
 
-/// The newest complete runs of a whole suite, oldest first: `most` of them at most. Runs of chosen cases, of fewer repeats
-/// or with more time than the suite says, runs of another target than the one that is described beside the suite, runs with
-/// less of a sandbox than the harness requires, runs that stopped early and runs that were imported are no evidence.
+/// The newest complete runs of a whole suite, oldest first, at most `most`. Not evidence: runs of selected
+/// cases, with fewer repeats or a longer timeout than the suite specifies, of another target than the
+/// described one, with a weaker sandbox than the harness requires, stopped early, or imported.
 pub(super) async fn complete_runs(
     store: &Store,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     loaded: &LoadedSuite,
     most: u32,
 ) -> Result<Vec<BenchmarkRun>, EngineError> {
@@ -219,8 +218,8 @@ pub(super) async fn complete_runs(
     };
     for row in rows.into_iter().filter(counts) {
         let same_suite = row.suite_hash == *hash;
-        let mut run = load(store, row, Detail::Figures).await?;
-        // A skill run with and without itself is measured with it.
+        let mut run = load(store, row, Detail::Metrics).await?;
+        // A skill that is run with and without itself is measured with it.
         run.results = leading(&run.results).into_iter().cloned().collect();
         if same_suite && !has_every_result(&run, suite) {
             continue;
@@ -234,7 +233,7 @@ pub(super) async fn complete_runs(
     Ok(runs)
 }
 
-/// Whether a run asked for all of its suite, and no less than the suite asks for.
+/// Whether a run covered its whole suite, with at least the repeats and limits that the suite specifies.
 fn is_whole(row: &BenchRunRow, suite: &BenchmarkSuite) -> bool {
     let option = |name: &str| row.config_snapshot.get(name);
     let all = |name: &str| {
@@ -244,8 +243,8 @@ fn is_whole(row: &BenchRunRow, suite: &BenchmarkSuite) -> bool {
     };
     let number = |name: &str| option(name).and_then(serde_json::Value::as_u64);
     let enough_repeats = number("repeats").is_none_or(|repeats| {
-        let of = |case| u64::from(suite.repeats_of(case));
-        suite.cases.iter().all(|case| repeats >= of(case))
+        let required = |case| u64::from(suite.repeats_of(case));
+        suite.cases.iter().all(|case| repeats >= required(case))
     });
     let enough_haste = match (number("timeout_ms"), suite.timeout_ms) {
         (Some(given), Some(declared)) => given <= declared,
@@ -259,7 +258,7 @@ fn is_whole(row: &BenchRunRow, suite: &BenchmarkSuite) -> bool {
         && option("imported_from").is_none()
 }
 
-/// Whether a run asked the target that the suite's directory describes; what confines it is judged apart.
+/// Whether a run used the target described in the suite's directory; the sandbox is checked separately.
 fn is_of_target(row: &BenchRunRow, described: Option<&TargetSpec>) -> bool {
     let Some(described) = described else {
         return true;
@@ -270,14 +269,14 @@ fn is_of_target(row: &BenchRunRow, described: Option<&TargetSpec>) -> bool {
         }
         spec
     };
-    // Runs of the first version did not keep their target.
+    // Runs of the first version did not store their target.
     row.config_snapshot.get("target").is_none_or(|target| {
         serde_json::from_value(target.clone())
             .is_ok_and(|spec| unconfined(spec) == unconfined(described.clone()))
     })
 }
 
-/// Whether a run had the sandbox that the harness requires. Runs of the first version say nothing about it.
+/// Whether a run had the sandbox that the harness requires. Runs of the first version do not record it.
 fn is_confined(row: &BenchRunRow, required: SandboxRequirement) -> bool {
     let isolation = row
         .config_snapshot
@@ -307,7 +306,8 @@ fn matrix(runs: &[BenchmarkRun], counts: impl Fn(&str) -> bool) -> Result<Matrix
     Ok(matrix)
 }
 
-/// All suites as one: the newest runs stand beside each other, and a suite with a shorter history begins later.
+/// Pools all suites into one matrix: the newest runs are aligned, and a suite with a shorter history starts
+/// later.
 fn pool(cases: Vec<(usize, CaseHistory)>, versions: usize) -> Result<Matrix, MeasureError> {
     if cases.is_empty() {
         return Err(MeasureError::NoRuns);
@@ -325,7 +325,7 @@ fn pool(cases: Vec<(usize, CaseHistory)>, versions: usize) -> Result<Matrix, Mea
 
 async fn signals(
     state: &State,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     newest: &BTreeMap<String, BenchmarkRun>,
     since: Option<i64>,
 ) -> Result<SignalMetrics, EngineError> {
@@ -337,7 +337,7 @@ async fn signals(
         .collect();
     let baselines = newest_improvement(store, folder, since).await?;
     let mut gates = Vec::new();
-    for row in store.bench().gates(None, RECENT).await? {
+    for row in store.bench().gates(None, RECENT_VERDICTS).await? {
         if folder.suite(&row.suite_id).is_some() {
             gates.push(match row.verdict.as_str() {
                 "pass" => GateVerdict::Pass,
@@ -348,7 +348,7 @@ async fn signals(
     }
     let mut audits: Vec<AuditVerdict> = store
         .harness()
-        .audits(&state.harness_id, 10 * RECENT)
+        .audits(&state.harness_id, 10 * RECENT_VERDICTS)
         .await?
         .into_iter()
         .map(|row| AuditVerdict {
@@ -368,10 +368,10 @@ async fn signals(
     }))
 }
 
-/// The newest accepted baseline with the one before it, if it was accepted after `since`.
+/// The newest accepted baseline with the previous one, if accepted after `since`.
 async fn newest_improvement(
     store: &Store,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     since: Option<i64>,
 ) -> Result<Vec<BenchmarkRun>, EngineError> {
     let mut newest: Option<Vec<BaselineRow>> = None;
@@ -388,47 +388,47 @@ async fn newest_improvement(
     let mut runs = Vec::new();
     for row in rows.into_iter().rev() {
         if let Some(run) = store.bench().run(&row.run_id).await? {
-            runs.push(load(store, run, Detail::Figures).await?);
+            runs.push(load(store, run, Detail::Metrics).await?);
         }
     }
     Ok(runs)
 }
 
 fn thresholds(
-    folder: &Folder,
+    folder: &HarnessDirectory,
     runs: &BTreeMap<String, Vec<BenchmarkRun>>,
 ) -> (Vec<ThresholdState>, BTreeMap<String, Vec<f64>>) {
     let mut states = Vec::new();
-    let mut figures = BTreeMap::new();
+    let mut metric_values = BTreeMap::new();
     for (name, threshold) in &folder.rules.thresholds {
-        // Names of suites may hold slashes; the figure's cannot.
+        // Suite names may contain slashes; metric names cannot.
         let values: Vec<Figure> = name
             .rsplit_once('/')
             .and_then(|(suite, metric)| Some((runs.get(suite)?, metric)))
             .map(|(runs, metric)| {
-                let of = |run: &BenchmarkRun| figure(&run.results.iter().collect::<Vec<_>>(), metric);
-                runs.iter().map(of).collect()
+                let value_in = |run: &BenchmarkRun| figure(&run.results.iter().collect::<Vec<_>>(), metric);
+                runs.iter().map(value_in).collect()
             })
             .unwrap_or_default();
         let newest = values.last().cloned().unwrap_or_default();
-        states.push(ThresholdState::of(name, *threshold, &newest));
+        states.push(ThresholdState::new(name, *threshold, &newest));
         let found = values.iter().filter_map(|figure| figure.found);
-        figures.insert(name.clone(), found.collect());
+        metric_values.insert(name.clone(), found.collect());
     }
-    (states, figures)
+    (states, metric_values)
 }
 
-/// Thresholds that nothing could ever be held against.
-pub(super) fn unknown_figures(folder: &Folder) -> Result<(), HarnessError> {
+/// Returns an error for thresholds that match no suite and metric.
+pub(super) fn unknown_figures(folder: &HarnessDirectory) -> Result<(), HarnessError> {
     for name in folder.rules.thresholds.keys() {
         let known = name.rsplit_once('/').is_some_and(|(suite, metric)| {
             folder.suite(suite).is_some() && satiety::harness::rules::FIGURES.contains(&metric)
         });
         if !known {
             return Err(HarnessError::BadFile {
-                file: super::directory::shown(&folder.root.join(super::directory::RULES_FILE)),
+                file: super::directory::display_path(&folder.root.join(super::directory::RULES_FILE)),
                 reason: format!(
-                    "thresholds.\"{name}\" names no suite and figure; write SUITE/FIGURE with one of {}",
+                    "unknown threshold \"{name}\" (expected SUITE/METRIC with one of: {})",
                     satiety::harness::rules::FIGURES.join(", ")
                 ),
             });

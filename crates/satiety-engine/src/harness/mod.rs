@@ -1,5 +1,5 @@
-//! The eval harness: is it still hard enough, how may it change, who agreed? What is decided is decided in
-//! `satiety::harness`; here suites are read and written, and every event is stored.
+//! Eval harness: whether it is still hard enough, how it may change, and who approved. The decisions are made
+//! in `satiety::harness`; this module reads and writes suites and stores every event.
 
 mod apply;
 mod apply_steps;

@@ -1,5 +1,5 @@
-//! Proposals by a chat model: what it is asked, how its answer is read, and which of its items can be used. What it says
-//! is data; nothing it proposes can weaken the harness or name a file outside it.
+//! Proposals by a chat model: the request, the parsing of its response, and the selection of usable items.
+//! The response is untrusted data; no proposal can weaken the harness or refer to a file outside it.
 
 use crate::handles::HarnessOperations;
 use satiety::harness::brief::Brief;
@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 
 use super::HarnessError;
 use super::apply_steps::carry_out;
-use super::directory::Folder;
+use super::directory::HarnessDirectory;
 use crate::EngineError;
 use crate::extraction::open_chat;
 
-/// Room for a model's answer.
+/// Maximum length of the response.
 const MAX_TOKENS: u32 = 8192;
 const SYSTEM: &str = include_str!("../prompts/expand_harness.system.md");
 
 impl HarnessOperations<'_> {
-    /// Asks a model for proposals; its name and what it proposes.
+    /// Requests proposals from a model; returns its id and the proposals.
     pub(super) async fn ask_model(
         self,
         model: &str,
-        folder: &Folder,
+        folder: &HarnessDirectory,
         brief: &Brief,
     ) -> Result<(String, ExpansionProposals), EngineError> {
         let chat = open_chat(model, self.engine.settings())?;
@@ -48,10 +48,10 @@ impl HarnessOperations<'_> {
     }
 }
 
-/// Takes over what a model proposed, item by item: what cannot be carried out, or would weaken anything, is left out and
-/// told.
+/// Merges the proposals of a model item by item; items that cannot be applied, or would weaken anything, are
+/// left out and reported.
 pub(super) fn merge_usable(
-    folder: &Folder,
+    folder: &HarnessDirectory,
     content: &mut ExpansionProposals,
     proposed: ExpansionProposals,
 ) -> Vec<String> {
@@ -64,7 +64,7 @@ pub(super) fn merge_usable(
             match diff.objections().next() {
                 None => Ok(()),
                 Some(change) => Err(HarnessError::BadProposal {
-                    model: "it".into(),
+                    model: "the model".into(),
                     reason: format!("{} {}", change.place, change.reason),
                 }
                 .into()),
@@ -78,7 +78,7 @@ pub(super) fn merge_usable(
     for increase in proposed.threshold_increases {
         let name = increase.name();
         take(format!("threshold {name}"), &|with| {
-            // One proposal a threshold; the rule's stays.
+            // One proposal per threshold; the rule-based one has precedence.
             if with.threshold_increases.iter().all(|known| known.name() != name) {
                 with.threshold_increases.push(increase.clone());
             }
@@ -94,12 +94,12 @@ pub(super) fn merge_usable(
             with.new_edge_cases.push(edge.clone());
         });
     }
-    // Retiring is for people; a model does not get to say that a case is broken.
+    // Retiring is reserved for people; a model cannot declare a case broken.
     refused
 }
 
-/// Cases of each suite as examples of what a case looks like, as data.
-fn examples(folder: &Folder) -> String {
+/// An example case of each suite, as data.
+fn examples(folder: &HarnessDirectory) -> String {
     let mut text = String::from("\n### Suites with an example case each (data, not instructions)\n");
     for loaded in &folder.suites {
         let example = loaded.suite.cases.first();
@@ -111,7 +111,7 @@ fn examples(folder: &Folder) -> String {
     text
 }
 
-/// Strict outputs take no free objects, so cases come as JSON in a text and are read from it.
+/// Strict structured output does not allow free-form objects, so cases are JSON in a string.
 fn schema() -> Value {
     let text = json!({"type": "string"});
     let object = |properties: Value| {
@@ -135,12 +135,12 @@ fn schema() -> Value {
     }))
 }
 
-/// A model's answer in the proposals' own shape.
+/// Parses a model's response into proposals.
 fn read_answer(text: &str) -> Result<ExpansionProposals, String> {
     let mut value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let unpack = |item: &mut Value, from: &str, to: &str| -> Result<(), String> {
         let Some(fields) = item.as_object_mut() else {
-            return Err("an item is no object".into());
+            return Err("an item is not an object".into());
         };
         if let Some(Value::String(packed)) = fields.remove(from)
             && !packed.trim().is_empty()

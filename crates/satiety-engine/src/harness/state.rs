@@ -1,5 +1,6 @@
-//! What the store knows about the harness: the log, verified from its beginning, and the values that it vouches for.
-//! Whatever is read beside the log is held against a hash in it, so an edit of the store is found before it is believed.
+//! Stored state of the harness: the log, verified from its beginning, and the values whose hashes it
+//! contains. Every value read from the database is compared with its hash in the log, so that a modified
+//! database is detected.
 
 use crate::handles::HarnessOperations;
 use std::collections::BTreeSet;
@@ -17,27 +18,27 @@ use satiety_store::{Store, now_micros};
 use serde_json::{Value, json};
 
 use super::HarnessError;
-use super::directory::Folder;
+use super::directory::HarnessDirectory;
 use super::identity::RepositoryMarks;
 use crate::EngineError;
 
-/// Entries that are read at a time.
+/// Number of entries read per query.
 const PAGE: u32 = 1000;
-/// Where the whole state of an expansion lies in its record, beside what the specification puts there.
+/// Key of the complete state in the record of an expansion, next to the specification's fields.
 const STATE: &str = "state";
 
-/// The log and the store behind it.
+/// The verified log and its database.
 #[derive(Debug)]
 pub(super) struct State {
     store: Store,
-    /// The harness; empty as long as it has no identity.
+    /// Id of the harness; empty until it has one.
     pub(super) harness_id: String,
-    /// What the repository says about it.
+    /// Identity and anchor in the repository.
     pub(super) marks: RepositoryMarks,
     pub(super) entries: Vec<Entry>,
 }
 
-/// What is written together.
+/// Changes that are written in one transaction.
 #[derive(Debug, Default)]
 pub(super) struct Writing {
     events: Vec<Event>,
@@ -46,7 +47,7 @@ pub(super) struct Writing {
 }
 
 impl HarnessOperations<'_> {
-    /// The log of the harness in a directory, whether it is whole or not.
+    /// Loads the log of the harness in a directory, without verifying it.
     pub(super) async fn log(self, root: &Path) -> Result<State, EngineError> {
         let store = self.engine.store().await?.clone();
         let marks = RepositoryMarks::read(root)?;
@@ -60,15 +61,15 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// The log, verified by itself, for whoever only looks.
+    /// Loads the log and verifies its chain, for read-only use.
     pub(super) async fn state(self, root: &Path) -> Result<State, EngineError> {
         let state = self.log(root).await?;
         ledger::verify_chain(&state.entries).map_err(HarnessError::from)?;
         Ok(state)
     }
 
-    /// The log, verified by itself and against what the repository knows, for whoever goes on with it.
-    pub(super) async fn history_of(self, folder: &Folder) -> Result<State, EngineError> {
+    /// Loads the log and verifies its chain and its anchor, for appending to it.
+    pub(super) async fn history_of(self, folder: &HarnessDirectory) -> Result<State, EngineError> {
         let state = self.state(&folder.root).await?;
         state.check_history()?;
         state.check_branch(folder).await?;
@@ -77,8 +78,8 @@ impl HarnessOperations<'_> {
     }
 }
 
-/// The version in force at the end of a log.
-pub(super) fn version_in_force(entries: &[Entry]) -> Option<&str> {
+/// Active version at the end of a log.
+pub(super) fn active_version(entries: &[Entry]) -> Option<&str> {
     entries.iter().rev().find_map(|entry| match entry.kind.as_str() {
         "adopted" => entry.body["version"].as_str(),
         "committed" => entry.body["detail"]["version"].as_str(),
@@ -87,7 +88,7 @@ pub(super) fn version_in_force(entries: &[Entry]) -> Option<&str> {
     })
 }
 
-/// Every entry of a harness, as it is stored.
+/// Loads every log entry of a harness.
 pub(super) async fn entries(store: &Store, harness_id: &str) -> Result<Vec<Entry>, EngineError> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
@@ -108,21 +109,21 @@ fn entry(row: LedgerRow) -> Result<Entry, EngineError> {
     let number = row.seq;
     Ok(Entry {
         seq: u64::try_from(row.seq)
-            .map_err(|_| tampered(format!("an entry of the log has number {number}")))?,
+            .map_err(|_| tampered(format!("log entry has invalid number {number}")))?,
         prev: row.prev,
         at: row
             .at
             .parse()
-            .map_err(|_| tampered(format!("entry {number} of the log has no time")))?,
+            .map_err(|_| tampered(format!("log entry {number} has no valid time")))?,
         kind: row.kind,
         body: serde_json::from_str(&row.body)
-            .map_err(|_| tampered(format!("entry {number} of the log is no JSON")))?,
+            .map_err(|_| tampered(format!("log entry {number} is not valid JSON")))?,
         hash: row.hash,
     })
 }
 
 impl State {
-    /// The time, never before the last entry's.
+    /// The current time, but never before the last entry.
     pub(super) fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         self.entries.last().map_or(now, |last| now.max(last.at))
@@ -132,18 +133,18 @@ impl State {
         &self.store
     }
 
-    /// The version in force.
+    /// The active version.
     pub(super) fn version(&self) -> Option<&str> {
-        version_in_force(&self.entries)
+        active_version(&self.entries)
     }
 
-    /// A record of this harness by the specification's key.
+    /// Loads a record of this harness by the specification's key.
     pub(super) async fn record(&self, key: &str) -> Result<Option<Value>, EngineError> {
         let key = harness_record_key(&self.harness_id, key);
         Ok(self.store.records().get(&key).await?.map(|record| record.body))
     }
 
-    /// A version's manifest, which must be what its name says.
+    /// Loads the manifest of a version and verifies its hash.
     pub(super) async fn manifest(&self, version: &str) -> Result<Manifest, EngineError> {
         let tampered = |what: &str| HarnessError::Tampered {
             what: format!("the manifest of version {} {what}", short(version)),
@@ -153,24 +154,24 @@ impl State {
             .harness()
             .version(&self.harness_id, version)
             .await?
-            .ok_or_else(|| tampered("is gone"))?;
-        let manifest: Manifest = serde_json::from_value(row.manifest).map_err(|_| tampered("is none"))?;
+            .ok_or_else(|| tampered("is missing"))?;
+        let manifest: Manifest = serde_json::from_value(row.manifest).map_err(|_| tampered("is invalid"))?;
         if manifest.version() != version {
-            return Err(tampered("was edited").into());
+            return Err(tampered("was modified").into());
         }
         Ok(manifest)
     }
 
-    /// The lock of the recorded version: what the log last recorded, or, before a lock was ever recorded, the version's
-    /// manifest with everything else as the tree has it.
+    /// Lock of the recorded version: the last one in the log or, before any lock was recorded, the version's
+    /// manifest with everything else as in the tree.
     pub(super) async fn lock(&self, version: &str, tree: &Lock) -> Result<Lock, EngineError> {
         let manifest = self.manifest(version).await?;
-        let told = self
+        let recorded = self
             .entries
             .iter()
             .rev()
             .find_map(|entry| entry.body["lock"].as_str());
-        let Some(hash) = told else {
+        let Some(hash) = recorded else {
             return Ok(Lock {
                 manifest,
                 ..tree.clone()
@@ -184,43 +185,44 @@ impl State {
             .harness()
             .version(&self.harness_id, hash)
             .await?
-            .ok_or_else(|| tampered("is gone"))?;
+            .ok_or_else(|| tampered("is missing"))?;
         let lock: Lock = serde_json::from_value(row.manifest).map_err(|_| tampered("cannot be read"))?;
         if lock.hash() != hash {
-            return Err(tampered("was edited").into());
+            return Err(tampered("was modified").into());
         }
         Ok(Lock { manifest, ..lock })
     }
 
-    /// The rolling window, as it was when the log last spoke of it.
+    /// Loads the rolling window and verifies it against the log.
     pub(super) async fn aggregate(&self) -> Result<Option<Aggregate>, EngineError> {
-        let told = self
+        let recorded = self
             .entries
             .iter()
             .rev()
             .find_map(|entry| entry.body["aggregate"].as_str());
         let record = self.record(AGGREGATE_KEY).await?;
-        // A record that the log knows nothing of is not believed.
-        let Some(told) = told else {
+        // A record that is not in the log is ignored.
+        let Some(recorded) = recorded else {
             return Ok(None);
         };
         let Some(record) = record else {
-            return Err(self.differs("the rolling window is gone").await);
+            return Err(self.differs("the rolling window is missing").await);
         };
         match serde_json::from_value::<Aggregate>(record) {
-            Ok(aggregate) if content_hash(&aggregate) == told => Ok(Some(aggregate)),
-            _ => Err(self.differs("the rolling window was edited").await),
+            Ok(aggregate) if content_hash(&aggregate) == recorded => Ok(Some(aggregate)),
+            _ => Err(self.differs("the rolling window was modified").await),
         }
     }
 
-    /// A cycle's record, while it is kept.
+    /// Loads the record of a cycle, if it is still retained.
     pub(super) async fn cycle(&self, id: &str) -> Result<Option<CycleSnapshot>, EngineError> {
         let key = satiety::harness::cycles::cycle_key(id).map_err(HarnessError::from)?;
         let record = self.record(&key).await?;
         Ok(record.and_then(|record| serde_json::from_value(record).ok()))
     }
 
-    /// What was read beside the log does not fit it: somebody wrote both meanwhile, or somebody tampered.
+    /// Error for a value that does not match the log: either both were written concurrently, or the value was
+    /// tampered with.
     async fn differs(&self, what: &str) -> EngineError {
         let from = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
         match self.store.harness().ledger(&self.harness_id, from, 1).await {
@@ -233,28 +235,28 @@ impl State {
         }
     }
 
-    /// An expansion, as it was when the log last spoke of it.
+    /// Loads an expansion and verifies it against the log.
     pub(super) async fn expansion(&self, id: &str) -> Result<Expansion, EngineError> {
         let key = satiety::harness::cycles::expansion_key(id).map_err(HarnessError::from)?;
-        let told = self.entries.iter().rev().find_map(|entry| {
+        let recorded = self.entries.iter().rev().find_map(|entry| {
             (entry.body["expansion_id"] == *id)
                 .then(|| entry.body[STATE].as_str())
                 .flatten()
         });
-        let Some(told) = told else {
+        let Some(recorded) = recorded else {
             return Err(HarnessError::NoSuchExpansion(id.to_owned()).into());
         };
         let mut body = self.record(&key).await?.unwrap_or_default();
         let state = body.get_mut(STATE).map(Value::take).unwrap_or_default();
         match serde_json::from_value::<Expansion>(state) {
-            Ok(expansion) if content_hash(&expansion) == told => Ok(expansion),
+            Ok(expansion) if content_hash(&expansion) == recorded => Ok(expansion),
             _ => Err(self
-                .differs(&format!("expansion {id} is gone or was edited"))
+                .differs(&format!("expansion {id} is missing or was modified"))
                 .await),
         }
     }
 
-    /// The expansion that was named, or the one that is open.
+    /// Loads the named expansion, or the open one.
     pub(super) async fn open_expansion(&self, named: Option<&str>) -> Result<Expansion, EngineError> {
         if let Some(id) = named {
             return self.expansion(id).await;
@@ -273,7 +275,7 @@ impl State {
         Ok(expansion)
     }
 
-    /// Approvals that were used.
+    /// Ids of used approvals.
     pub(super) fn spent(&self) -> BTreeSet<String> {
         self.entries
             .iter()
@@ -283,7 +285,7 @@ impl State {
             .collect()
     }
 
-    /// Whether the log knows this approval as given to this expansion.
+    /// Whether the log contains this approval for this expansion.
     pub(super) fn knows_approval(&self, expansion: &str, approval: &Approval) -> bool {
         let id = approval.id();
         self.entries.iter().any(|entry| {
@@ -293,13 +295,13 @@ impl State {
         })
     }
 
-    /// The keys that the log knows.
+    /// Keys recorded in the log.
     pub(super) fn known_keys(&self) -> Option<KeyRing> {
         let entry = self.entries.iter().rev().find(|entry| entry.kind == "keys")?;
         serde_json::from_value(entry.body["keys"].clone()).ok()
     }
 
-    /// Writes what belongs together, or nothing.
+    /// Writes all changes in one transaction.
     pub(super) async fn write(&mut self, writing: Writing) -> Result<(), EngineError> {
         let mut entries: Vec<Entry> = Vec::new();
         for Event { kind, body } in writing.events {
@@ -336,7 +338,7 @@ fn row(entry: &Entry) -> LedgerRow {
 }
 
 impl Writing {
-    /// An event of its own.
+    /// Adds an event.
     pub(super) fn event(mut self, kind: &str, body: Value) -> Self {
         self.events.push(Event {
             kind: kind.to_owned(),
@@ -345,7 +347,7 @@ impl Writing {
         self
     }
 
-    /// An event of an expansion, with the state that it leads to.
+    /// Adds an event of an expansion, with the resulting state.
     pub(super) fn expansion(mut self, mut event: Event, expansion: &Expansion) -> Result<Self, EngineError> {
         event.body[STATE] = json!(content_hash(expansion));
         self.events.push(event);
@@ -356,7 +358,7 @@ impl Writing {
         Ok(self)
     }
 
-    /// The window; the last event vouches for it.
+    /// Adds the window; its hash is stored in the last event.
     pub(super) fn aggregate(mut self, aggregate: &Aggregate) -> Self {
         if let Some(event) = self.events.last_mut() {
             event.body["aggregate"] = json!(content_hash(aggregate));
@@ -365,13 +367,13 @@ impl Writing {
         self
     }
 
-    /// A record of a cycle.
+    /// Adds a record of a cycle.
     pub(super) fn record(mut self, record: Record) -> Self {
         self.records.push(record_change(record));
         self
     }
 
-    /// A version, with its files where it is archived.
+    /// Adds a version, with its files if it is archived.
     pub(super) fn version(mut self, manifest: &Manifest, files: Option<Value>) -> Result<Self, EngineError> {
         self.versions.push(VersionRow {
             version: manifest.version(),
@@ -383,7 +385,7 @@ impl Writing {
 }
 
 impl Writing {
-    /// A lock, under its hash.
+    /// Adds a lock under its hash.
     pub(super) fn lock(mut self, lock: &Lock) -> Result<Self, EngineError> {
         self.versions.push(VersionRow {
             version: lock.hash(),
@@ -410,7 +412,7 @@ fn record_change(record: Record) -> RecordChange {
     }
 }
 
-/// The beginning of a hash, as people say it.
+/// Abbreviates a hash for display.
 pub(super) fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }

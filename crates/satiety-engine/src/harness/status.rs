@@ -1,4 +1,4 @@
-//! Where the harness stands, what happened to it, and what auditors said.
+//! Status, history and audits of the harness.
 
 use crate::handles::HarnessOperations;
 use std::path::Path;
@@ -18,99 +18,97 @@ use serde_json::Value;
 
 use super::HarnessError;
 use super::cycle::drift;
-use super::directory::{Folder, shown};
+use super::directory::{HarnessDirectory, display_path};
 use super::measurement::{self, SuiteState, ThresholdState, unknown_figures};
 use crate::EngineError;
 
-/// Where a harness stands.
+/// Status of an eval harness.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct HarnessStatus {
-    /// The folder.
+    /// Directory of the harness.
     pub folder: String,
-    /// The version of the files.
+    /// Version hash of the files on disk.
     pub version: String,
-    /// Whether that is the version that the log knows; absent before the first cycle.
+    /// Whether that is the recorded version; absent before the first cycle.
     pub recorded: Option<bool>,
-    /// How the files differ from it.
+    /// Differences between the files and the recorded version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<RigorDiff>,
-    /// What they ask less of than the version in force, in whatever phase an expansion is.
+    /// Weakenings of the files compared with the active version, in any phase of an expansion.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub objections: Vec<String>,
-    /// Suites and cases.
+    /// State of each suite.
     pub suites: Vec<SuiteState>,
-    /// What was measured over all of them.
+    /// Saturation measurement over all suites.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Measured>,
-    /// Why nothing was.
+    /// Reason why the harness was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_measured: Option<String>,
-    /// The evidence over all versions that so few cases fail that no improvement could be shown; from 20 on it is shown.
+    /// Evidence over all versions that so few cases fail that no improvement could be detected; significant
+    /// from 20.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<SaturationEvidence>,
-    /// The five signals as they would be recorded now.
+    /// The five signals, as they would be recorded now.
     pub metrics: SignalMetrics,
-    /// Thresholds and whether they hold.
+    /// Thresholds, and whether they are met.
     pub thresholds: Vec<ThresholdState>,
-    /// The window's figures.
+    /// Metrics of the rolling window.
     pub rolling_metrics: RollingMetrics,
-    /// Cycles in the window.
+    /// Number of cycles in the window.
     pub cycles_tracked: u32,
-    /// Those of them that somebody stated without runs: they raise an alarm, and lower none.
+    /// Number of cycles with metrics from a file: they can raise an alarm, never lower one.
     #[serde(skip_serializing_if = "is_zero")]
     pub unverified_cycles: usize,
-    /// The scores of the window, oldest first.
+    /// Scores in the window, oldest first.
     pub history: Vec<f64>,
-    /// Which score the window follows.
+    /// Score that the window follows.
     pub driver: Driver,
-    /// What follows.
+    /// Action that follows from the window.
     #[serde(flatten)]
     pub consistency: Consistency,
-    /// The expansion that is open.
+    /// The open expansion, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expansion: Option<OpenExpansion>,
-    /// What to do next.
+    /// Recommended next step, in words.
     pub next: String,
 }
 
-/// An expansion that is open.
+/// Expansion that is open.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct OpenExpansion {
-    /// Which.
+    /// Id of the expansion.
     pub expansion_id: String,
-    /// Where it stands.
+    /// Current phase of the expansion.
     pub phase: Phase,
-    /// Why it was opened.
+    /// Reason why the expansion was opened.
     pub trigger_reason: String,
-    /// What research is told.
+    /// Research brief as a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
 
-/// What happened.
+/// Events of an eval harness.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct History {
-    /// Events, oldest first.
+    /// Log entries, oldest first.
     pub entries: Vec<Entry>,
 }
 
-/// An auditor's verdict.
+/// Verdict of an auditor.
 #[derive(Debug, Clone)]
 pub struct AuditRequest {
-    /// The cycle; the newest where none is named.
+    /// Id of the cycle; the newest if `None`.
     pub cycle_id: Option<String>,
-    /// Who.
     pub auditor: String,
-    /// Whether the auditor accepts.
     pub accepts: bool,
-    /// Why.
     pub note: String,
 }
 
 impl HarnessOperations<'_> {
-    /// Where the harness stands.
+    /// Returns the status of a harness.
     pub async fn status(self, folder: &Path, driver: Driver) -> Result<HarnessStatus, EngineError> {
-        let folder = Folder::read(folder)?;
+        let folder = HarnessDirectory::read(folder)?;
         unknown_figures(&folder)?;
         let state = self.state(&folder.root).await?;
         let history = match state.check_history() {
@@ -140,7 +138,7 @@ impl HarnessOperations<'_> {
             Err(error) => return Err(error),
         };
         let consistency = aggregate.decide(&ConsistencyThresholds::default());
-        let (measured, not_measured) = match measurement.whole {
+        let (measured, not_measured) = match measurement.overall {
             Ok(measured) => (Some(measured), None),
             Err(why) => (None, Some(why)),
         };
@@ -161,9 +159,9 @@ impl HarnessOperations<'_> {
             Err(error) => return Err(error),
             Ok(()) if !objections.is_empty() => {
                 let way = if expansion.is_some() {
-                    "bring them back, or the archive with `satiety harness rollback`"
+                    "restore them, or the archive with `satiety harness rollback`"
                 } else {
-                    "bring them back, or retire broken cases with `satiety harness propose`"
+                    "restore them, or retire broken cases with `satiety harness propose`"
                 };
                 format!("the files are weaker than the recorded harness: {way}")
             }
@@ -175,7 +173,7 @@ impl HarnessOperations<'_> {
             ),
         };
         Ok(HarnessStatus {
-            folder: shown(&folder.root),
+            folder: display_path(&folder.root),
             recorded: known.map(|known| known == version),
             version,
             drift,
@@ -197,7 +195,7 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// The proposal of the open expansion, where there is one.
+    /// Returns the proposal of the open expansion, if any.
     pub async fn open_proposal(self, folder: &Path) -> Result<Option<Proposal>, EngineError> {
         match self.state(folder).await?.open_expansion(None).await {
             Ok(expansion) => Ok(expansion.proposal),
@@ -206,19 +204,19 @@ impl HarnessOperations<'_> {
         }
     }
 
-    /// What happened, oldest first; the last `limit` events.
+    /// Returns the last `limit` events, oldest first.
     pub async fn history(self, folder: &Path, limit: usize) -> Result<History, EngineError> {
         let mut entries = self.log(folder).await?.entries;
         entries.drain(..entries.len().saturating_sub(limit));
         Ok(History { entries })
     }
 
-    /// A record of the harness by its key.
+    /// Returns a record of the harness by its key.
     pub async fn record_by_key(self, folder: &Path, key: &str) -> Result<Option<Value>, EngineError> {
         self.log(folder).await?.record(key).await
     }
 
-    /// Keeps what an auditor said.
+    /// Stores the verdict of an auditor.
     pub async fn audit(self, folder: &Path, request: AuditRequest) -> Result<AuditRow, EngineError> {
         let state = self.state(folder).await?;
         let cycles = || state.entries.iter().filter(|entry| entry.kind == "cycle");
@@ -228,7 +226,7 @@ impl HarnessOperations<'_> {
             Some(id) => {
                 return Err(HarnessError::Phase {
                     id: "of this cycle".into(),
-                    state: format!("cannot be audited: there is no cycle `{id}`"),
+                    state: format!("cannot be audited: cycle `{id}` not found"),
                     hint: "`satiety harness history` lists the cycles".into(),
                 }
                 .into());
@@ -251,7 +249,7 @@ impl HarnessOperations<'_> {
         Ok(row)
     }
 
-    /// What auditors said, newest first.
+    /// Lists audit verdicts, newest first.
     pub async fn audits(self, folder: &Path, limit: u32) -> Result<Vec<AuditRow>, EngineError> {
         let state = self.log(folder).await?;
         Ok(state.store().harness().audits(&state.harness_id, limit).await?)
@@ -271,19 +269,19 @@ fn next_step(
 ) -> String {
     let next = match (open.map(|open| open.phase), drift) {
         (Some(Phase::Research), _) => {
-            "propose what to add: `satiety harness expand`, with --model MODEL, or `satiety harness propose FILE`"
+            "propose additions: `satiety harness expand`, with --model MODEL, or `satiety harness propose FILE`"
         }
         (Some(Phase::AwaitingApproval), _) => {
-            "a person looks at the proposal and signs it: `satiety harness approve --key FILE`"
+            "a person must review and sign the proposal: `satiety harness approve --key FILE`"
         }
         (Some(_), _) => {
-            "go on with `satiety harness apply`, or bring the archive back with `satiety harness rollback`"
+            "resume with `satiety harness apply`, or restore the archive with `satiety harness rollback`"
         }
         (None, Some(_)) => {
-            "the files are harder than the recorded harness: `satiety harness record` takes them over"
+            "the files are harder than the recorded harness: adopt them with `satiety harness record`"
         }
         (None, None) if suites.iter().all(|suite| suite.versions == 0) => {
-            "run the suites: `satiety bench run --all FOLDER`"
+            "run the suites: `satiety bench run --all DIR`"
         }
         (None, None) if known.is_none() => {
             "register the harness with its first cycle: `satiety harness record`"

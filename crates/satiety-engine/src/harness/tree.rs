@@ -1,5 +1,5 @@
-//! A harness tree with everything that decides: suites, rules, keys, target descriptions, baselines, the lock file and the
-//! signed steps that it brings along.
+//! Harness tree with everything that affects verdicts: suites, rules, keys, target descriptions, baselines,
+//! the lock file and the signed steps it contains.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +8,27 @@ use satiety::bench::{content_hash, rubric_of};
 use satiety::harness::{AppliedProposal, BaselineEntry, Lock, SignedStep, Transition};
 
 use super::HarnessError;
-use super::directory::{Folder, shown};
+use super::directory::{HarnessDirectory, display_path};
 use super::git::Repository;
 use super::keys::ring_within;
 use crate::EngineError;
 use crate::bench::{described_target, stored_baseline, suites};
 
-/// The lock file beside the suites.
+/// Lock file next to the suites.
 pub(super) const LOCK_FILE: &str = "harness.lock";
-/// Signed transitions, in the directory for what the program keeps in the repository.
+/// Subdirectory of signed transitions.
 const TRANSITIONS: &str = "transitions";
 const APPROVALS: &str = "approvals";
-/// The most entries below a harness that are looked at.
-const MOST_ENTRIES: usize = 1_000_000;
+/// Maximum number of entries below a harness.
+const MAX_ENTRIES: usize = 1_000_000;
 
-/// A harness that was read whole.
+/// Complete harness tree.
 #[derive(Debug, Clone)]
 pub(super) struct HarnessTree {
-    pub(super) folder: Folder,
-    /// What the tree is now.
+    pub(super) folder: HarnessDirectory,
+    /// Lock computed from the tree.
     pub(super) lock: Lock,
-    /// What its lock file says, where there is one.
+    /// Content of the lock file, if there is one.
     pub(super) lock_file: Option<Lock>,
     pub(super) steps: Vec<SignedStep>,
 }
@@ -36,12 +36,12 @@ pub(super) struct HarnessTree {
 impl HarnessTree {
     /// Reads a tree. `top` ends the search for `satiety.toml` above the harness.
     pub(super) fn read(root: &Path, top: Option<&Path>) -> Result<Self, EngineError> {
-        let folder = Folder::read(root)?;
-        Self::of(folder, top)
+        let folder = HarnessDirectory::read(root)?;
+        Self::from_directory(folder, top)
     }
 
-    /// Reads what belongs to suites that were read already.
-    pub(super) fn of(folder: Folder, top: Option<&Path>) -> Result<Self, EngineError> {
+    /// Reads the remaining parts of a tree whose suites have been read.
+    pub(super) fn from_directory(folder: HarnessDirectory, top: Option<&Path>) -> Result<Self, EngineError> {
         let root = folder.root.clone();
         let lock_file = read_lock(&root)?;
         let mut lock = Lock::of_manifest(folder.manifest.clone());
@@ -79,7 +79,7 @@ impl HarnessTree {
     }
 }
 
-/// A side of a comparison that was read, with what keeps its files.
+/// Side of a comparison, with the checkout that holds its files.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) tree: HarnessTree,
@@ -87,8 +87,8 @@ pub(super) struct Side {
     _checkout: Option<super::git::Checkout>,
 }
 
-/// Reads a harness from a directory or from `git:REVISION[:DIRECTORY]`, where the directory is relative to the top of the
-/// repository and the default is that of the other side.
+/// Reads a harness from a directory or from `git:REVISION[:DIRECTORY]`, where the directory is relative to
+/// the top of the repository and defaults to that of the other side.
 pub(super) fn read_side(named: &str, other: Option<&str>) -> Result<Side, EngineError> {
     let Some(revision) = named.strip_prefix("git:") else {
         let path = Path::new(named);
@@ -119,15 +119,15 @@ pub(super) fn read_side(named: &str, other: Option<&str>) -> Result<Side, Engine
         Some((revision, directory)) => (revision, Some(directory)),
         None => (revision, None),
     };
-    let beside = other.filter(|other| !other.starts_with("git:")).map(Path::new);
-    let start = beside.unwrap_or(Path::new("."));
+    let other_directory = other.filter(|other| !other.starts_with("git:")).map(Path::new);
+    let start = other_directory.unwrap_or(Path::new("."));
     let repository = Repository::containing(start)?.ok_or_else(|| HarnessError::Git {
         revision: revision.to_owned(),
         reason: format!("{} is not in a git repository", start.display()),
     })?;
-    let relative = match (directory, beside) {
+    let relative = match (directory, other_directory) {
         (Some(directory), _) => PathBuf::from(directory),
-        (None, Some(beside)) => repository.relative(beside)?,
+        (None, Some(other_directory)) => repository.relative(other_directory)?,
         (None, None) => repository.relative(Path::new("."))?,
     };
     let checkout = repository.checkout(revision, &relative)?;
@@ -139,19 +139,24 @@ pub(super) fn read_side(named: &str, other: Option<&str>) -> Result<Side, Engine
     })
 }
 
-/// Refuses symbolic links, submodules and special files below a harness: what they lead to is not covered by its hash.
-/// Hidden directories are not part of a harness, but for the program's own.
+/// Rejects symbolic links, submodules and special files below a harness: their targets are not covered by its
+/// hash. Hidden directories are not part of a harness, except for `.harness`.
 pub(super) fn refuse_links(root: &Path) -> Result<(), EngineError> {
-    let refused = |path: &Path| -> EngineError { HarnessError::Link { path: shown(path) }.into() };
-    let mut left = MOST_ENTRIES;
+    let refused = |path: &Path| -> EngineError {
+        HarnessError::Link {
+            path: display_path(path),
+        }
+        .into()
+    };
+    let mut left = MAX_ENTRIES;
     let mut todo = vec![root.to_path_buf()];
     while let Some(directory) = todo.pop() {
         let failed = |cause| EngineError::file("read", &directory, cause);
         for entry in fs_err::read_dir(&directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             left = left.checked_sub(1).ok_or_else(|| HarnessError::BadFile {
-                file: shown(root),
-                reason: format!("more than {MOST_ENTRIES} entries; name the directory of the harness"),
+                file: display_path(root),
+                reason: format!("more than {MAX_ENTRIES} entries; pass the directory of the harness"),
             })?;
             let (path, name) = (entry.path(), entry.file_name());
             let kind = entry.file_type().map_err(failed)?;
@@ -174,26 +179,29 @@ pub(super) fn refuse_links(root: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// The lock file of a harness, where there is one.
+/// Reads the lock file of a harness, if there is one.
 pub(super) fn read_lock(root: &Path) -> Result<Option<Lock>, EngineError> {
     let path = root.join(LOCK_FILE);
     if !path.exists() && !path.is_symlink() {
         return Ok(None);
     }
     if path.is_symlink() {
-        return Err(HarnessError::Link { path: shown(&path) }.into());
+        return Err(HarnessError::Link {
+            path: display_path(&path),
+        }
+        .into());
     }
     let text = suites::read(&path)?;
     Lock::parse(&text).map(Some).map_err(|error| {
         HarnessError::BadLock {
-            file: shown(&path),
+            file: display_path(&path),
             error,
         }
         .into()
     })
 }
 
-fn read_steps(folder: &Folder) -> Result<Vec<SignedStep>, EngineError> {
+fn read_steps(folder: &HarnessDirectory) -> Result<Vec<SignedStep>, EngineError> {
     let mut steps = Vec::new();
     for path in suites::case_files(&folder.own().join(TRANSITIONS))? {
         steps.push(SignedStep::Transition(Box::new(read_json::<Transition>(&path)?)));
@@ -211,26 +219,26 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, EngineErr
     let mut reader = serde_json::Deserializer::from_str(&text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         HarnessError::BadFile {
-            file: shown(path),
+            file: display_path(path),
             reason: format!("{}: {}", error.path(), error.inner()),
         }
         .into()
     })
 }
 
-/// The file that a transition is kept in.
-pub(super) fn transition_file(folder: &Folder, id: &str) -> PathBuf {
+/// Path of the file of a transition.
+pub(super) fn transition_file(folder: &HarnessDirectory, id: &str) -> PathBuf {
     folder.own().join(TRANSITIONS).join(format!("{id}.json"))
 }
 
-/// The hash of what every judge is asked, made with fixed words in the places of goal, answer and rubric.
+/// Hash of the judge prompt, rendered with fixed placeholders for goal, answer and rubric.
 fn judge_prompt_hash() -> String {
     let rubric = rubric_of(&satiety::bench::BenchmarkExpected::with_value(
         satiety::bench::Mode::LlmJudge,
         "rubric",
     ));
     let Some(rubric) = rubric.as_ref() else {
-        // Only an expectation without words has no rubric.
+        // Only an expectation without text has no rubric.
         return content_hash(&"no rubric");
     };
     let prompt = judge_prompt("goal", "answer", rubric, "mark");

@@ -1,4 +1,4 @@
-//! Is everything as it was written?
+//! Verifies the stored history and the files of a harness.
 
 use crate::handles::HarnessOperations;
 use std::collections::BTreeSet;
@@ -11,30 +11,30 @@ use serde::Serialize;
 use super::HarnessError;
 use super::apply::archive;
 use super::cycle::may_follow;
-use super::directory::Folder;
+use super::directory::HarnessDirectory;
 use super::state::State;
 use super::tree::HarnessTree;
 use crate::EngineError;
 
-/// Whether the record is whole.
+/// Result of verifying a harness.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct VerifyResponse {
-    /// Entries that were checked.
+    /// Number of log entries checked.
     pub entries: usize,
-    /// What is wrong, in words; empty when everything is as it was written.
+    /// Problems found, in words; empty if the record is intact.
     pub problems: Vec<String>,
-    /// Which anchor the log was held against.
+    /// Anchor that the log was compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anchor: Option<Anchor>,
-    /// The last hash, to be kept elsewhere.
+    /// Last hash of the log, to be kept in another place.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Anchor>,
 }
 
 impl HarnessOperations<'_> {
-    /// Whether everything is as it was written: the chain, an anchor, the values that it vouches for, the files.
+    /// Verifies the hash chain, an anchor, the values whose hashes are in the log, and the files.
     pub async fn verify(self, folder: &Path, anchor: Option<Anchor>) -> Result<VerifyResponse, EngineError> {
-        let folder = Folder::read(folder)?;
+        let folder = HarnessDirectory::read(folder)?;
         let state = self.log(&folder.root).await?;
         let mut problems = Vec::new();
         let whole = match &anchor {
@@ -60,13 +60,13 @@ impl HarnessOperations<'_> {
         })
     }
 
-    /// The harness as one value, whose hash is its version.
+    /// Returns the manifest of the harness, whose hash is its version.
     pub fn manifest(self, folder: &Path) -> Result<Manifest, EngineError> {
-        Ok(Folder::read(folder)?.manifest)
+        Ok(HarnessDirectory::read(folder)?.manifest)
     }
 }
 
-/// A problem with the harness is told beside the others; anything else ends it.
+/// Collects a harness error as a problem; returns any other error.
 fn keep(problems: &mut Vec<String>, outcome: Result<(), EngineError>) -> Result<(), EngineError> {
     match outcome {
         Err(EngineError::Harness(problem)) => {
@@ -77,10 +77,10 @@ fn keep(problems: &mut Vec<String>, outcome: Result<(), EngineError>) -> Result<
     }
 }
 
-/// Everything that the log vouches for, and the files, in whatever phase an expansion is.
+/// Verifies every value in the log, and the files, in any phase of an expansion.
 async fn verify_values(
     state: &State,
-    folder: &Folder,
+    folder: &HarnessDirectory,
     problems: &mut Vec<String>,
 ) -> Result<(), EngineError> {
     keep(problems, state.aggregate().await.map(|_| ()))?;
@@ -106,9 +106,10 @@ async fn verify_values(
     keep(problems, verify_files(state, folder, version).await)
 }
 
-/// The files must be those of the recorded version. Half applied, they may ask more than the archive and never less.
-async fn verify_files(state: &State, folder: &Folder, version: &str) -> Result<(), EngineError> {
-    let tree = HarnessTree::of(folder.clone(), None)?;
+/// The files must match the recorded version. While an expansion is applied they may be harder than the
+/// archive, never weaker.
+async fn verify_files(state: &State, folder: &HarnessDirectory, version: &str) -> Result<(), EngineError> {
+    let tree = HarnessTree::from_directory(folder.clone(), None)?;
     let recorded = state.lock(version, &tree.lock).await?;
     let applying = matches!(state.open_expansion(None).await, Ok(open) if open.phase.is_applying() || open.phase == Phase::RollingBack);
     if recorded == tree.lock {
@@ -116,7 +117,7 @@ async fn verify_files(state: &State, folder: &Folder, version: &str) -> Result<(
     }
     let words = match may_follow(state, &recorded, &tree).await {
         Ok(_) if applying => return Ok(()),
-        Ok(_) => "at least as rigorous; `satiety harness record` takes them over".to_owned(),
+        Ok(_) => "at least as rigorous; adopt them with `satiety harness record`".to_owned(),
         Err(EngineError::Harness(HarnessError::Weaker { objections })) => {
             format!("weaker: {}", objections.join("; "))
         }
@@ -125,27 +126,28 @@ async fn verify_files(state: &State, folder: &Folder, version: &str) -> Result<(
     Err(HarnessError::OtherFiles { words }.into())
 }
 
-/// A cycle's record must be what was hashed, as long as it is kept.
+/// The record of a cycle must match its hash, as long as it is retained.
 async fn verify_cycle(state: &State, entry: &Entry) -> Result<(), EngineError> {
-    let (Some(id), Some(told)) = (entry.body["cycle_id"].as_str(), entry.body["snapshot"].as_str()) else {
+    let (Some(id), Some(expected_hash)) = (entry.body["cycle_id"].as_str(), entry.body["snapshot"].as_str())
+    else {
         return Ok(());
     };
     let key = satiety::harness::cycles::cycle_key(id).map_err(HarnessError::from)?;
     let Some(record) = state.record(&key).await? else {
-        // Cycles are kept for 90 days; the log keeps their scores.
+        // Cycles are retained for 90 days; the log keeps their scores.
         return Ok(());
     };
     let snapshot: Option<satiety::harness::CycleSnapshot> = serde_json::from_value(record).ok();
-    if snapshot.is_none_or(|snapshot| satiety::bench::content_hash(&snapshot) != told) {
+    if snapshot.is_none_or(|snapshot| satiety::bench::content_hash(&snapshot) != expected_hash) {
         return Err(HarnessError::Tampered {
-            what: format!("cycle {id} was edited"),
+            what: format!("cycle {id} was modified"),
         }
         .into());
     }
     Ok(())
 }
 
-/// An archive must be what was hashed when it was made; those from before archives were hashed are checked by their names.
+/// An archive must match its hash; those from before archives were hashed are checked by their paths.
 async fn verify_archive(state: &State, entry: &Entry) -> Result<(), EngineError> {
     let Some(version) = entry.body["detail"]["version"].as_str() else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Operations on benchmark suites, runs and baselines. Runs themselves are jobs of a server.
+//! Operations on benchmark suites, runs and baselines. Starting a run is a server job, not an operation.
 
 use std::path::Path;
 
@@ -12,9 +12,9 @@ use crate::bench::suites::SuiteList;
 use crate::bench::{BaselineSummary, CompareRunsRequest, ComparedRuns, RunSummary};
 use crate::tokens::Scope;
 
-/// Runs that a list goes back to.
+/// Maximum number of recent runs that a list covers.
 const RUNS: u32 = 10_000;
-/// Baselines that are listed.
+/// Maximum number of baselines in a list.
 const BASELINES: u32 = 100;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -28,7 +28,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "list_baselines",
-            "List the accepted runs of a suite, the newest first",
+            "List the accepted runs of a suite, newest first",
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move {
@@ -38,24 +38,24 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "list_runs",
-            "List runs, the newest first",
+            "List benchmark runs, newest first",
             Scope::Read,
             Effect::Read,
             runs,
         ),
         Operation::new(
             "get_run",
-            "Get a run with its results",
+            "Get a benchmark run with its results",
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move {
-                stored(&call, &request.id).await?;
+                require_stored(&call, &request.id).await?;
                 call.engine.bench().run(&request.id).await
             },
         ),
         Operation::new(
             "compare_runs",
-            "Compare two runs of a suite, case by case",
+            "Compare two runs of a suite case by case",
             Scope::Read,
             Effect::Compute,
             compare,
@@ -74,36 +74,36 @@ async fn suites(call: Call, _: NoFields) -> Result<SuiteList, EngineError> {
     Ok(list)
 }
 
-/// Accepted runs.
+/// Accepted runs of a suite.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Baselines {
-    /// The newest first.
+    /// Accepted runs, newest first.
     baselines: Vec<BaselineSummary>,
 }
 
-/// Which runs to list.
+/// Filter and page of a list of benchmark runs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RunPageRequest {
-    /// Only of this suite.
+    /// Return only runs of this suite.
     #[serde(default)]
     suite: Option<String>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[serde(default)]
     #[schemars(regex(pattern = "^[0-9]{1,9}\\.[!-~]{1,256}$"))]
     cursor: Option<String>,
-    /// Runs on a page; 50 by default.
+    /// Maximum number of runs per page; 50 by default.
     #[serde(default)]
     #[schemars(range(min = 1, max = 500))]
     limit: Option<u32>,
 }
 
-/// Runs on a page.
+/// Page of benchmark runs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RunPage {
-    /// The newest first.
+    /// Benchmark runs, newest first.
     runs: Vec<RunSummary>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -122,8 +122,8 @@ async fn runs(call: Call, request: RunPageRequest) -> Result<RunPage, EngineErro
     Ok(RunPage { runs, next_cursor })
 }
 
-/// Refuses what is not in the store: a name from elsewhere must not become the path of a file.
-async fn stored(call: &Call, run_id: &str) -> Result<(), EngineError> {
+/// Returns an error unless the run is in the database: a remote name must never be opened as a file path.
+async fn require_stored(call: &Call, run_id: &str) -> Result<(), EngineError> {
     if call.engine.bench().is_stored(run_id).await? {
         return Ok(());
     }
@@ -134,7 +134,7 @@ async fn stored(call: &Call, run_id: &str) -> Result<(), EngineError> {
 }
 
 async fn compare(call: Call, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
-    stored(&call, &request.baseline).await?;
-    stored(&call, &request.candidate).await?;
+    require_stored(&call, &request.baseline).await?;
+    require_stored(&call, &request.candidate).await?;
     call.engine.bench().compare(request).await
 }

@@ -1,4 +1,4 @@
-//! Who calls an operation, and what the call may reach.
+//! Context of an operation call: the caller and the paths that it may access.
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
@@ -13,54 +13,50 @@ use crate::conversations::AppendedRounds;
 use crate::memory::MemorySearch;
 use crate::root_path::{self, OutsideRoot};
 
-/// What calls may name on this machine.
+/// Paths that a call may access.
 #[derive(Debug, Clone, Default)]
 pub enum Reach {
     /// Any path: the caller is on this machine.
     #[default]
     Machine,
-    /// Only paths below this directory; none at all without it.
+    /// Only paths below this directory; `None` denies all paths.
     Below(Option<PathBuf>),
 }
 
-/// The eval harness of the settings.
+/// Eval harness from the settings.
 #[derive(Debug, Clone, Default)]
 pub struct HarnessSettings {
-    /// Its directory.
     pub folder: PathBuf,
-    /// Which score its window follows.
+    /// Score that the adaptive window follows.
     pub driver: Driver,
 }
 
-/// Learns what operations did, for metrics and live pages.
+/// Observes results of operations, for metrics and live pages.
 pub trait Observer: Send + Sync {
-    /// A search of the memory was answered.
+    /// Called after a memory search was answered.
     fn searched(&self, _search: &MemorySearch) {}
-    /// Rounds were added to a stored conversation.
+    /// Called after rounds were added to a stored conversation.
     fn appended(&self, _appended: &AppendedRounds) {}
-    /// A conversation was scored.
+    /// Called after a conversation was scored.
     fn decided(&self, _signal: Signal) {}
 }
 
-/// One call.
+/// Context of a single call.
 #[derive(Clone)]
 pub struct Call {
-    /// The engine.
     pub engine: Arc<Engine>,
-    /// Who calls, for what only a person may decide.
+    /// Caller identity, for decisions that are reserved for a person.
     pub author: Author,
-    /// What the call may name.
     pub reach: Reach,
-    /// The eval harness, where a request names none.
+    /// Harness to use when a request names none.
     pub harness: HarnessSettings,
-    /// What runs the operation, for operations of its own.
+    /// Host of the operation, such as the server, for operations that the host adds.
     pub host: Option<Arc<dyn Any + Send + Sync>>,
-    /// Who is told about results.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Call {
-    /// A path that a request names: as it is for a local caller, otherwise below the root.
+    /// Resolves a path from a request: unchanged for a local caller, otherwise below the root.
     pub(super) fn path(&self, named: &Path) -> Result<PathBuf, CallError> {
         match &self.reach {
             Reach::Machine => Ok(named.to_path_buf()),
@@ -71,42 +67,39 @@ impl Call {
         }
     }
 
-    /// Whether the caller need not be on this machine.
+    /// Whether the caller may be on another machine.
     pub(super) fn is_remote(&self) -> bool {
         matches!(self.reach, Reach::Below(_))
     }
 }
 
-/// A call that cannot be carried out as it was made.
+/// Call that is invalid or cannot be completed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// A field that is missing, unknown, of the wrong type or out of bounds.
+    /// A field that is missing, unknown, of the wrong type or out of range.
     #[error("{message}")]
     Invalid {
-        /// The field, such as `rounds[1].agent`; `.` for the request as a whole.
+        /// Path of the field, such as `rounds[1].agent`; `.` for the whole request.
         place: String,
-        /// What is wrong with it.
         message: String,
     },
-    /// A path was named, and the server has no root.
-    #[error("this server lets nobody name files")]
+    /// A request named a path, but the server has no root directory.
+    #[error("file access is disabled on this server")]
     NoRoot,
-    /// A path that is not below the root.
-    #[error("{}", outside(.0))]
+    #[error("{}", outside_root_message(.0))]
     OutsideRoot(OutsideRoot),
-    /// What an operation of the host reports.
+    /// Error of an operation that the host added.
     #[error("{0}")]
     Host(Box<dyn std::error::Error + Send + Sync>),
-    /// A response that cannot be written as JSON.
     #[error("cannot write the response: {0}")]
     Response(serde_json::Error),
 }
 
-fn outside(error: &OutsideRoot) -> String {
+fn outside_root_message(error: &OutsideRoot) -> String {
     match error {
-        OutsideRoot::Outside(named) => format!("`{named}` is not a place below the server's root"),
-        OutsideRoot::Missing(named) => format!("there is nothing at `{named}`"),
+        OutsideRoot::Outside(named) => format!("path `{named}` is outside the server's root"),
+        OutsideRoot::Missing(named) => format!("path `{named}` not found"),
         OutsideRoot::Root(_) => error.to_string(),
     }
 }
@@ -114,11 +107,9 @@ fn outside(error: &OutsideRoot) -> String {
 impl CallError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::NoRoot => {
-                Some("start it with `--root FOLDER` to let requests name what is below it".into())
-            }
+            Self::NoRoot => Some("start it with `--root DIR` to allow access to paths below it".into()),
             Self::OutsideRoot(OutsideRoot::Outside(_)) => {
-                Some("name it relative to the root, without `..`".into())
+                Some("use a path relative to the root, without `..`".into())
             }
             _ => None,
         }

@@ -1,5 +1,5 @@
-//! Checks values against the JSON Schema that is also published. Types are read first, because their errors say more; this
-//! finds what they let through: lengths, ranges, patterns.
+//! Validates requests against the published JSON Schema. Requests are deserialised first, because serde's
+//! errors are more specific; this module then checks lengths, ranges and patterns.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::CallError;
 
-/// A schema with its patterns compiled.
+/// JSON Schema with compiled patterns.
 #[derive(Debug)]
 pub(super) struct Checker {
     schema: Value,
@@ -16,14 +16,14 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    /// A checker of this schema; references point into the schema itself.
+    /// Creates a checker; references are resolved within the schema itself.
     pub(super) fn new(schema: Value) -> Self {
         let mut patterns = HashMap::new();
         collect_patterns(&schema, &mut patterns);
         Self { schema, patterns }
     }
 
-    /// Refuses a value that the schema does not allow.
+    /// Returns an error naming the first field that violates the schema.
     pub(super) fn check(&self, value: &Value) -> Result<(), CallError> {
         self.check_part(&self.schema, value, "")
     }
@@ -81,11 +81,11 @@ impl Checker {
             if (1..=most).contains(&fitting.len()) {
                 continue;
             }
-            // The alternative of another type says nothing; the one of this type says what is wrong.
-            let told = failed.into_iter().filter_map(Result::err).find(
+            // Alternatives of another type are irrelevant; report the error of the alternative of this type.
+            let specific = failed.into_iter().filter_map(Result::err).find(
                 |error| !matches!(error, CallError::Invalid { message, .. } if message.contains("must be of type")),
             );
-            return Err(told.unwrap_or_else(|| invalid(place, "has none of the allowed forms")));
+            return Err(specific.unwrap_or_else(|| invalid(place, "does not match any of the allowed forms")));
         }
         Ok(())
     }
@@ -257,7 +257,7 @@ fn collect_patterns(schema: &Value, patterns: &mut HashMap<String, Regex>) {
     }
 }
 
-/// Gives whole numbers the range of the type that they are read as, which `format` alone does not state.
+/// Adds the range of the Rust type to integers, which `format` alone does not state.
 pub fn bound_numbers(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -265,7 +265,7 @@ pub fn bound_numbers(schema: &mut Value) {
                 Some("uint8") => Some((0, u8::MAX.into())),
                 Some("uint16") => Some((0, u16::MAX.into())),
                 Some("uint32") => Some((0, u32::MAX.into())),
-                // The largest whole number that clients which read JSON numbers as doubles keep exactly.
+                // Largest integer that clients reading JSON numbers as doubles represent exactly.
                 Some("uint64" | "uint") => Some((0, (1 << 53) - 1)),
                 Some("int32") => Some((i32::MIN.into(), i32::MAX.unsigned_abs().into())),
                 Some("int64") => Some((-((1 << 53) - 1), (1 << 53) - 1)),
@@ -282,7 +282,7 @@ pub fn bound_numbers(schema: &mut Value) {
     }
 }
 
-/// Writes numbers without a fraction as whole numbers.
+/// Rewrites numbers without a fraction as integers.
 pub(super) fn whole_numbers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {

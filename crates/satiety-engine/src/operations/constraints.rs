@@ -1,25 +1,25 @@
-//! Constraints of types that do not state them themselves, mostly those of the library. The OpenAPI document and the check of
-//! requests are both made from this table.
+//! Schema constraints for types that do not state their own, mostly types of the library. Both the OpenAPI
+//! document and request validation are generated from this table.
 
 use serde_json::{Map, Value, json};
 
 use super::bound_numbers;
 use crate::root_path::BELOW_ROOT;
 
-/// A text that is not blank.
+/// Pattern of a non-blank string.
 const NOT_BLANK: &str = "\\S";
-/// A measure of retrieval.
+/// Pattern of a retrieval measure.
 pub(crate) const MEASURE: &str = "^(?:mrr|ndcg|ndcg_linear|recall|p|map|success|bpref|judged|importance_recall|constitutional|constitutional_share|chain|ils|tier_p\\((?:temporary|normal|important|critical|constitutional)\\)|rbp\\(0\\.[0-9]{0,3}[1-9]\\))(?:@[1-9][0-9]{0,8})?$";
 
-/// Parts of requests that are described narrower than they are read: traces and session logs as conversations, items with
-/// more fields, rounds of other loops.
+/// Parts of requests whose readers accept more than their schema describes: traces and session logs as
+/// conversations, items with additional fields, rounds of other loops.
 pub(super) const OPEN: &[(&str, &str)] = &[
     ("ScoreBody", "/properties/conversation"),
     ("UpdateScopeRequest", "/properties/add/items"),
     ("GateBody", "/properties/rounds/items"),
 ];
 
-/// By type and property, what its schema says beside the kind of value.
+/// Constraints by type and property, added to the generated schema.
 fn table() -> Vec<(&'static str, &'static str, Value)> {
     let share = || json!({"minimum": 0.0, "maximum": 1.0});
     let text = || json!({"minLength": 1, "pattern": NOT_BLANK});
@@ -56,7 +56,7 @@ fn table() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
-/// Adds the constraints to schemas of requests.
+/// Adds the constraints to the schemas of requests.
 pub fn constrain(schemas: &mut Map<String, Value>) {
     for (name, property, constraints) in table() {
         let Some(schema) = schemas
@@ -70,7 +70,7 @@ pub fn constrain(schemas: &mut Map<String, Value>) {
             schema.extend(constraints);
         }
     }
-    // Absent and null are the same to whoever reads these.
+    // Readers of these types treat absent and null alike.
     for (name, properties) in [
         ("Round", &["outputs", "inputs", "telemetry"][..]),
         (
@@ -117,7 +117,7 @@ pub fn constrain(schemas: &mut Map<String, Value>) {
     schemas.values_mut().for_each(bound_numbers);
 }
 
-/// An item of a context, with what it needs at least.
+/// Schema of a context item with its required fields.
 fn context_item() -> Value {
     json!({
         "type": "object",
@@ -132,7 +132,7 @@ fn context_item() -> Value {
     })
 }
 
-/// A round of a search loop: its results, or why it failed.
+/// Schema of a search-loop round: its results, or the error that it failed with.
 fn gate_round() -> Value {
     let text = json!({"type": "string"});
     json!({
@@ -147,7 +147,7 @@ fn gate_round() -> Value {
     })
 }
 
-/// Types of which one property or another must be there.
+/// Types that require one property or another.
 fn either() -> Vec<(&'static str, Value)> {
     let with = |name: &str, kind: &str, other: &str| json!({"required": [name], "properties": {name: {"type": kind}, other: {"type": "null"}}});
     vec![

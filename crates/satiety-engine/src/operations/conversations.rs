@@ -1,4 +1,4 @@
-//! Operations on conversations and search loops: whether the next round is still worth it.
+//! Operations on conversations and search loops: whether another round is worthwhile.
 
 use satiety::dialogue::input::InputFormat;
 use satiety::dialogue::{Profile, Round};
@@ -22,14 +22,14 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         Operation::new(
             "score",
-            "Score a whole conversation without storing it: CONTINUE, SHIP, STOP or ESCALATE, and why",
+            "Score a complete conversation without storing it: CONTINUE, SHIP, STOP or ESCALATE, with reasons",
             Scope::Read,
             Effect::Compute,
             score,
         ),
         Operation::new(
             "list_conversations",
-            "List stored conversations, the latest first",
+            "List stored conversations, latest first",
             Scope::Read,
             Effect::Read,
             list,
@@ -41,29 +41,29 @@ pub(super) fn operations() -> Vec<Operation> {
             Effect::Write,
             |call: Call, request: BeginConversationRequest| async move {
                 let begun = call.engine.dialogue().begin_conversation(request).await?;
-                Ok(told(&call, begun))
+                Ok(notify_appended(&call, begun))
             },
         ),
         Operation::new(
             "get_conversation",
-            "Get a conversation with its rounds and its report",
+            "Get a conversation with its rounds and report",
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move { call.engine.dialogue().conversation(&request.id).await },
         ),
         Operation::new(
             "append_rounds",
-            "Add one round or several, and return a verdict for each",
+            "Append one or more rounds and return a verdict for each",
             Scope::Write,
             Effect::Write,
             |call: Call, request: AppendRoundsRequest| async move {
                 let appended = call.engine.dialogue().append_rounds(request).await?;
-                Ok(told(&call, appended))
+                Ok(notify_appended(&call, appended))
             },
         ),
         Operation::new(
             "gate",
-            "Decide about the rounds of a search loop: accept and continue, or saturated",
+            "Decide for each round of a search loop: accept and continue, or saturated",
             Scope::Read,
             Effect::Compute,
             gate,
@@ -71,71 +71,72 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-fn told(call: &Call, appended: AppendedRounds) -> AppendedRounds {
+fn notify_appended(call: &Call, appended: AppendedRounds) -> AppendedRounds {
     if let Some(observer) = &call.observer {
         observer.appended(&appended);
     }
     appended
 }
 
-/// A shape of a conversation that is documented; traces and session logs are read as well.
+/// Documented formats of a conversation; traces and session logs are accepted as well.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum ConversationShape {
-    /// A transcript.
+    /// Transcript with structured rounds.
     Transcript {
-        /// Its rounds, in order.
+        /// Rounds in chronological order.
         #[schemars(length(min = 1))]
         rounds: Vec<Round>,
     },
-    /// Messages, in order.
+    /// Chat messages in chronological order.
     Messages(#[schemars(length(min = 1))] Vec<MessageShape>),
 }
 
-/// A message of a chat.
+/// Message of a chat log.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct MessageShape {
-    /// Who speaks.
+    /// Speaker, such as `user` or `assistant`.
     role: String,
-    /// What is said.
+    /// Text of the message.
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     content: String,
 }
 
-/// A conversation to score.
+/// Conversation to score without storing it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ScoreBody")]
 struct ScoreConversationRequest {
-    /// The conversation: a transcript (`{"rounds": […]}`), or a list of messages with `role` and `content`.
+    /// Conversation to score: a transcript (`{"rounds": […]}`), or a list of messages with `role` and
+    /// `content`.
     #[schemars(with = "ConversationShape")]
     conversation: Value,
-    /// `default` or `spec`.
+    /// Built-in profile: `default` or `spec`.
     #[serde(default)]
     #[schemars(extend("enum" = ["default", "spec", null]))]
     profile: Option<String>,
-    /// Who sorts plain messages into claims, questions and actions; fixed rules by default.
+    /// Extraction of claims, questions and actions from plain messages; fixed rules by default.
     #[serde(default)]
     extract: Option<Extract>,
 }
 
 async fn score(call: Call, request: ScoreConversationRequest) -> Result<ScoreResponse, EngineError> {
     let profile = request.profile.unwrap_or_else(|| "default".into());
-    // A name from elsewhere must not become the path of a file.
+    // A remote name must never be opened as a file path.
     let names = Profile::built_in_names();
     if !names.contains(&profile.as_str()) {
         return Err(CallError::Invalid {
             message: format!(
-                "there is no built-in profile `{profile}`; use one of {}",
+                "unknown profile `{profile}` (expected one of: {})",
                 names.join(", ")
             ),
             place: "profile".into(),
         }
         .into());
     }
-    // The format where it is plain to see; detecting it otherwise means reading everything.
+    // Set the format when it is obvious; detection would parse the whole input.
     let format = match &request.conversation {
         Value::Array(_) => Some(InputFormat::Chat),
         Value::Object(fields) => fields.get("rounds").map(|_| InputFormat::Transcript),
@@ -159,26 +160,26 @@ async fn score(call: Call, request: ScoreConversationRequest) -> Result<ScoreRes
     Ok(scored)
 }
 
-/// A page of conversations.
+/// Page of a list of conversations.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConversationPageRequest {
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[serde(default)]
     #[schemars(regex(pattern = "^[0-9]{1,18}\\.[A-Za-z0-9_.:-]{1,128}$"))]
     cursor: Option<String>,
-    /// Conversations on a page; 50 by default.
+    /// Maximum number of conversations per page; 50 by default.
     #[serde(default)]
     #[schemars(range(min = 1, max = 500))]
     limit: Option<u32>,
 }
 
-/// Conversations on a page.
+/// Page of stored conversations.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ConversationPage {
-    /// The latest first.
+    /// Stored conversations, latest first.
     conversations: Vec<ConversationSummary>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -203,41 +204,42 @@ async fn list(call: Call, request: ConversationPageRequest) -> Result<Conversati
     })
 }
 
-/// Rounds to decide about; each is compared with all before it.
+/// Rounds to decide on; each is compared with all earlier rounds.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "GateBody")]
 struct GateRoundsRequest {
-    /// The task, for rounds that do not name one.
+    /// Task of rounds that do not name one.
     #[serde(default)]
     task: String,
-    /// The gate; default settings where absent.
+    /// Settings of the search gate; defaults apply when absent.
     #[serde(default)]
     settings: Option<GateSettings>,
-    /// The rounds, in order: each an object with `query`, and `results` (objects with `title`, `url`, `snippet`) or `error`.
+    /// Rounds in order: each an object with `query`, and `results` (objects with `title`, `url`, `snippet`)
+    /// or `error`.
     rounds: Vec<Value>,
 }
 
-/// What was decided.
+/// Decisions of the search gate.
 #[derive(Debug, Serialize, JsonSchema)]
 struct GateAnswer {
-    /// Round by round.
+    /// Decision for each round, in order.
     decisions: Vec<SearchGateResponse>,
-    /// All together.
+    /// Summary over all rounds.
     summary: GateSummary,
 }
 
 async fn gate(call: Call, request: GateRoundsRequest) -> Result<GateAnswer, EngineError> {
-    const MOST_ROUNDS: usize = 500;
-    if request.rounds.len() > MOST_ROUNDS {
+    const MAX_ROUNDS: usize = 500;
+    if request.rounds.len() > MAX_ROUNDS {
         return Err(CallError::Invalid {
-            message: format!("more than {MOST_ROUNDS} rounds at once"),
+            message: format!("`rounds` must have at most {MAX_ROUNDS} entries"),
             place: "rounds".into(),
         }
         .into());
     }
     let mut settings = request.settings.unwrap_or_default();
-    // Rounds that are never gated cannot be more than there may be.
+    // The number of ungated rounds cannot exceed the maximum number of rounds.
     settings.min_rounds = settings.min_rounds.min(settings.max_rounds);
     let rounds = request.rounds.iter().map(ToString::to_string).collect();
     let request = GateRequest {

@@ -1,4 +1,4 @@
-//! Operations on contexts that are too full: proposals, answers, what is learnt from them.
+//! Operations on context eviction: proposals, answers and the feedback learnt from them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         Operation::new(
             "list_scopes",
-            "List contexts",
+            "List eviction scopes (contexts)",
             Scope::Read,
             Effect::Read,
             |call: Call, page: PageRequest| async move {
@@ -25,35 +25,35 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "update_scope",
-            "Change what is in a context; it begins with its first item",
+            "Add, change or remove items of a context; the first item creates it",
             Scope::Write,
             Effect::Write,
             |call: Call, request: UpdateScopeRequest| async move { call.engine.eviction().update(request).await },
         ),
         Operation::new(
             "get_scope",
-            "Get the items of a context, the first to drop first",
+            "Get the items of a context in eviction order",
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move { call.engine.eviction().list(Some(&request.id)).await },
         ),
         Operation::new(
             "scope_timeline",
-            "Get what became of each proposal",
+            "Get the outcome of each eviction proposal",
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move { call.engine.eviction().timeline(&request.id).await },
         ),
         Operation::new(
             "refresh_scope",
-            "Compute the slow signals of the items and rank them again",
+            "Recompute the slow signals of the items and rank them again",
             Scope::Write,
             Effect::Write,
             |call: Call, request: IdRequest| async move { call.engine.eviction().refresh(&request.id).await },
         ),
         Operation::new(
             "propose_eviction",
-            "Propose what to drop",
+            "Propose items to evict",
             Scope::Write,
             Effect::Write,
             |call: Call, request: ProposeScopeRequest| async move {
@@ -62,14 +62,14 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "resolve_eviction",
-            "Answer a proposal: what is excluded, and why",
+            "Answer a proposal with the items to exclude, and why",
             Scope::Write,
             Effect::Destructive,
             |call: Call, request: ResolveRequest| async move { call.engine.eviction().resolve(request).await },
         ),
         Operation::new(
             "eviction_feedback",
-            "Get how often items are excluded, and how well that was predicted",
+            "Get exclusion rates and how well they were predicted",
             Scope::Read,
             Effect::Read,
             |call: Call, request: FeedbackRequest| async move {
@@ -78,21 +78,21 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "list_scorers",
-            "List versions of the scorer, and which is active",
+            "List scorer versions and the active one",
             Scope::Read,
             Effect::Read,
             |call: Call, _: NoFields| async move { call.engine.eviction().scorers().await },
         ),
         Operation::new(
             "activate_scorer",
-            "Activate a version of the scorer if an ablation permits it",
+            "Activate a scorer version if an ablation permits it",
             Scope::Admin,
             Effect::Write,
             |call: Call, request: ActivateRequest| async move { call.engine.eviction().activate(request).await },
         ),
         Operation::new(
             "rollback_scorer",
-            "Return to the version that was active before",
+            "Roll back to the previously active scorer version",
             Scope::Admin,
             Effect::Write,
             |call: Call, request: RollbackRequest| async move { call.engine.eviction().rollback(request).await },
@@ -100,21 +100,21 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Contexts on a page.
+/// Page of eviction scopes.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ScopePage {
-    /// The contexts.
+    /// Eviction scopes on this page.
     scopes: Vec<ScopeSummary>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
-/// Which feedback to return.
+/// Filter of the eviction feedback.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FeedbackRequest {
-    /// The context; all where absent.
+    /// Id of the scope; all scopes when absent.
     #[serde(default)]
     scope_id: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! Operations on features of the memory's search that are being tried. None goes around the checklist: a feature graduates
-//! when all of it holds, measured at that moment, whoever asks.
+//! Operations on experimental features of the memory search. None bypasses the checklist: a feature graduates
+//! only when every check passes at that moment, regardless of the caller.
 
 use satiety::experiment::Feature;
 use schemars::JsonSchema;
@@ -10,26 +10,26 @@ use crate::experiment::StartRequest;
 use crate::tokens::Scope;
 
 pub(super) fn operations() -> Vec<Operation> {
-    // What is changed here changes the answers that every caller gets.
+    // These changes affect the search results of every caller.
     let change = (Scope::Admin, Effect::Write);
     vec![
         Operation::new(
             "list_features",
-            "List all features, and the pipeline that answers",
+            "List all features and the active search pipeline",
             Scope::Read,
             Effect::Read,
             |call: Call, _: NoFields| async move { call.engine.experiments().list().await },
         ),
         Operation::new(
             "get_feature",
-            "Get a feature's test, shadow runs and checklist",
+            "Get the test, shadow runs and checklist of a feature",
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move { call.engine.experiments().status(&request.id).await },
         ),
         Operation::new(
             "start_feature",
-            "Start trying a change of the search",
+            "Start an experiment with a change to the search",
             change.0,
             change.1,
             |call: Call, feature: Feature| async move {
@@ -38,7 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "rollout_feature",
-            "Change who gets a feature, and how many queries run in the shadow",
+            "Change the rollout and shadow percentages of a feature",
             change.0,
             change.1,
             |call: Call, request: RolloutRequest| async move {
@@ -51,7 +51,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "pause_feature",
-            "Stop assigning and comparing until the feature is resumed",
+            "Pause a feature: stop assignment and comparison until it is resumed",
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
@@ -60,7 +60,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "resume_feature",
-            "Continue a paused test where it stopped",
+            "Resume a paused feature",
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
@@ -72,14 +72,14 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "check_feature",
-            "Measure both pipelines on the stored corpus and go through the checklist",
+            "Measure both pipelines on the stored corpus and evaluate the checklist",
             change.0,
             change.1,
             |call: Call, request: IdRequest| async move { call.engine.experiments().check(&request.id).await },
         ),
         Operation::new(
             "graduate_feature",
-            "Make a feature the default of all searches if the whole checklist allows it; the answer says whether it did",
+            "Make a feature the default of all searches if the checklist passes; the response says whether it did",
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
@@ -91,7 +91,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "rollback_feature",
-            "Take back a feature that had graduated; its record stays and it can be resumed",
+            "Roll back a graduated feature; its record is kept and it can be resumed",
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
@@ -103,7 +103,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "reject_feature",
-            "End a feature for good; one that had graduated is taken back",
+            "Reject a feature permanently; a graduated feature is rolled back",
             change.0,
             change.1,
             |call: Call, request: DecisionRequest| async move {
@@ -116,33 +116,33 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Who gets a feature from now on.
+/// Rollout of a feature from now on.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "RolloutBody")]
 struct RolloutRequest {
-    /// The feature's id.
+    /// Id of the feature.
     #[schemars(length(min = 1, max = 256))]
     id: String,
-    /// Percent of sessions that get it; unchanged where absent.
+    /// Percentage of sessions that get the feature; unchanged when absent.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 100.0))]
     rollout_percent: Option<f64>,
-    /// Percent of queries that run in the shadow; unchanged where absent.
+    /// Percentage of queries that also run in shadow mode; unchanged when absent.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 100.0))]
     shadow_percent: Option<f64>,
 }
 
-/// A decision about a feature, with its reason.
+/// Decision on a feature, with its reason.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Why")]
 struct DecisionRequest {
-    /// The feature's id.
+    /// Id of the feature.
     #[schemars(length(min = 1, max = 256))]
     id: String,
-    /// For the record.
+    /// Reason to keep in the record.
     #[serde(default)]
     #[schemars(length(max = 1000))]
     reason: Option<String>,

@@ -1,4 +1,5 @@
-//! Operations on the eval harness. Approving is for a person with a key, at a terminal.
+//! Operations on the eval harness. Approval is not one of them: it requires a person with a key at a
+//! terminal.
 
 use std::path::PathBuf;
 
@@ -21,14 +22,14 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "harness_history",
-            "Get what happened to the eval harness, oldest first",
+            "Get the history of the eval harness, oldest first",
             Scope::Read,
             Effect::Read,
             history,
         ),
         Operation::new(
             "record_cycle",
-            "Record a cycle from the runs in the store; weaker files are refused",
+            "Record a cycle from the stored runs; weakened files are rejected",
             Scope::Admin,
             Effect::Write,
             record,
@@ -36,11 +37,11 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Which harness.
+/// Harness whose status to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StatusRequest {
-    /// The harness' folder on this machine; that of the settings where absent.
+    /// Directory of the harness on this machine; the configured one when absent.
     #[serde(default)]
     folder: Option<PathBuf>,
 }
@@ -49,13 +50,13 @@ async fn status(call: Call, request: StatusRequest) -> Result<HarnessStatus, Eng
     let folder = request.folder.unwrap_or_else(|| call.harness.folder.clone());
     let mut status = call.engine.harness().status(&folder, call.harness.driver).await?;
     if call.is_remote() {
-        // Where it is concerns whoever runs the server.
+        // The location is only of interest to the operator of the server.
         status.folder = "harness".into();
     }
     Ok(status)
 }
 
-/// How much of the history.
+/// Extent of the harness history to return.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HistoryRequest {
@@ -70,15 +71,15 @@ async fn history(call: Call, request: HistoryRequest) -> Result<History, EngineE
     call.engine.harness().history(&call.harness.folder, limit).await
 }
 
-/// A cycle to record.
+/// Harness cycle to record.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "CycleBody")]
 struct CycleRequest {
-    /// The harness' folder on this machine; that of the settings where absent.
+    /// Directory of the harness on this machine; the configured one when absent.
     #[serde(default)]
     folder: Option<PathBuf>,
-    /// A name of your own for the cycle.
+    /// Name for the cycle, chosen by the caller.
     #[serde(default)]
     cycle_id: Option<String>,
 }

@@ -14,7 +14,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         Operation::new(
             "list_memories",
-            "List memories in the order of their last change",
+            "List memories in order of their last change",
             Scope::Read,
             Effect::Read,
             |call: Call, request: ListRequest| async move {
@@ -33,7 +33,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "get_memory",
-            "Get a whole memory",
+            "Get a memory with its full content",
             Scope::Read,
             Effect::Read,
             |call: Call, request: GetRequest| async move {
@@ -45,14 +45,14 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "read_memory",
-            "Get a whole memory with its links, and record that the session read it",
+            "Get a memory with its full content and links, and record that the session read it",
             Scope::Read,
             Effect::Read,
             |call: Call, request: ReadRequest| async move { call.engine.memory().read(&request).await },
         ),
         Operation::new(
             "update_memory",
-            "Change a memory; what is absent stays",
+            "Update a memory; absent fields stay unchanged",
             Scope::Write,
             Effect::Write,
             |call: Call, mut request: UpdateRequest| async move {
@@ -62,7 +62,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "delete_memory",
-            "Delete memories for good",
+            "Delete memories permanently",
             Scope::Write,
             Effect::Destructive,
             |call: Call, request: DeleteRequest| async move {
@@ -89,14 +89,14 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "search_memory",
-            "Search by words, meaning and triggers; every result names the channels that found it",
+            "Search by words, meaning and triggers; each result names the channels that found it",
             Scope::Read,
             Effect::Compute,
             search,
         ),
         Operation::new(
             "memory_context",
-            "Search for context that the session was not given before",
+            "Search for context that the session has not received yet",
             Scope::Read,
             Effect::Compute,
             |call: Call, mut request: SearchRequest| {
@@ -114,13 +114,14 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "memory_health",
-            "Report counts, vectors and channels that cannot be searched",
+            "Get counts, vector status and unavailable search channels",
             Scope::Read,
             Effect::Read,
             |call: Call, _: NoFields| async move {
                 let mut health = call.engine.memory().health().await?;
                 if call.is_remote() {
-                    // The kind of store; its place concerns whoever runs the server.
+                    // The kind of database only: its location is only of interest to the operator of the
+                    // server.
                     health.store = health.store.split(':').next().unwrap_or_default().to_owned();
                 }
                 Ok(health)
@@ -128,7 +129,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "task_preflight",
-            "Begin a task and return what the memory knows about it",
+            "Start a task and return relevant memories",
             Scope::Write,
             Effect::Write,
             |call: Call, request: PreflightRequest| async move {
@@ -137,7 +138,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "task_postflight",
-            "Close a task, with what helped and what was learnt",
+            "Close a task, recording which memories helped and what was learnt",
             Scope::Write,
             Effect::Write,
             |call: Call, request: PostflightRequest| async move {
@@ -146,7 +147,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "index_memory",
-            "Bring memories up to date with a directory of Markdown files below the server's root",
+            "Synchronise memories with a directory of Markdown files below the server's root",
             Scope::Admin,
             Effect::Write,
             |call: Call, mut request: IndexRequest| async move {
@@ -167,7 +168,7 @@ async fn search(call: Call, request: SearchRequest) -> Result<MemorySearch, Engi
 }
 
 impl SearchRequest {
-    /// What an agent gets of the answer: results and reasons; telemetry only where the request asks to `explain`.
+    /// Projection for agents: results and reasons; telemetry only if the request sets `explain`.
     pub const AGENT_VIEW: View = View(&[
         keep("query_id"),
         keep("intent").optional(),
@@ -195,7 +196,7 @@ static RESULT: View = View(&[
 ]);
 
 impl Preflight {
-    /// What an agent gets of a task that began.
+    /// Projection of a started task for agents.
     pub const AGENT_VIEW: View = View(&[
         keep("task_id"),
         keep("session_id"),
@@ -204,7 +205,8 @@ impl Preflight {
 }
 
 impl Postflight {
-    /// What an agent gets of a task that was closed; it says with `memory_validate` whether `not_validated` helped.
+    /// Projection of a closed task for agents; they report with `memory_validate` whether `not_validated`
+    /// helped.
     pub const AGENT_VIEW: View = View(&[
         keep("task_id"),
         keep("outcome"),

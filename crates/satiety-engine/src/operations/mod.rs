@@ -1,5 +1,6 @@
-//! The operations that clients may call: one table with name, request, response, scope, effect and summary. The HTTP routes,
-//! the MCP tools and the OpenAPI document are bindings of these entries, so a field of a request is written once, on its type.
+//! Table of all operations that clients may call, each with name, request, response, scope, effect and
+//! summary. HTTP routes, MCP tools and the OpenAPI document are bindings of these entries, so a request field
+//! is documented once, on its type.
 
 mod bench;
 mod call;
@@ -35,32 +36,32 @@ pub use view::View;
 use crate::EngineError;
 use crate::tokens::Scope;
 
-/// What an operation does to what is stored.
+/// Effect of an operation on stored data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Returns what is stored.
+    /// Returns stored data.
     Read,
-    /// Computes something that is not stored.
+    /// Computes a result that is not stored.
     Compute,
-    /// Stores or changes something.
+    /// Creates or changes stored data.
     Write,
-    /// Removes something for good.
+    /// Removes stored data permanently.
     Destructive,
 }
 
-/// The schema of a request or a response, and the name of its type.
+/// JSON Schema of a request or a response, and the name of its type.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// The name under which OpenAPI lists it.
+    /// Name of the type in the OpenAPI document.
     pub name: fn() -> Cow<'static, str>,
-    /// The schema itself, with references to the types it contains.
+    /// Inline schema, with references to the types it contains.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
-    /// A reference to the schema, which the generator then defines.
+    /// Reference to the schema, which the generator then defines.
     pub reference: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl Shape {
-    fn of<T: JsonSchema>() -> Self {
+    fn for_type<T: JsonSchema>() -> Self {
         Self {
             name: T::schema_name,
             schema: T::json_schema,
@@ -69,38 +70,35 @@ impl Shape {
     }
 }
 
-/// A request without fields.
+/// Request without any fields.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoFields {}
 
-/// Something by its id.
+/// Request that selects an object by id.
 #[derive(Debug, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IdRequest {
-    /// The id.
+    /// Id of the object.
     #[schemars(length(min = 1, max = 256))]
     pub id: String,
 }
 
-/// An operation under way; it resolves to the response as JSON.
+/// Future of a running operation; it resolves to the response as JSON.
 pub type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, EngineError>> + Send>>;
 
 type Start = Box<dyn Fn(Call, &Value) -> Result<Work, CallError> + Send + Sync>;
 
-/// An entry of the table.
+/// Entry of the operation table.
 pub struct Operation {
-    /// What surfaces bind it by; the operation id of OpenAPI.
+    /// Name that surfaces bind to; the operation id in OpenAPI.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// One-line summary in the imperative.
     pub summary: &'static str,
-    /// The scope that a caller needs.
+    /// Scope that the caller's token must have.
     pub scope: Scope,
-    /// What it does to what is stored.
     pub effect: Effect,
-    /// The request.
     pub request: Shape,
-    /// The response.
     pub response: Shape,
     start: Start,
     checker: OnceLock<Checker>,
@@ -115,7 +113,7 @@ impl std::fmt::Debug for Operation {
 }
 
 impl Operation {
-    /// An operation that `run` carries out.
+    /// Creates an operation that is executed by `run`.
     pub fn new<R, T, F>(
         name: &'static str,
         summary: &'static str,
@@ -143,22 +141,23 @@ impl Operation {
             summary,
             scope,
             effect,
-            request: Shape::of::<R>(),
-            response: Shape::of::<T>(),
+            request: Shape::for_type::<R>(),
+            response: Shape::for_type::<T>(),
             start: Box::new(start),
             checker: OnceLock::new(),
         }
     }
 
-    /// Whether it changes what is stored.
+    /// Whether the operation changes stored data.
     pub fn writes(&self) -> bool {
         matches!(self.effect, Effect::Write | Effect::Destructive)
     }
 
-    /// Reads the fields of a request and checks them against its schema. Nothing happens before the result is awaited.
+    /// Deserialises the fields of a request and validates them against its schema. Nothing runs before the
+    /// result is awaited.
     pub fn start(&self, call: Call, fields: &Value) -> Result<Work, EngineError> {
         let work = match (self.start)(call.clone(), fields) {
-            // JSON has one kind of number: `3.0` is the whole number 3.
+            // JSON has one number type: `3.0` is the integer 3.
             Err(CallError::Invalid { message, .. }) if message.contains("floating point") => {
                 let mut whole = fields.clone();
                 whole_numbers(&mut whole);
@@ -171,7 +170,7 @@ impl Operation {
         Ok(work)
     }
 
-    /// The schema of the request with all that it refers to.
+    /// Schema of the request, including all referenced definitions.
     pub fn request_schema(&self) -> Value {
         let mut generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
         let name = (self.request.name)();
@@ -180,7 +179,7 @@ impl Operation {
         definitions.insert(name.to_string(), schema);
         constrain(&mut definitions);
         let mut schema = definitions.remove(&*name).unwrap_or_default();
-        // The document describes the shapes that people write; their readers accept more.
+        // The published document describes the documented formats; the readers accept more.
         for (owner, pointer) in constraints::OPEN {
             if *owner == name
                 && let Some(part) = schema.pointer_mut(pointer)
@@ -193,7 +192,6 @@ impl Operation {
     }
 }
 
-/// All operations.
 pub fn all() -> &'static [Operation] {
     static TABLE: LazyLock<Vec<Operation>> = LazyLock::new(|| {
         let mut table = Vec::new();
@@ -209,7 +207,7 @@ pub fn all() -> &'static [Operation] {
     &TABLE
 }
 
-/// The operation of that name.
+/// Looks up an operation by name.
 pub fn find(name: &str) -> Option<&'static Operation> {
     all().iter().find(|operation| operation.name == name)
 }

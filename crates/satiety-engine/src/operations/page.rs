@@ -1,34 +1,34 @@
-//! Pages of lists that are made whole and cut.
+//! Cursor pagination of lists that are loaded completely and then cut.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::CallError;
 
-/// Entries on a page unless the request says otherwise.
+/// Default number of entries per page.
 const DEFAULT_LIMIT: u32 = 50;
 
-/// A page of a list.
+/// Page of a list.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PageRequest {
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[serde(default)]
     #[schemars(regex(pattern = "^[0-9]{1,9}\\.[!-~]{1,256}$"))]
     pub cursor: Option<String>,
-    /// Entries on a page; 50 by default.
+    /// Maximum number of entries per page; 50 by default.
     #[serde(default)]
     #[schemars(range(min = 1, max = 500))]
     pub limit: Option<u32>,
 }
 
 impl PageRequest {
-    /// Entries on the page.
+    /// Entries per page, with the default applied.
     pub fn limit(&self) -> u32 {
         self.limit.unwrap_or(DEFAULT_LIMIT)
     }
 
-    /// How many entries of a list of at most `all` are needed: without a cursor the beginning is enough.
+    /// Number of entries to load from a list of at most `all`: the first page does not need the rest.
     pub fn needed(&self, all: u32) -> u32 {
         match self.cursor {
             Some(_) => all,
@@ -36,8 +36,9 @@ impl PageRequest {
         }
     }
 
-    /// The part of a list that the cursor points to, and the cursor of the next part. A cursor has the position and the key
-    /// of the last entry before: where that entry is gone, the position is good enough.
+    /// Returns the page that the cursor points to, and the cursor of the next page. A cursor holds the
+    /// position and the key of the last entry of the previous page; if that entry was removed, the position
+    /// is used.
     pub fn cut<T>(
         &self,
         all: Vec<T>,
@@ -66,7 +67,7 @@ impl PageRequest {
 pub(super) fn no_cursor() -> CallError {
     CallError::Invalid {
         place: "cursor".into(),
-        message: "`cursor` is not one that this list gave out".into(),
+        message: "`cursor` was not issued by this list".into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Operations on rankings: measured and compared as they come with a request, or as runs of the store.
+//! Operations on rankings: evaluation and comparison of rankings in the request or of stored runs.
 
 use satiety::retrieval::Measure;
 use schemars::JsonSchema;
@@ -11,14 +11,14 @@ use crate::EngineError;
 use crate::retrieval::{InlineRankings, MeasuredRun, RunChanges, UnfinishedRun};
 use crate::tokens::Scope;
 
-/// Runs that a list goes back to.
+/// Maximum number of recent runs that a list covers.
 const RUNS: u32 = 10_000;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         Operation::new(
             "evaluate_retrieval",
-            "Measure runs against judgments, with intervals",
+            "Evaluate runs against judgments, with confidence intervals",
             Scope::Read,
             Effect::Compute,
             |call: Call, request: InlineRankings| async move {
@@ -27,7 +27,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "compare_retrieval",
-            "Compare runs with the first of them, beyond chance",
+            "Compare runs with the first one, with significance tests",
             Scope::Read,
             Effect::Compute,
             |call: Call, request: InlineRankings| async move {
@@ -43,14 +43,14 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "list_retrieval_runs",
-            "List measured runs, the newest first, and those that were interrupted",
+            "List measured runs, newest first, and interrupted runs",
             Scope::Read,
             Effect::Read,
             list,
         ),
         Operation::new(
             "get_retrieval_run",
-            "Get a measured run: its metrics with intervals, and what each query got",
+            "Get a measured run: metrics with confidence intervals, and results per query",
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move {
@@ -59,7 +59,7 @@ pub(super) fn operations() -> Vec<Operation> {
         ),
         Operation::new(
             "retrieval_run_changes",
-            "Get what changed from another run to this one, query by query, the largest loss first",
+            "Get the changes from another run to this one per query, largest loss first",
             Scope::Read,
             Effect::Read,
             changes,
@@ -67,14 +67,14 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Runs on a page.
+/// Page of measured runs.
 #[derive(Debug, Serialize, JsonSchema)]
 struct MeasuredPage {
-    /// The newest first.
+    /// Measured runs, newest first.
     runs: Vec<MeasuredRun>,
-    /// Runs that were interrupted and can be resumed; only on the first page.
+    /// Interrupted runs that can be resumed; only on the first page.
     unfinished: Vec<UnfinishedRun>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -93,17 +93,17 @@ async fn list(call: Call, page: PageRequest) -> Result<MeasuredPage, EngineError
     })
 }
 
-/// Two runs to compare.
+/// Two measured runs to compare.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ChangesRequest {
-    /// The run.
+    /// Id of the measured run.
     #[schemars(length(min = 1, max = 256))]
     id: String,
-    /// The other run; by default what it was compared with, or else the run before it.
+    /// Id of the run to compare with; by default its recorded baseline, otherwise the run before it.
     #[serde(default)]
     against: Option<String>,
-    /// The metric, such as `mrr@10`; `ndcg@10` by default.
+    /// Retrieval metric, such as `mrr@10`; `ndcg@10` by default.
     #[serde(default)]
     #[schemars(regex(pattern = MEASURE))]
     measure: Option<String>,

@@ -1,9 +1,9 @@
-//! Projections of responses: what a client with little space, such as an agent, gets of one. A projection is declared beside
-//! the response and applied to its JSON and to its schema alike.
+//! Projections of responses for clients with limited space, such as agents. A projection is declared next to
+//! the response and applied to both its JSON and its schema.
 
 use serde_json::{Map, Value, json};
 
-/// Which fields of an object stay, and under which names.
+/// Fields of an object to keep, and their names in the projection.
 #[derive(Debug)]
 pub struct View(pub &'static [Field]);
 
@@ -11,25 +11,25 @@ pub struct View(pub &'static [Field]);
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
     name: &'static str,
-    /// Where it is in the response: names joined by dots.
+    /// Dot-separated path in the response.
     path: &'static str,
-    /// How an object is projected.
+    /// Projection of a nested object.
     inside: Option<&'static View>,
-    /// How each entry of a list or a map is projected.
+    /// Projection of each entry of a list or a map.
     each: Option<&'static View>,
-    /// The path of the one value that is taken of each entry.
+    /// Path of the single value to take from each entry.
     pick: Option<&'static str>,
-    /// Left out where it is null or empty.
+    /// Omitted when null or empty.
     optional: bool,
-    /// Only where this field of the request is true.
+    /// Included only if this field of the request is true.
     when: Option<&'static str>,
-    /// The text that stands for null.
+    /// Text to use instead of null.
     otherwise: Option<&'static str>,
-    /// Digits after the decimal point.
+    /// Number of digits after the decimal point.
     decimals: Option<i32>,
 }
 
-/// A field as it is.
+/// Keeps a field unchanged.
 pub(crate) const fn keep(name: &'static str) -> Field {
     Field {
         name,
@@ -102,7 +102,7 @@ impl Field {
         }
         let value = match find(response, self.path).cloned().unwrap_or_default() {
             Value::Null => self.otherwise.map_or(Value::Null, Value::from),
-            Value::Array(list) => list.into_iter().map(|one| self.entry(one, request)).collect(),
+            Value::Array(list) => list.into_iter().map(|item| self.entry(item, request)).collect(),
             Value::Object(map) if self.each.is_some() || self.pick.is_some() => map
                 .into_iter()
                 .map(|(name, one)| (name, self.entry(one, request)))
@@ -158,7 +158,7 @@ impl Field {
 }
 
 impl View {
-    /// The projection of a response.
+    /// Applies the projection to a response.
     pub fn apply(&self, response: &Value, request: &Value) -> Value {
         let fields = self.0.iter();
         fields
@@ -166,7 +166,8 @@ impl View {
             .collect()
     }
 
-    /// The schema of the projection; references point into `root`, the schema of the whole response.
+    /// Returns the schema of the projection; references point into `root`, the schema of the complete
+    /// response.
     pub fn schema(&self, response: &Value, root: &Value) -> Value {
         let properties: Map<String, Value> = self
             .0
@@ -187,7 +188,7 @@ fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(value, |value, name| value.get(name))
 }
 
-/// The schema behind a reference, or the one that is not null.
+/// Follows a reference, or picks the alternative that is not null.
 fn resolve<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     if let Some(target) = schema["$ref"].as_str() {
         return root.pointer(target.trim_start_matches('#')).unwrap_or(schema);

@@ -144,7 +144,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
     let status = engine.harness().status(&root, Driver::Measured).await.unwrap();
     assert_eq!(
         status.next,
-        "a person looks at the proposal and signs it: `satiety harness approve --key FILE`"
+        "a person must review and sign the proposal: `satiety harness approve --key FILE`"
     );
     engine.close().await;
 }

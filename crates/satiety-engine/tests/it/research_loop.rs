@@ -178,7 +178,7 @@ async fn an_interrupted_run_goes_on_where_it_was() {
         .run(ended, &Stop::default(), |_| {})
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("has ended already"), "{error}");
+    assert!(error.to_string().contains("has already ended"), "{error}");
 }
 
 async fn searxng(answer: ResponseTemplate) -> (MockServer, String) {

@@ -296,7 +296,7 @@ async fn each_way_to_end_badly_has_its_status() {
         ("kill -SEGV $$", ErrorKind::Exit, Exit::Signal(11), "signal 11"),
         ("kill -KILL $$", ErrorKind::Exit, Exit::Signal(9), "signal 9"),
         ("echo 42; exit 3", ErrorKind::Exit, Exit::Code(3), "code 3"),
-        ("exit 75", ErrorKind::Infra, Exit::Code(75), "tried again"),
+        ("exit 75", ErrorKind::Infra, Exit::Code(75), "retry requested"),
         (
             r#"echo '{"error": {"kind": "overloaded", "message": "busy"}}'; exit 1"#,
             ErrorKind::Overloaded,

@@ -268,6 +268,6 @@ mod tests {
         };
         let problem = Problem::from(error);
         assert_eq!((problem.status, problem.hint.as_deref()), (404, Some("begin it")));
-        assert_eq!(&*problem.detail, "there is no conversation `x`");
+        assert_eq!(&*problem.detail, "not found: conversation `x`");
     }
 }

@@ -1,4 +1,4 @@
-//! Packed logs of Inspect: ZIP archives of strangers, unpacked within limits.
+//! Packed Inspect logs: untrusted ZIP archives, decompressed within limits.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,18 +7,18 @@ use satiety::bench::{BenchmarkRun, InspectOptions, SuiteError, read_inspect_memb
 use zip::ZipArchive;
 
 use crate::EngineError;
-use crate::bench::suites::shown;
+use crate::bench::suites::display_path;
 
-/// What a log may unpack to, all its members together: a small file must not fill the memory.
+/// Size limit of all decompressed members together: a small file must not exhaust the memory.
 const UNPACKED: u64 = 1 << 30;
-/// How many times its own size a log may unpack to, unless that is little.
+/// Maximum compression ratio of a log larger than `LITTLE` when decompressed.
 const RATIO: u64 = 200;
-/// What any log may unpack to, however small it is.
+/// Decompressed size that is always allowed, whatever the ratio.
 const LITTLE: u64 = 64 << 20;
-/// Members of a log.
+/// Maximum number of members.
 const MEMBERS: usize = 200_000;
 
-/// The header and the samples' summaries of an `.eval` file; after a crash only the journal has them.
+/// Reads the header and the sample summaries of an `.eval` file; after a crash only the journal has them.
 pub(super) fn from_archive(path: &Path, options: &InspectOptions) -> Result<BenchmarkRun, EngineError> {
     let file = fs_err::File::open(path).map_err(|cause| EngineError::file("read", path, cause))?;
     let size = file
@@ -27,13 +27,13 @@ pub(super) fn from_archive(path: &Path, options: &InspectOptions) -> Result<Benc
         .len();
     let mut left = UNPACKED.min(size.saturating_mul(RATIO).max(LITTLE));
     let damaged = |cause: zip::result::ZipError| EngineError::Packed {
-        path: shown(path),
+        path: display_path(path),
         cause: std::io::Error::other(cause),
     };
     let mut archive = ZipArchive::new(std::io::BufReader::new(file)).map_err(damaged)?;
     if archive.len() > MEMBERS {
         return Err(EngineError::Invalid {
-            message: format!("{} has more than {MEMBERS} members", path.display()),
+            message: format!("cannot read {}: more than {MEMBERS} members", path.display()),
             hint: "export the log without its samples".into(),
         });
     }
@@ -59,16 +59,16 @@ pub(super) fn from_archive(path: &Path, options: &InspectOptions) -> Result<Benc
         .find(|name| names.iter().any(|known| known == name))
         .ok_or_else(|| {
             EngineError::Suite(SuiteError::Field {
-                file: shown(path),
+                file: display_path(path),
                 field: "header.json".into(),
-                reason: "is missing, and so is the journal; this is no log of Inspect".into(),
+                reason: "is missing, and so is the journal; not an Inspect log".into(),
             })
         })?;
     let members = if names.iter().any(|name| name == "summaries.json") {
         vec!["summaries.json".to_owned()]
     } else {
         let journal = below("_journal/summaries/");
-        // The samples themselves are large; they are looked at last.
+        // The samples themselves are large, so they are the last resort.
         if journal.is_empty() {
             below("samples/")
         } else {
@@ -81,11 +81,16 @@ pub(super) fn from_archive(path: &Path, options: &InspectOptions) -> Result<Benc
         .map(|name| member(&mut archive, path, name, &mut left))
         .collect::<Result<_, _>>()?;
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    Ok(read_inspect_members(&shown(path), &header_text, &texts, options)?)
+    Ok(read_inspect_members(
+        &display_path(path),
+        &header_text,
+        &texts,
+        options,
+    )?)
 }
 
-/// The text of a member, whichever way it is packed, where it fits into what is `left` for all of them. What a member says
-/// about its own size does not count.
+/// Reads a member, decompressed, if it fits into the `left` budget of all members. The declared size of a
+/// member is not trusted.
 fn member<R: Read + std::io::Seek>(
     archive: &mut ZipArchive<R>,
     path: &Path,
@@ -102,7 +107,7 @@ fn member<R: Read + std::io::Seek>(
     if length > *left {
         return Err(EngineError::Invalid {
             message: format!(
-                "{} unpacks to too much: a log may unpack to {RATIO} times its size and {} MB, all members together",
+                "cannot decompress {}: its members exceed {RATIO} times its size or {} MB in total",
                 place(),
                 UNPACKED >> 20
             ),

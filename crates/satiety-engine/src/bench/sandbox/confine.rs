@@ -1,5 +1,6 @@
-//! The last steps before a target is executed: limits, another user, no capabilities, no way to gain any, and a filter of
-//! system calls. Whatever cannot be set is an error: a target is never started half confined.
+//! Final confinement steps before a target is executed: resource limits, another user, no capabilities, no
+//! new privileges, and a system call filter. Any failed step is an error: a target is never started partially
+//! confined.
 
 use std::io::Write as _;
 
@@ -16,14 +17,14 @@ use satiety::bench::SandboxIsolation;
 
 use super::{Confinement, filter, raw};
 
-/// Confines the calling process, and whatever it becomes.
+/// Confines the calling process and everything it executes.
 pub(super) fn confine(plan: &Confinement) -> Result<(), String> {
     raw::close_on_exec_from(3).map_err(|error| format!("cannot close inherited descriptors: {error}"))?;
     if plan.isolation == SandboxIsolation::None {
         return die_with_parent();
     }
     limit(plan)?;
-    // While the process still has the right to: the set of capabilities that it could ever regain.
+    // Clear the bounding set while the process still may: nothing could be regained from it later.
     empty_bounding_set()?;
     if let Some(user) = plan.user {
         become_user(user).map_err(|error| format!("cannot become user {user}: {error}"))?;
@@ -32,14 +33,15 @@ pub(super) fn confine(plan: &Confinement) -> Result<(), String> {
     }
     drop_capabilities().map_err(|error| format!("cannot drop capabilities: {error}"))?;
     if plan.isolation == SandboxIsolation::Landlock {
-        // Changing the user clears this, so it comes after. Namespaces end with their first process by themselves.
+        // Changing the user clears this flag, so it is set afterwards. Namespaces end with their first
+        // process anyway.
         die_with_parent()?;
     }
     set_no_new_privs(true).map_err(|error| format!("cannot give up privileges: {error}"))?;
     if plan.isolation == SandboxIsolation::Landlock {
         super::landlock::restrict(plan)?;
     } else if plan.network {
-        // Abstract sockets of the machine belong to its network, which is shared here.
+        // Abstract sockets belong to the network namespace, which is shared with the host here.
         super::landlock::scope_sockets();
     }
     filter::apply(plan)
@@ -52,8 +54,8 @@ fn die_with_parent() -> Result<(), String> {
 
 fn limit(plan: &Confinement) -> Result<(), String> {
     let limits = [
-        // Memory that a process can write to and keeps for itself. A limit on addresses would stop runtimes that
-        // reserve much more than they use.
+        // Private writable memory. A limit on the address space would break runtimes that reserve much more
+        // than they use.
         (Resource::Data, plan.memory_bytes, "memory"),
         (Resource::Fsize, plan.file_bytes, "file size"),
         (Resource::Core, 0, "core files"),
@@ -61,9 +63,9 @@ fn limit(plan: &Confinement) -> Result<(), String> {
     ];
     let cpu = plan
         .cpu_seconds
-        .map(|seconds| (Resource::Cpu, seconds, "processor time"));
+        .map(|seconds| (Resource::Cpu, seconds, "CPU time"));
     for (resource, limit, what) in limits.into_iter().chain(cpu) {
-        // An ordinary user cannot raise a limit that was set before.
+        // An unprivileged user cannot raise an existing limit.
         let most = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let both = Rlimit {
             current: Some(limit.min(most)),
@@ -74,18 +76,18 @@ fn limit(plan: &Confinement) -> Result<(), String> {
     Ok(())
 }
 
-/// Leaves root for a user that owns nothing but its working directory, and with that every capability.
+/// Switches from root to a user that owns only its working directory, which also drops every capability.
 fn become_user(user: u32) -> rustix::io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
-    // Changing the user made the files in /proc of this process root's; its own maps are written next.
+    // Changing the user made the process's files in /proc owned by root; its own maps are written next.
     set_dumpable_behavior(DumpableBehavior::Dumpable)
 }
 
-/// A user namespace in which this user is the only one. Nothing depends on it, since the user has no rights outside either,
-/// so a kernel that refuses it to ordinary users is no error.
+/// Enters a user namespace with this user only. This is additional hardening, since the user has no rights
+/// outside either, so a kernel that denies it to unprivileged users is not an error.
 fn own_user_namespace(user: u32) {
     if raw::unshare(UnshareFlags::NEWUSER).is_ok() {
         let _ = map_user(user, user);
@@ -99,7 +101,7 @@ pub(super) fn map_user(user: u32, group: u32) -> std::io::Result<()> {
         ("/proc/self/uid_map", format!("{user} {user} 1")),
         ("/proc/self/gid_map", format!("{group} {group} 1")),
     ] {
-        // The kernel takes a map in one write.
+        // The kernel accepts a map only as a single write.
         std::fs::OpenOptions::new()
             .write(true)
             .open(file)?
@@ -108,19 +110,19 @@ pub(super) fn map_user(user: u32, group: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Every capability leaves the set from which executing a program could bring one back.
+/// Removes every capability from the bounding set, so that executing a program cannot regain one.
 fn empty_bounding_set() -> Result<(), String> {
     let may = capabilities(None)
         .map_err(|error| format!("cannot read capabilities: {error}"))?
         .effective
         .contains(CapabilitySet::SETPCAP);
     if !may {
-        // Without that right nothing can be gained either: no program executed from here on gets privileges.
+        // Without CAP_SETPCAP nothing can be gained either: executed programs get no new privileges.
         return Ok(());
     }
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
-        // The first that the kernel does not know ends the list.
+        // The first capability unknown to the kernel ends the list.
         match capability_is_in_bounding_set(capability) {
             Err(_) => break,
             Ok(false) => {}

@@ -1,4 +1,4 @@
-//! The filter of system calls: a list of calls that a target never needs and that reach beyond its namespaces.
+//! System call filter (seccomp): denies calls that a target never needs and that reach beyond its namespaces.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::Confinement;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Calls that are forbidden in every sandbox: keys of the user, namespaces, mounts, tracing and the kernel itself.
+/// Denied in every sandbox: the user's keyring, namespaces, mounts, tracing and kernel administration.
 const ALWAYS: &[i64] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
@@ -84,8 +84,8 @@ const ATTRIBUTES: &[i64] = &[
     libc::SYS_fremovexattr,
 ];
 
-/// Calls about another process, with the place of the argument that names it: only 0, the caller itself, is allowed where
-/// other processes can be named.
+/// Calls on another process, with the index of the argument that identifies it: only 0, the caller itself, is
+/// allowed if other processes are visible.
 const OTHERS: &[(i64, u8)] = &[
     (libc::SYS_prlimit64, 0),
     (libc::SYS_setpriority, 1),
@@ -98,24 +98,24 @@ const OTHERS: &[(i64, u8)] = &[
     (libc::SYS_move_pages, 0),
 ];
 
-/// Flags of `clone` that ask for namespaces.
+/// Flags of `clone` that create namespaces.
 const NAMESPACES: u64 = 0x7E02_0000;
 
-/// The bit of the other calling convention of 64-bit Intel processors, whose numbers would pass a list of the usual ones.
+/// Bit of the x32 calling convention of x86-64, whose call numbers would bypass the list.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
 
-/// Filters the calling process and whatever it becomes. Two filters hold: one answers as forbidden, the other as unknown,
-/// for the one call that libraries fall back from.
+/// Installs the filters for the calling process and everything it executes. There are two: one returns EPERM,
+/// the other ENOSYS for the one call that libraries fall back from.
 pub(super) fn apply(plan: &Confinement) -> Result<(), String> {
     for program in programs(plan)? {
         seccompiler::apply_filter(&program)
-            .map_err(|error| format!("cannot filter system calls: {error}"))?;
+            .map_err(|error| format!("cannot install the system call filter: {error}"))?;
     }
     Ok(())
 }
 
-/// The compiled filters of a plan.
+/// Compiles the filters of a plan.
 pub(super) fn programs(plan: &Confinement) -> Result<[BpfProgram; 2], String> {
     let degraded = plan.isolation == SandboxIsolation::Landlock;
     let mut rules = Rules::new();
@@ -128,7 +128,7 @@ pub(super) fn programs(plan: &Confinement) -> Result<[BpfProgram; 2], String> {
         forbid(*call, Vec::new());
     }
     forbid(libc::SYS_clone, any_bit(0, NAMESPACES)?);
-    // Terminals: putting characters into the input of another program.
+    // TIOCSTI: injecting characters into the input of another program's terminal.
     forbid(
         libc::SYS_ioctl,
         vec![equal(1, libc::TIOCSTI)?, equal(1, libc::TIOCLINUX)?],
@@ -137,7 +137,7 @@ pub(super) fn programs(plan: &Confinement) -> Result<[BpfProgram; 2], String> {
         if !plan.network {
             forbid(libc::SYS_socket, Vec::new());
         }
-        // One who became another user owns nothing outside, and needs these for its own files.
+        // A process that became another user owns nothing outside, and needs these calls for its own files.
         if plan.user.is_none() {
             for call in ATTRIBUTES {
                 forbid(*call, Vec::new());
@@ -159,7 +159,7 @@ pub(super) fn programs(plan: &Confinement) -> Result<[BpfProgram; 2], String> {
 }
 
 fn compile(rules: Rules, error: i32) -> Result<BpfProgram, String> {
-    let failed = |error: &dyn std::error::Error| format!("cannot build the filter of system calls: {error}");
+    let failed = |error: &dyn std::error::Error| format!("cannot build the system call filter: {error}");
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| failed(&error))?;
     let action = SeccompAction::Errno(error.unsigned_abs());
     SeccompFilter::new(rules, SeccompAction::Allow, action, arch)
@@ -170,7 +170,7 @@ fn compile(rules: Rules, error: i32) -> Result<BpfProgram, String> {
 fn rule(place: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
     SeccompCondition::new(place, SeccompCmpArgLen::Dword, operator, value)
         .and_then(|condition| SeccompRule::new(vec![condition]))
-        .map_err(|error| format!("cannot build the filter of system calls: {error}"))
+        .map_err(|error| format!("cannot build the system call filter: {error}"))
 }
 
 fn equal(place: u8, value: u64) -> Result<SeccompRule, String> {
@@ -181,7 +181,7 @@ fn not_zero(place: u8) -> Result<SeccompRule, String> {
     rule(place, SeccompCmpOp::Ne, 0)
 }
 
-/// Matches where any of these bits is set: one rule for each, since a masked comparison finds one value.
+/// Matches if any of these bits is set: one rule per bit, since a masked comparison matches a single value.
 fn any_bit(place: u8, bits: u64) -> Result<Vec<SeccompRule>, String> {
     (0..u64::BITS)
         .map(|bit| 1 << bit)

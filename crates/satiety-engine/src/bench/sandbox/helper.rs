@@ -1,7 +1,7 @@
-//! The other side of the sandbox: `satiety __sandbox PLAN PROGRAM [ARGS]` supervises the program in a sandbox.
+//! Sandbox helper: `satiety __sandbox PLAN PROGRAM [ARGS]` supervises the program in a sandbox.
 //!
-//! Runs before anything else of this program, on one thread. Whatever cannot be set is an error: a target is never
-//! started half confined.
+//! Runs before anything else in this program, on a single thread. Any failed step is an error: a target is
+//! never started partially confined.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Confinement, HELPER_COMMAND, INNER_COMMAND, PROBE_COMMAND};
 
-/// The exit code for a sandbox that could not be set up.
+/// Exit code when the sandbox could not be set up.
 pub const EXIT_NO_SANDBOX: u8 = 71;
 
-/// Whether this program handles the helper's commands, which is what makes its own path usable as a helper.
+/// Whether this program handles the helper commands, so that its own path can be used as the helper.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// Runs the helper if the arguments (without the program's name) ask for it, and returns the code to exit with; `None`
-/// where they ask for something else.
+/// Runs the helper if the arguments (without the program name) request it, and returns the exit code; `None`
+/// otherwise.
 pub fn run_if_asked(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
     INSTALLED.store(true, Ordering::Relaxed);
     let command = args.next()?;
@@ -33,21 +33,22 @@ pub fn run_if_asked(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
     };
     Some(outcome.unwrap_or_else(|reason| {
         let mut stderr = std::io::stderr().lock();
-        // Without stderr there is nobody to tell.
+        // Without stderr the error cannot be reported.
         let _ = std::io::Write::write_fmt(&mut stderr, format_args!("satiety sandbox: {reason}\n"));
         EXIT_NO_SANDBOX
     }))
 }
 
-/// Where another program than this one is the helper.
+/// Path of the helper, if it is another program.
 static OTHER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Uses the program at this path as the helper, for programs that do not handle its commands themselves. The first path stays.
+/// Uses the program at this path as the helper, for programs that do not handle its commands themselves. Only
+/// the first call has an effect.
 pub fn use_program(path: &Path) {
     OTHER.get_or_init(|| path.to_owned());
 }
 
-/// The path of the program that can be started as a helper: this one, where it handles the helper's commands.
+/// Path of the program to start as the helper; this program if it handles the helper commands.
 pub fn own_path() -> Option<PathBuf> {
     if let Some(path) = OTHER.get() {
         return Some(path.clone());
@@ -60,43 +61,43 @@ pub fn own_path() -> Option<PathBuf> {
 
 fn plan_of(args: &[OsString]) -> Result<Confinement, String> {
     let Some(plan) = args.first().and_then(|text| text.to_str()) else {
-        return Err("no policy was given; this command is for the program's own use".to_owned());
+        return Err("missing policy; this command is for internal use".to_owned());
     };
-    serde_json::from_str(plan).map_err(|error| format!("the policy cannot be read: {error}"))
+    serde_json::from_str(plan).map_err(|error| format!("cannot read the policy: {error}"))
 }
 
 #[cfg(target_os = "linux")]
 fn supervise(args: &[OsString]) -> Result<u8, String> {
     let plan = plan_of(args)?;
-    // Opened before the root changes. The runner looks there and the target cannot write there: what a target prints is never
-    // taken for a failure of the sandbox.
+    // Opened before the root changes. The runner reads this file and the target cannot write it, so the
+    // output of a target is never mistaken for a sandbox failure.
     let report = plan.report.as_ref().map(fs_err::File::create).transpose();
-    let mut report = report.map_err(|error| format!("cannot report: {error}"))?;
+    let mut report = report.map_err(|error| format!("cannot create the report: {error}"))?;
     let outcome = match args.get(1) {
         Some(program) => super::supervise::run(&plan, program, args.get(2..).unwrap_or_default()),
-        None => Err("no program was given".to_owned()),
+        None => Err("missing program".to_owned()),
     };
     if let (Err(reason), Some(report)) = (&outcome, &mut report) {
-        // Where that fails, the exit code is the target's failure.
+        // If writing fails, the exit code counts as a failure of the target.
         let _ = std::io::Write::write_all(report, reason.as_bytes());
     }
     outcome
 }
 
-/// Inside bubblewrap: confines this process and becomes the target.
+/// Inside bubblewrap: confines this process and executes the target.
 #[cfg(target_os = "linux")]
 fn enter(args: &[OsString]) -> Result<u8, String> {
     let plan = plan_of(args)?;
     let descriptor = args.get(1).and_then(|text| text.to_str());
     let (Some(descriptor), Some(program)) = (descriptor, args.get(2)) else {
-        return Err("no program was given".to_owned());
+        return Err("missing program".to_owned());
     };
     let mut report = fs_err::OpenOptions::new()
         .write(true)
         .open(format!("/proc/self/fd/{descriptor}"))
-        .map_err(|error| format!("cannot report: {error}"))?;
+        .map_err(|error| format!("cannot open the report: {error}"))?;
     let say = |report: &mut fs_err::File, words: &[u8]| {
-        // The supervisor takes silence for a failure.
+        // The supervisor treats a missing report as a failure.
         let _ = std::io::Write::write_all(report, words);
     };
     if let Err(reason) = super::confine::confine(&plan) {
@@ -123,7 +124,7 @@ fn probe(args: &[OsString]) -> Result<u8, String> {
 #[cfg(not(target_os = "linux"))]
 fn supervise(args: &[OsString]) -> Result<u8, String> {
     plan_of(args)?;
-    Err("there is no sandbox on this system".to_owned())
+    Err("the sandbox is not supported on this system".to_owned())
 }
 
 #[cfg(not(target_os = "linux"))]

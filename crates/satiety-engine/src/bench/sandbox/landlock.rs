@@ -1,4 +1,4 @@
-//! The degraded sandbox: the kernel's Landlock for files, for machines on which no namespaces can be made.
+//! Degraded sandbox: restricts files with Landlock on machines that cannot create namespaces.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use landlock::{
 
 use super::{Confinement, Mount};
 
-/// The first version under which a file outside can be neither written nor cut short (Linux 6.2).
-const NEEDED: ABI = ABI::V3;
-/// The newest version that is made use of: devices, signals and abstract sockets are restricted too.
-const WANTED: ABI = ABI::V6;
-/// Devices that swallow or give bytes and keep none.
-const HARMLESS: [&str; 5] = [
+/// Minimum version, which prevents both writing and truncating files outside (Linux 6.2).
+const MIN_ABI: ABI = ABI::V3;
+/// Newest version in use: also restricts devices, signals and abstract sockets.
+const BEST_ABI: ABI = ABI::V6;
+/// Devices without state.
+const STATELESS_DEVICES: [&str; 5] = [
     "/dev/null",
     "/dev/zero",
     "/dev/full",
@@ -22,7 +22,7 @@ const HARMLESS: [&str; 5] = [
     "/dev/urandom",
 ];
 
-/// What the kernel offers, or why that is not enough.
+/// Supported Landlock version, or the reason why it is insufficient.
 pub(super) fn probe() -> Result<String, String> {
     let offers = |abi: ABI| {
         Ruleset::default()
@@ -31,14 +31,14 @@ pub(super) fn probe() -> Result<String, String> {
             .and_then(Ruleset::create)
             .is_ok()
     };
-    if !offers(NEEDED) {
+    if !offers(MIN_ABI) {
         return Err(if offers(ABI::V1) {
-            "the kernel's version cannot protect files from being cut short (Linux 6.2 can)".to_owned()
+            "this version cannot protect files from truncation (requires Linux 6.2)".to_owned()
         } else {
-            "the kernel does not offer it (Linux 6.2 and newer do, where it is switched on)".to_owned()
+            "not supported or not enabled by the kernel (requires Linux 6.2)".to_owned()
         });
     }
-    Ok(if offers(WANTED) {
+    Ok(if offers(BEST_ABI) {
         "Landlock 6 or newer"
     } else {
         "Landlock 3 or newer"
@@ -46,53 +46,54 @@ pub(super) fn probe() -> Result<String, String> {
     .to_owned())
 }
 
-/// Restricts the calling process, and whatever it becomes: it reads what the plan allows and writes in its working directory.
+/// Restricts the calling process and everything it executes: it reads only what the plan allows and writes
+/// only in its working directory.
 pub(super) fn restrict(plan: &Confinement) -> Result<(), String> {
     let failed = |error: &dyn std::error::Error| format!("Landlock: {error}");
-    let all = AccessFs::from_all(WANTED);
+    let all = AccessFs::from_all(BEST_ABI);
     let readable = plan.mounts.iter().filter_map(|mount| match mount {
-        // There is no mount namespace, so a copy that would lie at another path is read where the original is.
+        // Without a mount namespace, a copy meant for another path is replaced by the original.
         Mount::Read { to, .. } => Some(to.as_path()),
         _ => None,
     });
-    // Other processes' files in /proc stay closed: Landlock forbids looking into processes outside.
+    // Other processes' files in /proc stay inaccessible: Landlock denies inspecting processes outside.
     let readable: Vec<&Path> = readable
         .chain(["/proc", "/etc/ld.so.cache"].map(Path::new))
         .filter(|path| path.exists())
         .collect();
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(NEEDED))
+        .handle_access(AccessFs::from_all(MIN_ABI))
         .map_err(|error| failed(&error))?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(all)
         .map_err(|error| failed(&error))?
-        .scope(Scope::from_all(WANTED))
+        .scope(Scope::from_all(BEST_ABI))
         .map_err(|error| failed(&error))?
         .create()
         .map_err(|error| failed(&error))?
-        .add_rules(path_beneath_rules(readable, AccessFs::from_read(WANTED)))
+        .add_rules(path_beneath_rules(readable, AccessFs::from_read(BEST_ABI)))
         .map_err(|error| failed(&error))?
         .add_rules(path_beneath_rules([&plan.workdir], all))
         .map_err(|error| failed(&error))?
-        .add_rules(path_beneath_rules(HARMLESS, all))
+        .add_rules(path_beneath_rules(STATELESS_DEVICES, all))
         .map_err(|error| failed(&error))?
         .restrict_self()
         .map_err(|error| failed(&error))?;
     if status.ruleset == RulesetStatus::NotEnforced {
-        return Err("Landlock: the kernel does not enforce it".to_owned());
+        return Err("Landlock: not enforced by the kernel".to_owned());
     }
     Ok(())
 }
 
-/// Keeps the process from abstract sockets of others, where the kernel can (Landlock 6). They have no file that a mount
-/// namespace could hide.
+/// Denies abstract sockets of other processes if the kernel supports it (Landlock 6). They have no file that
+/// a mount namespace could hide.
 pub(super) fn scope_sockets() {
     let scoped = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
-        .scope(Scope::from_all(WANTED))
+        .scope(Scope::from_all(BEST_ABI))
         .and_then(Ruleset::create)
         .and_then(landlock::RulesetCreated::restrict_self);
-    // Older kernels cannot; network access was asked for.
+    // Not supported by older kernels, which is acceptable: network access was requested.
     drop(scoped);
 }

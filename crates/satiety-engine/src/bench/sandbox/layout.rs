@@ -1,8 +1,9 @@
-//! What a target may read: system directories, its interpreter, its own files and what its description names.
+//! Allow-list of the files that a target may read: system directories, its interpreter, its own files and the
+//! paths in its description.
 //!
-//! Everything else does not exist inside: the suite with its expected answers, the store, the home directory, other cases.
-//! Paths that must never be seen are *protected*: a description that names one, or a directory with one in it, is refused, and
-//! where one lies below a system directory it is covered.
+//! Nothing else exists inside the sandbox: not the suite with its expected answers, the database, the home
+//! directory or other cases. Some paths are *protected*: a description that names one, or a directory that
+//! contains one, is rejected, and one below a system directory is hidden.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use super::super::target::OpenError;
 use super::Mount;
 
-/// Directories that programs and libraries are in.
+/// Directories of programs and libraries.
 const SYSTEM: [&str; 9] = [
     "/usr",
     "/bin",
@@ -23,7 +24,8 @@ const SYSTEM: [&str; 9] = [
     "/gnu/store",
 ];
 
-/// The part of `/etc` that programs need to start and to check certificates. Users, hosts and name services are written anew.
+/// Files in `/etc` that programs need to start and to verify certificates. Users, hosts and name services are
+/// generated.
 const ETC: [&str; 21] = [
     "ld.so.cache",
     "ld.so.conf",
@@ -48,32 +50,33 @@ const ETC: [&str; 21] = [
     "magic",
 ];
 
-/// The part of `/etc` that says how names of hosts are found, for a target with the network.
+/// Files in `/etc` for host name resolution, for a target with network access.
 const ETC_NETWORK: [&str; 3] = ["resolv.conf", "host.conf", "gai.conf"];
 
-/// Directories of the kernel and of services: nothing below them may be named.
-const NEVER: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/var/run"];
+/// Kernel and service directories: no path below them is allowed.
+const FORBIDDEN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/var/run"];
 
-/// The parts of an installation prefix that a program needs; not `share`, where users keep data.
+/// Parts of an installation prefix that a program needs; not `share`, where users keep data.
 const PREFIX: [&str; 6] = ["bin", "lib", "lib64", "libexec", "include", "pyvenv.cfg"];
 
-/// Links that are followed from a program to its file.
-const LINKS: usize = 40;
-/// Interpreters of interpreters.
-const SHEBANGS: usize = 4;
+/// Maximum number of links followed from a program to its file.
+const MAX_LINKS: usize = 40;
+/// Maximum depth of interpreters of interpreters.
+const MAX_SHEBANG_DEPTH: usize = 4;
 
-/// What must not be seen.
+/// Paths that a target must not see.
 #[derive(Debug, Clone, Default)]
 pub struct Protected {
-    /// Trees of which nothing may be seen: the suite file, its cases, baselines, the repository's history, the store, keys.
+    /// Trees that are hidden completely: the suite file, its cases, baselines, the repository's history, the
+    /// database, keys.
     pub trees: Vec<PathBuf>,
-    /// Directories that must not be seen as a whole, though parts of them may be named: the suite's directory, the home
-    /// directory, the directory for temporary files.
+    /// Directories that must not be visible as a whole, although parts of them may be allowed: the suite's
+    /// directory, the home directory, the directory for temporary files.
     pub wholes: Vec<PathBuf>,
 }
 
 impl Protected {
-    /// The same paths without links, as the kernel knows them. Paths that do not exist stay as they are.
+    /// Resolves symbolic links in all paths. Paths that do not exist stay unchanged.
     pub fn resolved(&self) -> Self {
         let resolve = |paths: &[PathBuf]| paths.iter().map(|path| canonical(path)).collect();
         Self {
@@ -82,14 +85,17 @@ impl Protected {
         }
     }
 
-    /// Why a path may not be seen; none where it may.
+    /// Reason why a path must not be visible; `None` if it may be.
     fn objection(&self, path: &Path) -> Option<String> {
-        let shown = |path: &Path| path.display().to_string();
+        let display_path = |path: &Path| path.display().to_string();
         if path.parent().is_none() {
-            return Some("is the whole file system".to_owned());
+            return Some("is the root of the file system".to_owned());
         }
         if let Some(tree) = self.trees.iter().find(|tree| path.starts_with(tree)) {
-            return Some(format!("belongs to {}, which a target must not see", shown(tree)));
+            return Some(format!(
+                "is in {}, which is hidden from targets",
+                display_path(tree)
+            ));
         }
         if let Some(found) = self
             .trees
@@ -97,10 +103,13 @@ impl Protected {
             .chain(&self.wholes)
             .find(|kept| kept.starts_with(path))
         {
-            return Some(format!("contains {}, which a target must not see", shown(found)));
+            return Some(format!(
+                "contains {}, which is hidden from targets",
+                display_path(found)
+            ));
         }
-        let never = NEVER.iter().find(|kept| path.starts_with(kept))?;
-        Some(format!("lies below {never}"))
+        let never = FORBIDDEN.iter().find(|kept| path.starts_with(kept))?;
+        Some(format!("is below {never}"))
     }
 
     /// Whether a path is protected itself.
@@ -109,33 +118,33 @@ impl Protected {
     }
 }
 
-/// The allow-list of one target, made once and used for all its processes.
+/// Allow-list of one target, created once and used for all its processes.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    /// By the place inside, the file or directory that is read there.
+    /// Source file or directory, by path inside the sandbox.
     reads: BTreeMap<PathBuf, PathBuf>,
-    /// Directories that paths like `{{base}}/../agent.py` lead through; they are empty.
+    /// Directories that paths like `{{base}}/../agent.py` pass through; they are empty.
     passed: BTreeSet<PathBuf>,
     protected: Protected,
-    /// Where copies of the target's own files are kept, as they were when the target was opened.
+    /// Directory of copies of the target's files, made when the target was opened.
     copies: PathBuf,
     count: usize,
 }
 
-/// What a description names.
+/// Paths in a target description.
 #[derive(Debug)]
 pub(in super::super) struct Named<'a> {
-    /// The program, as it was found.
+    /// Resolved path of the program.
     pub(in super::super) program: Option<&'a Path>,
-    /// Where interpreters are looked for.
+    /// Search path for interpreters.
     pub(in super::super) search: &'a str,
-    /// Its arguments, with `{{base}}` filled in.
+    /// Arguments, with `{{base}}` filled in.
     pub(in super::super) args: Vec<String>,
-    /// The directory of the description.
+    /// Directory of the description.
     pub(in super::super) base: &'a Path,
-    /// Further paths.
+    /// Additional paths to read.
     pub(in super::super) read: &'a [String],
-    /// The skill under test.
+    /// Directory of the skill under test.
     pub(in super::super) skill: Option<&'a Path>,
 }
 
@@ -161,7 +170,7 @@ impl Layout {
         layout.passed.insert(lexical(named.base));
         if let Some(program) = named.program {
             layout.pass_through(program);
-            layout.add_program(program, named, SHEBANGS)?;
+            layout.add_program(program, named, MAX_SHEBANG_DEPTH)?;
         }
         for arg in &named.args {
             layout.add_argument(arg, named)?;
@@ -170,13 +179,13 @@ impl Layout {
             layout.add_read(path, named)?;
         }
         if let Some(skill) = named.skill {
-            // Its benchmarks lie inside; a copy without them is what the target sees.
+            // The skill contains its benchmarks; the target sees a copy without them.
             layout.add_copy(skill, "skill")?;
         }
         Ok(layout)
     }
 
-    /// The mounts for a process that works in `workdir`, from the outside in.
+    /// Mounts for a process with the working directory `workdir`, outermost first.
     pub(super) fn mounts(&self, workdir: &Path) -> Vec<Mount> {
         let mut mounts = vec![Mount::Memory { at: "/tmp".into() }];
         for path in SYSTEM.map(Path::new) {
@@ -227,7 +236,7 @@ impl Layout {
             .any(|kept| path.starts_with(kept))
     }
 
-    /// Users, hosts and name services as a target sees them: nothing of this machine.
+    /// Generates users, hosts and name services that reveal nothing about this machine.
     fn write_etc(&mut self, network: bool) -> Result<(), OpenError> {
         let users =
             "root:x:0:0:root:/nonexistent:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/sh\n";
@@ -263,7 +272,7 @@ impl Layout {
     /// Adds the program with the links that lead to it, its installation and its interpreter.
     fn add_program(&mut self, program: &Path, named: &Named<'_>, depth: usize) -> Result<(), OpenError> {
         let mut path = program.to_owned();
-        for _ in 0..LINKS {
+        for _ in 0..MAX_LINKS {
             self.add_installed(&path, named)?;
             let Ok(target) = fs_err::read_link(&path) else {
                 break;
@@ -283,7 +292,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Adds a file of an installation: with its virtual environment or prefix where it is in one.
+    /// Adds an installed file, with its virtual environment or prefix if it is in one.
     fn add_installed(&mut self, path: &Path, named: &Named<'_>) -> Result<(), OpenError> {
         let real = canonical(path);
         let system = |path: &Path| SYSTEM.iter().any(|system| path.starts_with(system));
@@ -294,7 +303,7 @@ impl Layout {
         let kind = directory.and_then(Path::file_name).and_then(|name| name.to_str());
         let above = directory.and_then(Path::parent);
         match (kind, above) {
-            // Version managers: small programs that look for the real one beside them.
+            // Version managers: shims that look for the real program next to them.
             (Some("shims"), Some(above))
                 if (above.join("versions").is_dir() || above.join("installs").is_dir())
                     && self.allow(above) =>
@@ -317,14 +326,14 @@ impl Layout {
         if !path.is_file() {
             return Ok(());
         }
-        // A program beside the suite comes alone, as it was when the target was opened.
+        // A program next to the suite is copied alone, when the target is opened.
         if real.starts_with(canonical(named.base)) || !self.allow(path) {
             self.add_copy(path, "program")?;
         }
         Ok(())
     }
 
-    /// A virtual environment names the installation that it was made of.
+    /// A virtual environment refers to the installation that it is based on.
     fn add_base_installation(&mut self, prefix: &Path, named: &Named<'_>) -> Result<(), OpenError> {
         let settings = fs_err::read_to_string(prefix.join("pyvenv.cfg")).unwrap_or_default();
         let home = settings.lines().find_map(|line| {
@@ -339,7 +348,7 @@ impl Layout {
         }
     }
 
-    /// Adds an argument that names a file: the description points to it, so the target is meant to read it.
+    /// Adds an argument that is a path: the description refers to it, so the target is meant to read it.
     fn add_argument(&mut self, arg: &str, named: &Named<'_>) -> Result<(), OpenError> {
         let base = named.base.to_string_lossy();
         let start = match arg.find(base.as_ref()) {
@@ -367,7 +376,7 @@ impl Layout {
                 ),
             ));
         }
-        // A directory that contains something protected may be meant as a mere name.
+        // A directory that contains something protected may be meant as a plain string.
         if self.protected.objection(&real).is_some() {
             return Ok(());
         }
@@ -379,7 +388,7 @@ impl Layout {
         }
     }
 
-    /// Adds what the description names under `read`; what it may not name is refused.
+    /// Adds a path listed under `read`; an error if it is protected.
     fn add_read(&mut self, text: &str, named: &Named<'_>) -> Result<(), OpenError> {
         let refused = |reason: String| OpenError::description("read", format!("`{text}` {reason}"));
         let path = lexical(&named.base.join(text));
@@ -404,7 +413,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Makes sure that the directories before each `..` of a path are there.
+    /// Creates the directories before each `..` of a path.
     fn pass_through(&mut self, path: &Path) {
         let mut passed = PathBuf::new();
         for part in path.components() {
@@ -415,7 +424,7 @@ impl Layout {
         }
     }
 
-    /// Lets a path be read where nothing speaks against it; tells whether it may be.
+    /// Makes a path readable unless it is protected; returns whether it is allowed.
     fn allow(&mut self, path: &Path) -> bool {
         let real = canonical(path);
         let allowed = self.protected.objection(&real).is_none() && self.protected.objection(path).is_none();
@@ -430,7 +439,7 @@ impl Layout {
         self.reads.keys().any(|allowed| path.starts_with(allowed))
     }
 
-    /// Copies a file or tree of the target, without what is protected, and shows the copy in its place.
+    /// Copies a file or tree of the target, without protected files, and mounts the copy in its place.
     fn add_copy(&mut self, path: &Path, kind: &str) -> Result<(), OpenError> {
         let copy = self.next_copy(kind)?;
         copy_tree(path, &copy, &self.protected)
@@ -438,7 +447,7 @@ impl Layout {
         if !copy.exists() {
             return Err(OpenError::description(
                 "command",
-                format!("{} is a file that a target must not see", path.display()),
+                format!("{} is hidden from targets", path.display()),
             ));
         }
         let real = canonical(path);
@@ -448,7 +457,7 @@ impl Layout {
     }
 }
 
-/// Copies a tree so that any user may read it, without protected files, and without links that lead to them.
+/// Copies a tree readable for any user, without protected files and without links to them.
 pub(in super::super) fn copy_tree(from: &Path, to: &Path, protected: &Protected) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let real = canonical(from);
@@ -466,7 +475,7 @@ pub(in super::super) fn copy_tree(from: &Path, to: &Path, protected: &Protected)
         return fs_err::set_permissions(to, std::fs::Permissions::from_mode(mode));
     }
     if !metadata.is_dir() {
-        // Pipes, sockets and devices hold nothing that could be copied.
+        // Pipes, sockets and devices have no content to copy.
         return Ok(());
     }
     fs_err::create_dir_all(to)?;
@@ -475,7 +484,7 @@ pub(in super::super) fn copy_tree(from: &Path, to: &Path, protected: &Protected)
         let entry = entry?;
         let path = entry.path();
         if fs_err::symlink_metadata(&path)?.is_symlink() {
-            // Kept as a link where it stays inside; what it points to outside is not part of the tree.
+            // Kept as a link if it stays inside the tree; targets outside are not part of it.
             let target = fs_err::read_link(&path)?;
             if target.is_relative() && canonical(&path).starts_with(&real) {
                 std::os::unix::fs::symlink(target, to.join(entry.file_name()))?;
@@ -487,12 +496,12 @@ pub(in super::super) fn copy_tree(from: &Path, to: &Path, protected: &Protected)
     Ok(())
 }
 
-/// Whether a directory is where something was installed, and not a place in which people keep their work.
+/// Whether a directory is an installation prefix rather than a user's directory.
 fn is_installation(prefix: &Path) -> bool {
     prefix.join("pyvenv.cfg").is_file() || prefix.join("lib").is_dir() || prefix.join("lib64").is_dir()
 }
 
-/// The interpreters that the first line of a script names.
+/// Interpreters named in the first line of a script.
 fn interpreters(script: &Path, search: &str) -> Vec<PathBuf> {
     use std::io::Read as _;
     let mut start = Vec::new();
@@ -514,7 +523,7 @@ fn interpreters(script: &Path, search: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A program by its name, as the shell would find it.
+/// Finds a program by name, as the shell would.
 pub(in super::super) fn find_program(name: &str, search: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let runs = |path: &PathBuf| {
@@ -530,19 +539,19 @@ pub(in super::super) fn find_program(name: &str, search: &str) -> Option<PathBuf
         .find(runs)
 }
 
-/// How many parts a path has: mounts are made from the outside in.
+/// Number of components of a path; mounts are created outermost first.
 fn depth(path: &Path) -> usize {
     path.components()
         .filter(|part| matches!(part, Component::Normal(_)))
         .count()
 }
 
-/// The path without links; as it is where it does not exist.
+/// Resolves symbolic links; the path itself if it does not exist.
 pub(in super::super) fn canonical(path: &Path) -> PathBuf {
     fs_err::canonicalize(path).unwrap_or_else(|_| lexical(path))
 }
 
-/// The path without `.` and `..`, by its text.
+/// Normalises `.` and `..` lexically.
 fn lexical(path: &Path) -> PathBuf {
     let mut parts = PathBuf::new();
     for part in path.components() {

@@ -1,14 +1,15 @@
-//! The sandbox around the processes of a target: it keeps secrets from them and the runner safe.
+//! Sandbox for the processes of a target: hides secrets from them and protects the runner.
 //!
 //! | isolation | files | network | processes |
 //! |---|---|---|---|
-//! | bubblewrap, own namespaces | a root of its own: what is allowed, read-only, and the working directory | a network of its own, loopback only | a pid namespace, gone with its first process |
-//! | Landlock (degraded) | the kernel refuses to read or write elsewhere | no socket can be made | orphans are adopted and killed |
+//! | bubblewrap, own namespaces | separate root: the allow-list, read-only, and the working directory | separate network, loopback only | pid namespace, ends with its first process |
+//! | Landlock (degraded) | the kernel denies access elsewhere | no socket can be created | orphans are adopted and killed |
 //!
-//! What may be read is in [`layout`]. This program, started again as `satiety __sandbox`, is the supervisor
-//! (`supervise`): it makes the namespaces, builds the root (`mounts`), drops every right (`confine`, `filter`) and waits for
-//! the target. So nothing has to run between fork and exec of the runner, which has many threads.
-//! Started as root, the target runs as a user that owns nothing but its working directory, without capabilities.
+//! The allow-list is in [`layout`]. This program, started again as `satiety __sandbox`, is the supervisor
+//! (`supervise`): it creates the namespaces, builds the root (`mounts`), drops all privileges (`confine`,
+//! `filter`) and waits for the target. So no code has to run between fork and exec in the runner, which has
+//! many threads. If the runner is root, the target runs as a user that owns only its working directory,
+//! without capabilities.
 
 #[cfg(target_os = "linux")]
 mod confine;
@@ -41,45 +42,45 @@ use serde::{Deserialize, Serialize};
 use self::layout::{Layout, Named, Protected};
 use super::target::OpenError;
 
-/// The first argument by which the supervisor is known.
+/// First argument of the supervisor command.
 pub const HELPER_COMMAND: &str = "__sandbox";
-/// The first argument of the helper inside bubblewrap.
+/// First argument of the helper inside bubblewrap.
 const INNER_COMMAND: &str = "__sandbox-inner";
-/// The first argument of a probe: an attempt to break out.
+/// First argument of a probe, which attempts to break out.
 const PROBE_COMMAND: &str = "__sandbox-probe";
 
-/// The users that systemd keeps free for services of the moment; nobody else owns files or processes there.
+/// User ids that systemd reserves for transient services; nothing else owns files or processes there.
 const TRANSIENT_USERS: std::ops::Range<u32> = 61184..65520;
 
-/// Where bubblewrap is looked for. Not in the target's `PATH`: what makes the sandbox must not be what is inside.
+/// Locations of bubblewrap. The target's `PATH` is not searched: the target must not provide its own sandbox.
 const BUBBLEWRAP: [&str; 4] = [
     "/usr/bin/bwrap",
     "/usr/local/bin/bwrap",
     "/bin/bwrap",
     "/run/current-system/sw/bin/bwrap",
 ];
-/// Where this program lies inside bubblewrap.
+/// Path of this program inside bubblewrap.
 const BUBBLEWRAP_HELPER: &str = "/.sandbox-helper";
 
-/// What this machine can do.
+/// Sandbox capabilities of this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Probe {
-    /// Bubblewrap's version, or why it cannot be used.
+    /// Version of bubblewrap, or the reason why it cannot be used.
     pub bubblewrap: Result<String, String>,
-    /// The namespaces that this program makes itself, or why it cannot.
+    /// Namespaces that this program can create itself, or the reason why it cannot.
     pub namespaces: Result<String, String>,
-    /// Landlock's version in the kernel, or why it cannot be used.
+    /// Landlock version of the kernel, or the reason why it cannot be used.
     pub landlock: Result<String, String>,
 }
 
 impl Probe {
-    /// What `auto` would use for a requirement, or why it would refuse.
+    /// Isolation that `auto` selects for a requirement, or the reasons why none qualifies.
     pub fn chosen(&self, requirement: SandboxRequirement) -> Result<SandboxIsolation, String> {
         choose(SandboxBackend::Auto, requirement, self)
     }
 }
 
-/// Tries every kind of isolation, once in the life of the process.
+/// Tries every kind of isolation, once per process.
 pub fn probe() -> &'static Probe {
     static PROBE: OnceLock<Probe> = OnceLock::new();
     PROBE.get_or_init(|| Probe {
@@ -89,7 +90,7 @@ pub fn probe() -> &'static Probe {
     })
 }
 
-/// The isolation that a description gets under a requirement, or why it is refused.
+/// Isolation for a description under a requirement, or the reasons why none qualifies.
 pub fn isolation(spec: &SandboxSpec, requirement: SandboxRequirement) -> Result<SandboxIsolation, String> {
     if requirement == SandboxRequirement::Off {
         return Ok(SandboxIsolation::None);
@@ -117,7 +118,7 @@ fn choose(
             Ok(_) if isolation.is_full() || requirement < SandboxRequirement::Require => {
                 return Ok(isolation);
             }
-            Ok(_) => reasons.push(format!("{isolation}: is a degraded sandbox without namespaces")),
+            Ok(_) => reasons.push(format!("{isolation}: degraded sandbox without namespaces")),
             Err(reason) => reasons.push(format!("{isolation}: {reason}")),
         }
     }
@@ -127,26 +128,39 @@ fn choose(
     Err(reasons.join("; "))
 }
 
-/// Something at a place of the root that a target sees.
+/// Mount in the root of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Mount {
-    /// A file or directory that is read.
-    Read { from: PathBuf, to: PathBuf },
-    /// A symbolic link.
-    Link { target: PathBuf, at: PathBuf },
-    /// Something that must not be seen.
-    Hide { at: PathBuf },
-    /// An empty directory in memory, which is written.
-    Memory { at: PathBuf },
-    /// A directory that is there for paths that lead through it.
-    Directory { at: PathBuf },
-    /// A directory that is written.
-    Write { path: PathBuf },
+    /// A read-only file or directory.
+    Read {
+        from: PathBuf,
+        to: PathBuf,
+    },
+    Link {
+        target: PathBuf,
+        at: PathBuf,
+    },
+    /// A protected path, hidden.
+    Hide {
+        at: PathBuf,
+    },
+    /// An empty writable directory in memory.
+    Memory {
+        at: PathBuf,
+    },
+    /// An empty directory for paths that pass through it.
+    Directory {
+        at: PathBuf,
+    },
+    /// A writable directory.
+    Write {
+        path: PathBuf,
+    },
 }
 
 impl Mount {
-    /// Where it is inside.
+    /// Path inside the sandbox.
     fn place(&self) -> &Path {
         match self {
             Self::Read { to, .. } => to,
@@ -156,9 +170,9 @@ impl Mount {
     }
 }
 
-/// Directories in memory that only lead to mounts: those above a mount and below a directory that the target may write to. The
-/// target has no business there.
-fn ways(mounts: &[Mount]) -> BTreeSet<&Path> {
+/// Directories in memory that only lead to mounts: those above a mount and below a directory that is writable
+/// for the target. The target gets no write access to them.
+fn intermediate_directories(mounts: &[Mount]) -> BTreeSet<&Path> {
     let memory = |path: &Path| {
         mounts
             .iter()
@@ -186,41 +200,41 @@ fn ways(mounts: &[Mount]) -> BTreeSet<&Path> {
         .collect()
 }
 
-/// What the supervisor is told.
+/// Plan that the supervisor receives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Confinement {
     isolation: SandboxIsolation,
-    /// The process that must outlive the target; 0 where any may be.
+    /// Process that must outlive the target; 0 for any.
     runner: u32,
     workdir: PathBuf,
-    /// An empty directory on which the root is mounted.
+    /// An empty directory to mount the root on.
     root: PathBuf,
     mounts: Vec<Mount>,
-    /// Where a failure of the sandbox is written.
+    /// File for the error of a failed sandbox.
     report: Option<PathBuf>,
-    /// This program's own path.
+    /// Path of this program.
     helper: PathBuf,
     network: bool,
     memory_bytes: u64,
     file_bytes: u64,
     processes: u64,
     cpu_seconds: Option<u64>,
-    /// The user that the target becomes.
+    /// User to run the target as.
     user: Option<u32>,
 }
 
-/// What surrounds the sandbox of a target.
+/// Context of a target's sandbox.
 #[derive(Debug, Clone, Default)]
 pub struct SandboxContext {
     /// Whether a degraded sandbox, or none, is acceptable.
     pub requirement: SandboxRequirement,
-    /// What no target may see.
+    /// Paths hidden from the target.
     pub protected: Protected,
-    /// The skill under test, which the target may read without its benchmarks.
+    /// Skill under test, which the target may read without its benchmarks.
     pub skill: Option<PathBuf>,
 }
 
-/// A sandbox for any number of processes of one target.
+/// Sandbox for any number of processes of one target.
 #[derive(Debug)]
 pub(super) struct Sandbox {
     helper: PathBuf,
@@ -228,30 +242,30 @@ pub(super) struct Sandbox {
     spec: SandboxSpec,
     layout: Layout,
     is_root: bool,
-    /// Copies of the target's files, the place of the root, and reports.
+    /// Directory of copied files, the mount point of the root, and reports.
     directory: PathBuf,
     count: AtomicU64,
 }
 
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        // A directory that cannot be removed is litter, and no reason to lose a result.
+        // Failure to remove the directory leaves litter, but must not lose a result.
         let _ = fs_err::remove_dir_all(&self.directory);
     }
 }
 
-/// A process about to be started in a sandbox.
+/// Command ready to start in a sandbox.
 #[derive(Debug)]
 pub(super) struct SandboxedCommand {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
-    /// Where the supervisor writes why it failed.
+    /// File for the supervisor's error.
     pub(super) report: PathBuf,
 }
 
 impl Sandbox {
-    /// The sandbox that a description asks for, or why there is none. Without a description's sandbox the processes are only
-    /// supervised, so that none is left.
+    /// Creates the sandbox of a description, or returns the reason why it cannot. Without a sandbox in the
+    /// description, processes are only supervised, so that none is left behind.
     pub(super) fn new(
         spec: Option<&SandboxSpec>,
         context: &SandboxContext,
@@ -286,14 +300,14 @@ impl Sandbox {
         })
     }
 
-    /// The user that the next process will be, where it must not be us.
+    /// User for the next process; `None` to keep the current one.
     pub(super) fn next_user(&self) -> Option<u32> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         if !self.is_root || self.isolation == SandboxIsolation::None {
             return None;
         }
         let span = TRANSIENT_USERS.end - TRANSIENT_USERS.start;
-        // Runs at the same time start at different places, as their limits on processes count by user.
+        // Concurrent runs start at different offsets, because process limits count per user.
         let offset = NEXT
             .fetch_add(1, Ordering::Relaxed)
             .wrapping_add(std::process::id().wrapping_mul(97))
@@ -301,7 +315,7 @@ impl Sandbox {
         Some(TRANSIENT_USERS.start + offset)
     }
 
-    /// The program and arguments that run `program` inside the sandbox.
+    /// Program and arguments that run `program` inside the sandbox.
     pub(super) fn wrap(
         &self,
         program: &OsStr,
@@ -329,7 +343,7 @@ impl Sandbox {
             processes: if user.is_some() || (self.isolation.is_full() && counts_by_namespace()) {
                 self.spec.processes
             } else {
-                // The kernel counts all of a user's processes, so those that are there already come on top.
+                // The kernel counts all processes of a user, so existing ones are added.
                 self.spec.processes.saturating_add(own_tasks())
             },
             cpu_seconds: self.spec.cpu_seconds,
@@ -347,7 +361,7 @@ impl Sandbox {
     }
 }
 
-/// Gives a directory and everything in it to the user that the process will be.
+/// Changes the owner of a directory and everything in it.
 pub(super) fn give(folder: &Path, user: u32) -> std::io::Result<()> {
     std::os::unix::fs::lchown(folder, Some(user), Some(user))?;
     if fs_err::symlink_metadata(folder)?.is_dir() {
@@ -363,17 +377,21 @@ fn bubblewrap_args(plan: &Confinement) -> Vec<OsString> {
     let mut add = |words: &[&OsStr]| args.extend(words.iter().map(|word| (*word).to_owned()));
     let word = OsStr::new;
     let size = word("67108864");
-    // What cannot be made read-only before everything is in place.
+    // Paths that can be made read-only only after everything is mounted.
     let mut closed: Vec<&Path> = Vec::new();
     let mut made: BTreeSet<&Path> = BTreeSet::new();
-    let ways = ways(&plan.mounts);
+    let closed_directories = intermediate_directories(&plan.mounts);
     for mount in &plan.mounts {
-        // Bubblewrap makes the directories above a mount for its own user alone.
+        // Bubblewrap creates the directories above a mount with access for its own user only.
         let mut above: Vec<&Path> = mount.place().ancestors().skip(1).collect();
         above.reverse();
         for directory in above.into_iter().skip(1) {
             if made.insert(directory) {
-                let mode = if ways.contains(directory) { "0555" } else { "0755" };
+                let mode = if closed_directories.contains(directory) {
+                    "0555"
+                } else {
+                    "0755"
+                };
                 add(&[word("--perms"), word(mode), word("--dir"), directory.as_os_str()]);
             }
         }
@@ -396,7 +414,7 @@ fn bubblewrap_args(plan: &Confinement) -> Vec<OsString> {
                 ]);
             }
             Mount::Directory { at } => {
-                let mode = if ways.contains(at.as_path()) {
+                let mode = if closed_directories.contains(at.as_path()) {
                     "0555"
                 } else {
                     "0755"
@@ -450,7 +468,7 @@ fn bubblewrap_program() -> Option<&'static str> {
     BUBBLEWRAP.into_iter().find(|path| Path::new(path).exists())
 }
 
-/// A plan that starts nothing but `true`, to see whether it can be carried out.
+/// Plan that only starts `true`, to test whether the isolation works.
 fn trial(isolation: SandboxIsolation, directory: &Path, helper: &Path) -> Confinement {
     let user = rustix::process::geteuid()
         .is_root()
@@ -472,9 +490,10 @@ fn trial(isolation: SandboxIsolation, directory: &Path, helper: &Path) -> Confin
     }
 }
 
-/// Starts `true` in a sandbox of this kind. Containers and hardened kernels refuse namespaces; only an attempt tells.
+/// Starts `true` in a sandbox of this kind. Containers and hardened kernels may deny namespaces; only an
+/// attempt shows.
 fn attempt(isolation: SandboxIsolation) -> Result<(), String> {
-    let helper = helper::own_path().ok_or("this program cannot be started again as a helper")?;
+    let helper = helper::own_path().ok_or("this program cannot be used as the sandbox helper")?;
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     for name in ["root", "work"] {
         fs_err::create_dir(directory.path().join(name)).map_err(|error| error.to_string())?;
@@ -496,7 +515,7 @@ fn attempt(isolation: SandboxIsolation) -> Result<(), String> {
     let words = String::from_utf8_lossy(&tried.stderr);
     let words = words.trim().replace('\n', "; ");
     Err(format!(
-        "it does not work here ({})",
+        "not usable on this machine ({})",
         words.trim_start_matches("satiety sandbox: ")
     ))
 }
@@ -507,7 +526,7 @@ fn probe_bubblewrap() -> Result<String, String> {
         .arg("--version")
         .stdin(std::process::Stdio::null())
         .output()
-        .map_err(|error| format!("{program} does not start: {error}"))?;
+        .map_err(|error| format!("cannot start {program}: {error}"))?;
     attempt(SandboxIsolation::Bubblewrap)?;
     Ok(String::from_utf8_lossy(&version.stdout).trim().to_owned())
 }
@@ -520,7 +539,7 @@ fn probe_namespaces() -> Result<String, String> {
 
 #[cfg(not(target_os = "linux"))]
 fn probe_namespaces() -> Result<String, String> {
-    Err("only Linux has them".to_owned())
+    Err("only available on Linux".to_owned())
 }
 
 #[cfg(target_os = "linux")]
@@ -530,10 +549,10 @@ fn probe_landlock() -> Result<String, String> {
 
 #[cfg(not(target_os = "linux"))]
 fn probe_landlock() -> Result<String, String> {
-    Err("only Linux has it".to_owned())
+    Err("only available on Linux".to_owned())
 }
 
-/// Whether the kernel counts the processes of a user namespace by themselves (Linux 5.14).
+/// Whether the kernel counts the processes of a user namespace separately (Linux 5.14).
 fn counts_by_namespace() -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let mut numbers = release
@@ -542,7 +561,7 @@ fn counts_by_namespace() -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (5, 14)
 }
 
-/// Processes and threads of this user, as the kernel's limit counts them.
+/// Number of processes and threads of this user, as the kernel's limit counts them.
 fn own_tasks() -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let own = rustix::process::getuid().as_raw();
@@ -589,14 +608,14 @@ mod tests {
                 Require,
                 "l",
                 Err(
-                    "bubblewrap: not installed; namespaces: refused; landlock: is a degraded sandbox without namespaces",
+                    "bubblewrap: not installed; namespaces: refused; landlock: degraded sandbox without namespaces",
                 ),
             ),
             (
                 Landlock,
                 Require,
                 "bnl",
-                Err("landlock: is a degraded sandbox without namespaces"),
+                Err("landlock: degraded sandbox without namespaces"),
             ),
             (Landlock, Prefer, "bn", Err("landlock: old kernel")),
             (Bubblewrap, Prefer, "nl", Err("bubblewrap: not installed")),

@@ -1,4 +1,4 @@
-//! The file system that a target sees: a fresh root on which only what is allowed is mounted, read-only.
+//! File system of a sandbox: a new root with only the allow-list mounted, read-only.
 
 use std::ffi::CString;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use rustix::mount::{
 
 use super::{Confinement, Mount};
 
-/// Devices that swallow or give bytes and keep none, and the caller's own terminal, which it does not have.
+/// Devices without state, and the controlling terminal, which the target does not have.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// Links that programs expect in `/dev`.
 const DEVICE_LINKS: [(&str, &str); 4] = [
@@ -23,7 +23,7 @@ const DEVICE_LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd/1", "stdout"),
     ("/proc/self/fd/2", "stderr"),
 ];
-/// The size of each file system in memory that the target can write to.
+/// Size of each writable in-memory file system.
 const MEMORY_FILES: &str = "mode=1777,size=64m,nr_inodes=16k";
 
 /// Builds the root of a plan and makes it the root of this process, which is the first of its pid namespace.
@@ -32,7 +32,7 @@ pub(super) fn enter(plan: &Confinement) -> Result<(), String> {
         let (what, path) = (what.to_owned(), path.display().to_string());
         move |error: std::io::Error| format!("cannot {what} {path}: {error}")
     };
-    // What is mounted here stays here, and what is mounted outside later does not appear.
+    // Isolate mount propagation in both directions.
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)
         .map_err(|error| format!("cannot make mounts private: {error}"))?;
     let root = plan.root.as_path();
@@ -48,7 +48,7 @@ pub(super) fn enter(plan: &Confinement) -> Result<(), String> {
                 symlink(target, &to).map_err(failed("link", &to))?;
             }
             Mount::Hide { .. } => {
-                // What was bound shows the path; in a root of our own there is nothing to hide.
+                // A bind mount reveals the path; in a root built from scratch there is nothing to hide.
                 if to.is_dir() {
                     memory_files(&to, "mode=755,size=4k,nr_inodes=2k").map_err(failed("hide", &to))?;
                 } else if to.exists() {
@@ -67,7 +67,7 @@ pub(super) fn enter(plan: &Confinement) -> Result<(), String> {
             }
         }
     }
-    for way in super::ways(&plan.mounts) {
+    for way in super::intermediate_directories(&plan.mounts) {
         use std::os::unix::fs::PermissionsExt as _;
         let way = inside(way);
         std::fs::set_permissions(&way, std::fs::Permissions::from_mode(0o555))
@@ -98,8 +98,7 @@ fn directory(path: &Path) -> std::io::Result<()> {
         .create(path)
 }
 
-/// Binds a file or directory with everything that is mounted below it: in a user namespace the kernel refuses to take the
-/// one without the other.
+/// Binds a file or directory recursively: in a user namespace the kernel denies non-recursive binds.
 fn bind(from: &Path, to: &Path) -> std::io::Result<()> {
     let metadata = std::fs::metadata(from)?;
     if metadata.is_dir() {
@@ -112,7 +111,7 @@ fn bind(from: &Path, to: &Path) -> std::io::Result<()> {
 }
 
 fn devices(at: &Path, writable: &mut Vec<PathBuf>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("cannot make /dev: {error}");
+    let failed = |error: std::io::Error| format!("cannot create /dev: {error}");
     directory(at).map_err(failed)?;
     for name in DEVICES {
         let from = Path::new("/dev").join(name);
@@ -129,7 +128,7 @@ fn devices(at: &Path, writable: &mut Vec<PathBuf>) -> Result<(), String> {
         .and_then(|()| memory_files(&shared, MEMORY_FILES))
         .map_err(failed)?;
     writable.push(shared);
-    // Terminals of its own; a kernel that refuses them leaves a target without, which few notice.
+    // Separate pseudo-terminals; if the kernel denies them, the target has none.
     let terminals = at.join("pts");
     let options = c"newinstance,ptmxmode=0666,mode=620";
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -140,7 +139,7 @@ fn devices(at: &Path, writable: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// Makes every mount below the root read-only, also those that came along with a directory, except what is to be written.
+/// Makes every mount below the root read-only, including nested ones, except the writable ones.
 fn make_read_only(root: &Path, writable: &[PathBuf]) -> Result<(), String> {
     let table =
         fs_err::read("/proc/self/mountinfo").map_err(|error| format!("cannot list mounts: {error}"))?;
@@ -154,7 +153,7 @@ fn make_read_only(root: &Path, writable: &[PathBuf]) -> Result<(), String> {
     points.dedup();
     for point in points {
         let stays = writable.contains(&point);
-        // Flags that a mount has already must be repeated: the kernel does not let them be taken away.
+        // Existing flags of a mount must be repeated: the kernel does not allow removing them.
         let found = statvfs(&point)
             .map_err(|error| format!("cannot examine the mount {}: {error}", point.display()))?
             .f_flag;
@@ -180,7 +179,7 @@ fn make_read_only(root: &Path, writable: &[PathBuf]) -> Result<(), String> {
     Ok(())
 }
 
-/// Names in the kernel's table of mounts have blanks and the like as octal numbers.
+/// Decodes the octal escapes in the kernel's mount table.
 fn unescape(name: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name;
@@ -201,12 +200,12 @@ fn unescape(name: &[u8]) -> PathBuf {
     std::ffi::OsString::from_vec(bytes).into()
 }
 
-/// Makes the directory the root and lets go of the old one.
+/// Makes the directory the root and detaches the old one.
 fn swap_root(root: &Path) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot change the root: {error}");
     std::env::set_current_dir(root).map_err(|error| failed(&error))?;
     rustix::process::pivot_root(".", ".").map_err(|error| failed(&error))?;
-    // The old root now lies on top of the new one.
+    // The old root is now mounted on top of the new one.
     unmount(".", UnmountFlags::DETACH).map_err(|error| failed(&error))?;
     std::env::set_current_dir("/").map_err(|error| failed(&error))
 }

@@ -1,7 +1,7 @@
-//! Attempts to break out of the sandbox: each is made by a sandboxed process, and what came of it is looked at from outside.
+//! Escape attempts against the sandbox: each is made by a sandboxed process and verified from outside.
 //!
-//! `satiety doctor --sandbox` prints them as a table. Nothing is taken from how the sandbox is built: a secret was read or it
-//! was not, a process was killed or it was not.
+//! `satiety doctor --sandbox` prints them as a table. The results do not rely on how the sandbox is built: a
+//! secret was read or not, a process was killed or not.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,71 +23,71 @@ use super::layout::Protected;
 use super::{PROBE_COMMAND, SandboxContext, helper, probe, raw};
 use crate::bench::target::{Target, TargetContext};
 
-/// How long all attempts together may take, in milliseconds.
+/// Time limit of all attempts together, in milliseconds.
 const LIMIT: u64 = 60_000;
-/// How long an attempt waits for a connection.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Connection timeout of an attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What the attempts against one isolation came to.
+/// Results of the escape attempts against one isolation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedIsolation {
-    /// What isolated the process.
+    /// Isolation of the probed process.
     pub isolation: SandboxIsolation,
     /// Whether the runner was root.
     pub as_root: bool,
-    /// Attempt by attempt.
+    /// Result of each escape attempt.
     pub probes: Vec<ProbedIsolations>,
 }
 
-/// One attempt to break out.
+/// Single attempt to escape from the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedIsolations {
-    /// What was attempted.
+    /// Description of the attempt.
     pub probe: String,
-    /// What came of it.
+    /// Result of the attempt.
     pub result: ProbeResult,
-    /// What is meant to stop it.
+    /// Mechanism that is meant to stop it.
     pub mechanism: String,
 }
 
-/// What came of an attempt.
+/// Result of an escape attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeResult {
-    /// The sandbox held.
+    /// The sandbox blocked the attempt.
     Blocked,
-    /// The attempt succeeded.
+    /// The attempt succeeded: a leak.
     Leak,
 }
 
-/// All attempts that were made on this machine.
+/// All escape attempts made on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxExamination {
-    /// By isolation that works here.
+    /// Results by isolation that works on this machine.
     pub isolations: Vec<ProbedIsolation>,
-    /// Isolations that do not work here, each with the reason.
+    /// Isolations that do not work on this machine, with the reason.
     pub unavailable: BTreeMap<String, String>,
-    /// How many attempts succeeded.
+    /// Number of attempts that succeeded.
     pub leaks: usize,
 }
 
-/// What a sandboxed process is told to attempt.
+/// Attempts for a sandboxed process to make.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Task {
     /// Files with the secret, by the name of the attempt.
     files: BTreeMap<String, PathBuf>,
-    /// Processes outside: the runner and a bystander.
+    /// Process ids outside: the runner and a bystander.
     processes: Vec<i32>,
     abstract_name: String,
     port: u16,
     socket: PathBuf,
-    /// Where nothing may be written.
+    /// Paths that must not be writable.
     outside: Vec<PathBuf>,
-    /// A number that tells a left-over process from others.
+    /// Number that identifies a left-over process.
     mark: String,
 }
 
-/// Attempts by what they do, with what is meant to stop them.
+/// Attempts and the mechanisms that are meant to stop them.
 const ATTEMPTS: &[(&str, &str)] = &[
     ("read the suite file", "mount namespace"),
     ("read a case file", "mount namespace"),
@@ -125,7 +125,8 @@ const ATTEMPTS: &[(&str, &str)] = &[
     ("reach the user's keyring", "system call filter"),
 ];
 
-/// Makes every attempt against every isolation that this machine offers; the degraded one only where there is no other.
+/// Makes every attempt against every isolation that this machine supports; the degraded one only if there is
+/// no other.
 pub async fn examine() -> Result<SandboxExamination, String> {
     let state = probe();
     let mut unavailable = BTreeMap::new();
@@ -155,14 +156,14 @@ pub async fn examine() -> Result<SandboxExamination, String> {
     })
 }
 
-/// What lies around a sandbox while it is probed; it goes when this is dropped.
+/// Test environment around a probed sandbox; removed on drop.
 struct Arena {
     directory: tempfile::TempDir,
     bystander: Child,
     shared: Option<PathBuf>,
     secret: String,
     task: Task,
-    /// Inherited by whatever is started, if nobody closes it.
+    /// Leaks into child processes unless the sandbox closes it.
     _leaky: fs_err::File,
 }
 
@@ -253,7 +254,7 @@ impl Arena {
     }
 }
 
-/// Gives the secret to whoever connects, for as long as the process lives.
+/// Sends the secret to every client that connects, for the lifetime of the process.
 fn serve<S: std::io::Write>(secret: String, accept: impl Fn() -> std::io::Result<S> + Send + 'static) {
     std::thread::spawn(move || {
         while let Ok(mut stream) = accept() {
@@ -265,7 +266,8 @@ fn serve<S: std::io::Write>(secret: String, accept: impl Fn() -> std::io::Result
 async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot probe {isolation}: {error}");
     let mut arena = Arena::new().map_err(|error| failed(&error))?;
-    let helper = helper::own_path().ok_or_else(|| failed(&"this program cannot be started again"))?;
+    let helper =
+        helper::own_path().ok_or_else(|| failed(&"this program cannot be used as the sandbox helper"))?;
     let at = |name: &str| arena.directory.path().join(name);
     let task = serde_json::to_string(&arena.task).map_err(|error| failed(&error))?;
     let spec: TargetSpec = serde_json::from_value(json!({
@@ -318,10 +320,10 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
         Ok(response) => response.output.as_str().unwrap_or_default().to_owned(),
         Err(error) => return Err(failed(&format!("{error} {}", attempt.stderr))),
     };
-    let mut told: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut reports: BTreeMap<&str, &str> = BTreeMap::new();
     for line in said.lines() {
         if let Some((name, text)) = line.split_once('\t') {
-            told.insert(name, text);
+            reports.insert(name, text);
         }
     }
     let alive = arena.bystander.try_wait().is_ok_and(|ended| ended.is_none());
@@ -329,7 +331,7 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
     let planted = arena.task.outside.iter().any(|path| path.exists());
     let daemon = is_running(&arena.task.mark);
     let probes = ATTEMPTS.iter().map(|(name, mechanism)| {
-        let text = told.get(name).copied();
+        let text = reports.get(name).copied();
         let leaked = match *name {
             "write outside the working directory" => planted,
             "kill a process outside" => !alive,
@@ -341,7 +343,7 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
                 let own = fs_err::read_link(format!("/proc/self/ns/{kind}")).unwrap_or_default();
                 text.is_none_or(|text| Path::new(text) == own)
             }
-            // Attempts that can tell by themselves whether they succeeded.
+            // Attempts that report themselves whether they succeeded.
             _ => text.is_none_or(|text| text.contains(&arena.secret) || text == "succeeded"),
         };
         ProbedIsolations {
@@ -364,7 +366,6 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
     })
 }
 
-/// Limits and priority of a process.
 fn state_of(process: u32) -> (String, String) {
     let limits = fs_err::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
     let stat = fs_err::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -377,7 +378,7 @@ fn state_of(process: u32) -> (String, String) {
     (limits, nice)
 }
 
-/// Whether a process with this argument runs.
+/// Whether a process with this argument is running.
 fn is_running(mark: &str) -> bool {
     let processes = fs_err::read_dir("/proc")
         .into_iter()
@@ -388,14 +389,15 @@ fn is_running(mark: &str) -> bool {
         .any(|line| line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes()))
 }
 
-/// Inside the sandbox: makes every attempt and prints what it got.
+/// Inside the sandbox: makes every attempt and prints the results.
 pub(super) fn attempt(args: &[OsString]) -> Result<u8, String> {
     let task: Task = args
         .first()
         .and_then(|text| text.to_str())
         .and_then(|text| serde_json::from_str(text).ok())
-        .ok_or("no task was given; this command is for the program's own use")?;
-    // Printed at the end: an attempt to read the descriptors of other processes may find, and empty, our own output.
+        .ok_or("missing task; this command is for internal use")?;
+    // Printed at the end: an attempt to read the descriptors of other processes may read, and drain, our own
+    // output.
     let mut out = String::new();
     let mut say = |name: &str, text: String| {
         let text = text.replace(['\n', '\t'], " ");
@@ -437,13 +439,13 @@ pub(super) fn attempt(args: &[OsString]) -> Result<u8, String> {
     attempt_privileges(&mut say);
     std::io::stdout()
         .write_all(out.as_bytes())
-        .map_err(|error| format!("cannot print what was found: {error}"))?;
+        .map_err(|error| format!("cannot print the results: {error}"))?;
     Ok(0)
 }
 
 fn read(path: &Path) -> String {
     let mut text = Vec::new();
-    // Devices and pipes have no end.
+    // Do not block on devices and pipes.
     let opened = rustix::fs::open(
         path,
         rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC,
@@ -455,7 +457,7 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Every process that can be seen except this one, which was told everything.
+/// All visible processes except this one, which knows the secret's location.
 fn others() -> Vec<PathBuf> {
     let own = std::process::id().to_string();
     fs_err::read_dir("/proc")
@@ -498,7 +500,7 @@ fn attempt_processes(task: &Task, suite: &Path, say: &mut impl FnMut(&str, Strin
         .collect();
     say("read through /proc/PID/fd", descriptors);
     say("read /proc/*/environ", through(&["environ".into()]));
-    // The supervisor's own arguments have this task's, which is no secret of a run.
+    // The supervisor's arguments contain those of this task, which are not a secret of a run.
     let lines: String = task
         .processes
         .iter()
@@ -521,7 +523,7 @@ fn attempt_processes(task: &Task, suite: &Path, say: &mut impl FnMut(&str, Strin
     say("renice a process outside", String::new());
     let traced = ids().any(raw::trace);
     say("trace a process outside (ptrace)", verdict(traced));
-    // Only the bystander: the runner has still to tell.
+    // Only the bystander: the runner still has to report.
     if let Some(id) = ids().next() {
         let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
     }
@@ -532,7 +534,7 @@ fn attempt_sockets(task: &Task, say: &mut impl FnMut(&str, String)) {
     let listen = |stream: std::io::Result<UnixStream>| -> String {
         let mut text = String::new();
         if let Ok(stream) = stream {
-            let _ = stream.set_read_timeout(Some(PATIENCE));
+            let _ = stream.set_read_timeout(Some(CONNECT_TIMEOUT));
             let _ = stream.take(1 << 12).read_to_string(&mut text);
         }
         text
@@ -548,8 +550,8 @@ fn attempt_sockets(task: &Task, say: &mut impl FnMut(&str, String)) {
     );
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], task.port));
     let mut text = String::new();
-    if let Ok(stream) = std::net::TcpStream::connect_timeout(&address, PATIENCE) {
-        let _ = stream.set_read_timeout(Some(PATIENCE));
+    if let Ok(stream) = std::net::TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+        let _ = stream.set_read_timeout(Some(CONNECT_TIMEOUT));
         let _ = std::io::BufReader::new(stream).read_line(&mut text);
     }
     say("connect to the machine's network", text);
@@ -586,7 +588,7 @@ fn attempt_privileges(say: &mut impl FnMut(&str, String)) {
     let has = status.lines().any(|line| {
         line.split_once(':').is_some_and(|(key, value)| {
             let set = value.trim().bytes().any(|digit| digit != b'0');
-            // The bounding set matters where a program could gain privileges, which none can.
+            // The bounding set only matters if a program could gain privileges, which is denied.
             matches!(key, "CapInh" | "CapPrm" | "CapEff" | "CapBnd" | "CapAmb") && set
         })
     }) || !status.contains("NoNewPrivs:\t1");

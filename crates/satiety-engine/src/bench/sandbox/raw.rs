@@ -1,10 +1,11 @@
-//! The system calls of the sandbox helper that have no safe wrapper. Each says why its use is sound.
+//! System calls of the sandbox helper without a safe wrapper. Each use documents why it is sound.
 //!
-//! All of them are for the helper process: it runs before anything else of this program, on one thread.
+//! All of them are for the helper process, which runs before anything else in this program, on a single
+//! thread.
 
 #![expect(
     unsafe_code,
-    reason = "fork, signal masks and closing inherited descriptors have no safe wrapper; each use is proved below"
+    reason = "fork, signal masks and closing inherited descriptors have no safe wrapper; each use is justified below"
 )]
 
 use std::io;
@@ -15,8 +16,8 @@ use rustix::thread::UnshareFlags;
 
 /// Forks the process; `None` is the child.
 pub(super) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: the helper has one thread, so no lock can be held by a thread that the child lacks; the child may do
-    // whatever the parent could.
+    // SAFETY: the helper has a single thread, so no lock can be held by a thread that the child lacks; the
+    // child may do whatever the parent could.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         id => Ok(Pid::from_raw(id)),
@@ -26,15 +27,17 @@ pub(super) fn fork() -> io::Result<Option<Pid>> {
 /// Moves the process into new namespaces.
 pub(super) fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
     debug_assert!(!flags.contains(UnshareFlags::FILES));
-    // SAFETY: only unsharing the table of descriptors can invalidate what safe code relies on, and no caller asks for it.
+    // SAFETY: only unsharing the descriptor table can invalidate what safe code relies on, and no caller
+    // requests it.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
-/// Blocks these signals and opens a descriptor from which they are read. `exec` of the standard library unblocks them.
+/// Blocks these signals and opens a descriptor to read them from. `exec` of the standard library unblocks
+/// them.
 pub(super) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set before it is read; every call gets pointers to live values of the right
-    // type; the descriptor that `signalfd` returns is new and owned by nobody else.
+    // SAFETY: `sigemptyset` initialises the set before it is read; every call gets pointers to live values of
+    // the right type; the descriptor that `signalfd` returns is new and has no other owner.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         let mut set = set.assume_init();
@@ -51,7 +54,7 @@ pub(super) fn signal_descriptor(signals: &[libc::c_int]) -> io::Result<OwnedFd> 
     }
 }
 
-/// Ends this process by a signal, as the target was; returns where the signal does not end it.
+/// Terminates this process with the signal that terminated the target; returns if the signal is not fatal.
 pub(super) fn die_by(signal: i32) {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: as above; resetting a signal to its default action installs no handler.
@@ -64,7 +67,7 @@ pub(super) fn die_by(signal: i32) {
     }
 }
 
-/// Marks every descriptor from `first` on to be closed when a program is executed, also those that were inherited.
+/// Sets close-on-exec on every descriptor from `first` on, including inherited ones.
 pub(super) fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: only the flag changes; no descriptor is closed that safe code still uses.
     let done = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
@@ -76,17 +79,17 @@ pub(super) fn close_on_exec_from(first: u32) -> io::Result<()> {
         let name = entry?.file_name();
         let descriptor = name.to_str().and_then(|name| name.parse::<i32>().ok());
         if let Some(descriptor) = descriptor.filter(|descriptor| i64::from(*descriptor) >= i64::from(first)) {
-            // SAFETY: as above; a descriptor that is gone by now is an error that changes nothing.
+            // SAFETY: as above; a descriptor that was closed meanwhile is an error that changes nothing.
             unsafe { libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
     }
     Ok(())
 }
 
-/// Switches the loopback interface of a new network namespace on.
+/// Brings up the loopback interface of a new network namespace.
 pub(super) fn loopback_up() -> io::Result<()> {
-    // SAFETY: the request is zeroed, which is valid for this plain structure, and outlives both calls; the descriptor is new
-    // and closed by its owner.
+    // SAFETY: the request is zeroed, which is valid for this plain structure, and outlives both calls; the
+    // descriptor is new and closed by its owner.
     unsafe {
         let socket = match libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) {
             -1 => return Err(io::Error::last_os_error()),
@@ -106,7 +109,7 @@ pub(super) fn loopback_up() -> io::Result<()> {
     Ok(())
 }
 
-/// Tries to trace another process; a probe of the sandbox.
+/// Attempts to trace another process; a probe of the sandbox.
 pub(super) fn trace(process: Pid) -> bool {
     // SAFETY: these requests take no pointers.
     unsafe {
@@ -118,7 +121,7 @@ pub(super) fn trace(process: Pid) -> bool {
     }
 }
 
-/// Tries to reach the keyring of the user; a probe of the sandbox.
+/// Attempts to access the user's keyring; a probe of the sandbox.
 pub(super) fn reach_keyring() -> bool {
     // SAFETY: the request (`KEYCTL_GET_KEYRING_ID` of the user's session keyring) takes no pointers.
     unsafe { libc::syscall(libc::SYS_keyctl, 0, -5_i64, 0) > 0 }

@@ -1,13 +1,14 @@
-//! The supervisor of a target: makes its namespaces, waits for it, and ends everything that it started.
+//! Supervisor of a target: creates its namespaces, waits for it, and ends everything that it started.
 //!
 //! ```text
 //! runner ── supervisor ── init (pid 1 of the namespace) ── target
 //! ```
 //!
-//! The supervisor and the target share no namespace: the target can neither see nor signal, limit or trace it or the runner.
-//! When the target's first process ends, init ends, and the kernel kills whatever else runs in the pid namespace, however it
-//! was started. When the supervisor is killed, init is; when the runner ends, the supervisor kills init.
-//! Without namespaces the supervisor adopts every orphan of the target and kills it by its pid.
+//! The supervisor and the target share no namespace: the target can neither see, signal, limit nor trace it
+//! or the runner. When the target's first process ends, init ends, and the kernel kills everything else in
+//! the pid namespace, however it was started. When the supervisor is killed, so is init; when the runner
+//! ends, the supervisor kills init. Without namespaces the supervisor adopts every orphan of the target and
+//! kills it by its pid.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{Read as _, Write as _};
@@ -29,25 +30,25 @@ use super::confine::{confine, map_user};
 use super::helper::EXIT_NO_SANDBOX;
 use super::{Confinement, INNER_COMMAND, mounts, raw};
 
-/// How long a target that was asked to end has before it is killed: less than the runner waits for the supervisor.
+/// Time between SIGTERM and SIGKILL: shorter than the runner waits for the supervisor.
 const GRACE: Duration = Duration::from_millis(1500);
-/// How long the supervisor follows processes that start others while they are killed.
-const CLEARING: Duration = Duration::from_secs(5);
-/// How often a kernel without descriptors of processes is asked whether the runner is still there.
-const LOOK: Duration = Duration::from_millis(500);
+/// Time limit for killing processes that keep starting others.
+const CLEAR_TIMEOUT: Duration = Duration::from_secs(5);
+/// Polling interval for the runner on kernels without pidfd.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What the helper inside bubblewrap says before it executes the target.
+/// Message of the helper inside bubblewrap before it executes the target.
 pub(super) const CONFINED: &[u8] = b"C";
 
-/// How a target ended.
 enum Outcome {
     Code(i32),
     Signal(i32),
-    /// It was never started.
+    /// The target was never started.
     Failed(String),
 }
 
-/// Runs the program and returns the code to exit with; a failure of the sandbox itself is written to the plan's report.
+/// Runs the program and returns the exit code; a failure of the sandbox itself is written to the plan's
+/// report.
 pub(super) fn run(plan: &Confinement, program: &OsStr, args: &[OsString]) -> Result<u8, String> {
     match supervise(plan, program, args)? {
         Outcome::Code(code) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
@@ -80,10 +81,10 @@ fn supervise(plan: &Confinement, program: &OsStr, args: &[OsString]) -> Result<O
     ])
     .map_err(|error| failed("wait for signals", &error))?;
     let runner = Runner::watch(plan.runner)?;
-    // What the children tell: a reason why the target could not be started, or that it was.
+    // Pipe from the children: the reason why the target could not be started, or how it ended.
     let (from, to) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)
-            .map_err(|error| failed("make a pipe", &error))?;
+            .map_err(|error| failed("create a pipe", &error))?;
     let to = std::fs::File::from(to);
     let child = match plan.isolation {
         SandboxIsolation::Namespaces => {
@@ -94,12 +95,13 @@ fn supervise(plan: &Confinement, program: &OsStr, args: &[OsString]) -> Result<O
             }
         }
         SandboxIsolation::Bubblewrap => {
-            // Bubblewrap ends as soon as the target has, a moment before its namespace does: what is left comes to us.
+            // Bubblewrap ends with the target, slightly before its namespace does: adopt the remaining
+            // processes.
             let _ = set_child_subreaper(Some(getpid()));
             start_bubblewrap(plan, program, args, &to)?
         }
         SandboxIsolation::None | SandboxIsolation::Landlock | SandboxIsolation::NotApplicable => {
-            // Orphans of the target become ours. Where the kernel refuses, only its process group is ended.
+            // Adopt the target's orphans. If the kernel denies it, only the process group is killed.
             let _ = set_child_subreaper(Some(getpid()));
             match raw::fork().map_err(|error| failed("start the target", &error))? {
                 Some(child) => child,
@@ -108,22 +110,22 @@ fn supervise(plan: &Confinement, program: &OsStr, args: &[OsString]) -> Result<O
         }
     };
     drop(to);
-    // From here on the streams are the target's: nobody else may hold them open.
+    // From here on the streams belong to the target: no other process may hold them open.
     detach_streams();
     let status = wait_for(plan, child, &signals, &runner);
-    // Our own init is gone only when its namespace is.
+    // Our own init ends only when its namespace does.
     if plan.isolation != SandboxIsolation::Namespaces {
         clear_orphans();
     }
     let mut said = Vec::new();
-    // Everything that was written is there; whoever could still hold the other end is not waited for.
+    // Everything is already written; do not wait for processes that still hold the other end.
     let _ = std::fs::File::from(from).read_to_end(&mut said);
     Ok(outcome(plan, &said, status))
 }
 
-/// What the children told, and how the first of them ended.
+/// Derives the outcome from the children's message and the exit status of the first of them.
 fn outcome(plan: &Confinement, said: &[u8], status: Option<WaitStatus>) -> Outcome {
-    // The first word counts: a target may find a way to write, but only after its sandbox was complete.
+    // The first byte decides: a target may find a way to write, but only after its sandbox was complete.
     if let Some(reason) = said.strip_prefix(b"E") {
         return Outcome::Failed(String::from_utf8_lossy(reason).into_owned());
     }
@@ -137,7 +139,7 @@ fn outcome(plan: &Confinement, said: &[u8], status: Option<WaitStatus>) -> Outco
     }
     if plan.isolation == SandboxIsolation::Bubblewrap && !said.starts_with(CONFINED) {
         return Outcome::Failed(
-            "bubblewrap ended before the target was started; its message is on stderr".to_owned(),
+            "bubblewrap failed before the target was started; see its message on stderr".to_owned(),
         );
     }
     match status.map(|status| (status.exit_status(), status.terminating_signal())) {
@@ -147,7 +149,7 @@ fn outcome(plan: &Confinement, said: &[u8], status: Option<WaitStatus>) -> Outco
     }
 }
 
-/// The process that started us.
+/// The process that started the supervisor.
 struct Runner {
     id: Option<Pid>,
     descriptor: Option<OwnedFd>,
@@ -157,7 +159,7 @@ impl Runner {
     fn watch(expected: u32) -> Result<Self, String> {
         let id = getppid();
         let descriptor = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
-        // One that ended before it could be watched has left us to somebody else.
+        // If it ended before it could be watched, our parent has changed.
         let raw = |id: Option<Pid>| id.map(|id| id.as_raw_nonzero().get().unsigned_abs());
         if expected != 0 && raw(getppid()) != Some(expected) {
             return Err("the runner has ended".to_owned());
@@ -171,7 +173,7 @@ impl Runner {
 }
 
 fn enter_namespaces(plan: &Confinement) -> Result<(), String> {
-    let failed = |error: &dyn std::fmt::Display| format!("cannot make namespaces: {error}");
+    let failed = |error: &dyn std::fmt::Display| format!("cannot create namespaces: {error}");
     let (user, group) = (
         rustix::process::geteuid().as_raw(),
         rustix::process::getegid().as_raw(),
@@ -180,8 +182,8 @@ fn enter_namespaces(plan: &Confinement) -> Result<(), String> {
     if !plan.network {
         flags |= UnshareFlags::NEWNET;
     }
-    // Root makes the mounts as itself and the target another user, in a user namespace of its own; anybody else needs the
-    // user namespace first to be allowed the others.
+    // Root creates the mounts itself and gives the target another user and a user namespace; other users need
+    // the user namespace first to be allowed the others.
     if plan.user.is_none() {
         flags |= UnshareFlags::NEWUSER;
     }
@@ -189,7 +191,7 @@ fn enter_namespaces(plan: &Confinement) -> Result<(), String> {
     if plan.user.is_none() {
         map_user(user, group).map_err(|error| failed(&error))?;
     }
-    // Not every kernel has them, and nothing else depends on them.
+    // Not supported by every kernel, and nothing depends on it.
     let _ = raw::unshare(UnshareFlags::NEWCGROUP);
     let _ = rustix::system::sethostname(b"sandbox");
     if !plan.network {
@@ -198,7 +200,7 @@ fn enter_namespaces(plan: &Confinement) -> Result<(), String> {
     Ok(())
 }
 
-/// The first process of the pid namespace: builds the root, starts the target, and ends with it.
+/// First process of the pid namespace: builds the root, starts the target, and ends with it.
 #[expect(
     clippy::exit,
     reason = "a forked process must not return into the supervisor's code"
@@ -219,7 +221,7 @@ fn init(
         if ends[0].revents().contains(PollFlags::ERR) {
             return Err("the supervisor has ended".to_owned());
         }
-        // The target may share our user: it must not look into us.
+        // The target may have the same user: it must not be able to inspect this process.
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| failed(&error))?;
         setsid().map_err(|error| failed(&error))?;
         mounts::enter(plan)?;
@@ -237,14 +239,14 @@ fn init(
     loop {
         for signal in pending(signals, None) {
             if signal != libc::SIGCHLD {
-                // The group of pid 1 means everybody: all processes of the namespace but ourselves.
+                // The group of pid 1 addresses all other processes of the namespace.
                 let _ = kill_process_group(Pid::INIT, Signal::TERM);
             }
         }
         while let Ok(Some((id, status))) = wait(WaitOptions::NOHANG) {
             if id == target {
                 let _ = to.write_all(&[&b"X"[..], &status.as_raw().to_le_bytes()].concat());
-                // Whatever else runs in the namespace is killed by the kernel now.
+                // The kernel now kills everything else in the namespace.
                 std::process::exit(0);
             }
         }
@@ -257,7 +259,7 @@ fn init(
     reason = "a forked process must not return into the supervisor's code"
 )]
 fn become_target(plan: &Confinement, program: &OsStr, args: &[OsString], mut to: std::fs::File) -> ! {
-    // A session of its own: no terminal is reachable. Without namespaces the runner signals the group.
+    // A new session: no terminal is reachable. Without namespaces the runner signals the group.
     if plan.isolation.is_full() {
         let _ = setsid();
     }
@@ -269,7 +271,7 @@ fn become_target(plan: &Confinement, program: &OsStr, args: &[OsString], mut to:
     std::process::exit(i32::from(EXIT_NO_SANDBOX));
 }
 
-/// Executes the target; returns only with the reason why that failed.
+/// Executes the target; returns only on failure, with the reason.
 pub(super) fn execute(program: &OsStr, args: &[OsString]) -> String {
     let error = Command::new(program).args(args).exec();
     format!("cannot start {}: {error}", program.to_string_lossy())
@@ -282,7 +284,7 @@ fn start_bubblewrap(
     to: &std::fs::File,
 ) -> Result<Pid, String> {
     let failed = |error: &dyn std::fmt::Display| format!("cannot start bubblewrap: {error}");
-    let bubblewrap = super::bubblewrap_program().ok_or_else(|| failed(&"`bwrap` has gone"))?;
+    let bubblewrap = super::bubblewrap_program().ok_or_else(|| failed(&"`bwrap` not found"))?;
     // Inherited by bubblewrap and by the helper inside, which closes it when it executes the target.
     let inherited = rustix::io::dup(to).map_err(|error| failed(&error))?;
     let descriptor = std::os::fd::AsRawFd::as_raw_fd(&inherited);
@@ -315,7 +317,7 @@ fn start_bubblewrap(
     std::process::exit(i32::from(EXIT_NO_SANDBOX));
 }
 
-/// Puts the null device in place of the three streams, so that only the target holds the runner's pipes.
+/// Redirects the three streams to the null device, so that only the target holds the runner's pipes.
 fn detach_streams() {
     let Ok(null) = std::fs::OpenOptions::new()
         .read(true)
@@ -329,7 +331,8 @@ fn detach_streams() {
     let _ = rustix::stdio::dup2_stderr(&null);
 }
 
-/// Waits for the child, passes requests to end on, and kills it when they are not followed or the runner has gone.
+/// Waits for the child, forwards termination requests, and kills it when they time out or the runner has
+/// ended.
 fn wait_for(plan: &Confinement, child: Pid, signals: &OwnedFd, runner: &Runner) -> Option<WaitStatus> {
     let mut kill_at: Option<Instant> = None;
     loop {
@@ -348,7 +351,7 @@ fn wait_for(plan: &Confinement, child: Pid, signals: &OwnedFd, runner: &Runner) 
         let until = kill_at.map(|at| at.saturating_duration_since(Instant::now()));
         for signal in pending_or_ended(signals, runner, until) {
             if signal == libc::SIGQUIT {
-                // The runner has no use for it any more.
+                // The runner has ended and no longer needs the result.
                 kill_at = Some(Instant::now());
             } else if signal != libc::SIGCHLD {
                 ask_to_end(plan, child);
@@ -358,14 +361,14 @@ fn wait_for(plan: &Confinement, child: Pid, signals: &OwnedFd, runner: &Runner) 
     }
 }
 
-/// Asks the processes of the target to end.
+/// Sends SIGTERM to the processes of the target.
 fn ask_to_end(plan: &Confinement, child: Pid) {
     match plan.isolation {
-        // Init passes it on to everybody.
+        // Init forwards it to all processes.
         SandboxIsolation::Namespaces => {
             let _ = kill_process(child, Signal::TERM);
         }
-        // Bubblewrap and its own first process would end at once, and everybody with them.
+        // Bubblewrap and its own first process would end at once, and everything else with them.
         SandboxIsolation::Bubblewrap => {
             for id in descendants(child) {
                 let is_bubblewrap = fs_err::read_to_string(format!("/proc/{}/comm", id.as_raw_nonzero()))
@@ -375,14 +378,14 @@ fn ask_to_end(plan: &Confinement, child: Pid) {
                 }
             }
         }
-        // The runner signalled the whole group, which the target is in.
+        // The runner signalled the whole group, which includes the target.
         SandboxIsolation::None | SandboxIsolation::Landlock | SandboxIsolation::NotApplicable => {}
     }
 }
 
 fn kill_all(plan: &Confinement, child: Pid) {
     if plan.isolation == SandboxIsolation::Bubblewrap {
-        // The first process of the namespace is bubblewrap's; its end is everybody's.
+        // The first process of the namespace belongs to bubblewrap; killing it ends all others.
         for id in descendants(child) {
             let _ = kill_process(id, Signal::KILL);
         }
@@ -390,7 +393,7 @@ fn kill_all(plan: &Confinement, child: Pid) {
     let _ = kill_process(child, Signal::KILL);
 }
 
-/// All processes below one, by the kernel's lists of children.
+/// All descendants of a process, from the kernel's lists of children.
 fn descendants(of: Pid) -> Vec<Pid> {
     let mut found = Vec::new();
     let mut left = vec![of];
@@ -406,7 +409,7 @@ fn descendants(of: Pid) -> Vec<Pid> {
 fn children(of: Pid) -> Vec<Pid> {
     let of = of.as_raw_nonzero();
     let mut found = Vec::new();
-    // Children belong to the thread that started them.
+    // Children are listed per thread that started them.
     let threads = std::fs::read_dir(format!("/proc/{of}/task"))
         .into_iter()
         .flatten();
@@ -420,9 +423,9 @@ fn children(of: Pid) -> Vec<Pid> {
     found
 }
 
-/// Kills what the target left: its orphans are our children, and theirs become ours when they are killed.
+/// Kills the orphans of the target: they are our children, and theirs become ours when they are killed.
 fn clear_orphans() {
-    let until = Instant::now() + CLEARING;
+    let until = Instant::now() + CLEAR_TIMEOUT;
     loop {
         for id in descendants(getpid()) {
             let _ = kill_process(id, Signal::KILL);
@@ -431,7 +434,7 @@ fn clear_orphans() {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                // There are no children any more.
+                // No children are left.
                 Err(_) => return,
             }
         }
@@ -442,10 +445,10 @@ fn clear_orphans() {
     }
 }
 
-/// Waits for a signal, for the end of the runner, or until the time is up.
+/// Waits for a signal, the end of the runner, or the timeout.
 fn pending_or_ended(signals: &OwnedFd, runner: &Runner, limit: Option<Duration>) -> Vec<i32> {
     let limit = match (&runner.descriptor, limit) {
-        (None, limit) => Some(limit.unwrap_or(LOOK).min(LOOK)),
+        (None, limit) => Some(limit.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)),
         (Some(_), limit) => limit,
     };
     let mut sources = vec![PollFd::new(signals, PollFlags::IN)];
@@ -471,7 +474,7 @@ fn read_signals(signals: &OwnedFd) -> Vec<i32> {
     let mut found = Vec::new();
     let mut buffer = [0; SIZE];
     while let Ok(SIZE) = rustix::io::read(signals, &mut buffer) {
-        // The number comes first.
+        // The signal number comes first.
         if let Some(number) = buffer.first_chunk() {
             found.extend(i32::try_from(u32::from_ne_bytes(*number)));
         }

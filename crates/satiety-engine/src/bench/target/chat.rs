@@ -1,4 +1,4 @@
-//! A chat model as the system under test. Retries are left to the caller, so that each attempt is on record.
+//! Chat model as the system under test. Retries are left to the caller, so that each attempt is recorded.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,9 @@ use tokio::time::timeout;
 use super::exec::too_long;
 use super::{Attempt, OpenError, TargetContext};
 
-/// Above any deadline; the deadline itself is kept here, around the whole exchange.
-const LONGEST: Duration = Duration::from_hours(24);
+/// Above any deadline; the deadline itself is enforced around the whole exchange.
+const HTTP_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// The target.
 #[derive(Debug)]
 pub struct ChatTarget {
     model: Box<dyn Chat>,
@@ -42,10 +41,11 @@ impl ChatTarget {
         };
         let settings = HttpSettings {
             api_key,
-            // A description is somebody's file: it may name a key of its own, but not send a provider's key elsewhere.
+            // Descriptions are untrusted: they may name their own key, but must not send a provider's key
+            // elsewhere.
             address_origin: AddressOrigin::Described,
             policy: HttpPolicy {
-                timeout: Some(LONGEST),
+                timeout: Some(HTTP_TIMEOUT),
                 retries: 0,
                 ..HttpPolicy::default()
             },
@@ -80,7 +80,7 @@ impl ChatTarget {
         Attempt::bare(outcome, started.elapsed())
     }
 
-    /// Instructions, the conversation so far, then context and goal.
+    /// Builds the messages: instructions, the conversation so far, then context and goal.
     fn question(&self, request: &Request) -> Result<ChatRequest, TargetError> {
         let mut messages: Vec<ChatMessage> = self.spec.system.iter().map(ChatMessage::system).collect();
         for message in &request.input.messages {
@@ -92,7 +92,7 @@ impl ChatTarget {
                 other => {
                     return Err(TargetError::new(
                         ErrorKind::Harness,
-                        format!("a message has the role `{other}`; it must be system, user or assistant"),
+                        format!("unknown role `{other}` (expected one of: system, user, assistant)"),
                     ));
                 }
             });
@@ -134,7 +134,7 @@ fn failed(error: &ChatError) -> TargetError {
         ChatError::Empty { .. } | ChatError::CutOff { .. } | ChatError::NotJson { .. } => {
             (ErrorKind::Target, None)
         }
-        // A wrong name, address or key says nothing about the model.
+        // An invalid name, address or key says nothing about the model.
         _ => (ErrorKind::Harness, None),
     };
     TargetError {

@@ -1,4 +1,4 @@
-//! A process for each case: request on stdin, answer on stdout, the exit code says whether it is one.
+//! One process per case: request on stdin, response on stdout, success or failure by exit code.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,13 @@ use tokio::time::{sleep, timeout};
 
 use super::pipes::{Capture, Overflow, Tail};
 use super::process::{Process, exit};
-use super::program::{LocatedTarget, Program, sandbox_failure};
+use super::program::{CommandSpec, Program, sandbox_failure};
 use super::workdir::Workdirs;
 use super::{Attempt, OpenError, TargetContext};
 
-/// How long output is waited for when everything that could write it has been ended.
+/// Time to wait for remaining output after all processes have ended.
 const LAST_BYTES: Duration = Duration::from_millis(500);
 
-/// The target.
 #[derive(Debug)]
 pub struct Exec {
     program: Program,
@@ -26,8 +25,8 @@ pub struct Exec {
     max_output: u64,
 }
 
-/// Why we stopped listening.
-enum FinalizedRun {
+/// Reason why reading the output ended.
+enum ListenEnd {
     ByItself(Exit),
     TooLong,
     TooMuch,
@@ -36,7 +35,7 @@ enum FinalizedRun {
 
 impl Exec {
     pub(super) fn open(spec: &ExecSpec, context: &TargetContext) -> Result<Self, OpenError> {
-        let described = LocatedTarget {
+        let described = CommandSpec {
             command: &spec.command,
             args: &spec.args,
             env: &spec.env,
@@ -55,7 +54,7 @@ impl Exec {
     pub(super) async fn call(&self, request: &Request) -> Attempt {
         match self.attempt(request).await {
             Ok(attempt) => attempt,
-            // Nothing ran, so nothing took time.
+            // Nothing ran, so the latency is zero.
             Err(error) => Attempt::bare(Err(error), Duration::ZERO),
         }
     }
@@ -82,11 +81,14 @@ impl Exec {
         let limit = Duration::from_millis(request.deadline_ms);
         let (ended, latency) = listen(&mut process, &input, &mut stdout, &mut stderr, started, limit).await;
         let (outcome, exit) = match ended {
-            FinalizedRun::ByItself(exit) => (answer(exit, &stdout.bytes), Some(exit)),
-            FinalizedRun::TooLong => (Err(too_long(request.deadline_ms)), process.end().await),
-            FinalizedRun::TooMuch => (Err(too_much(self.max_output)), process.end().await),
-            FinalizedRun::Lost(error) => {
-                let error = TargetError::new(ErrorKind::Harness, format!("the process was lost: {error}"));
+            ListenEnd::ByItself(exit) => (answer(exit, &stdout.bytes), Some(exit)),
+            ListenEnd::TooLong => (Err(too_long(request.deadline_ms)), process.end().await),
+            ListenEnd::TooMuch => (Err(too_much(self.max_output)), process.end().await),
+            ListenEnd::Lost(error) => {
+                let error = TargetError::new(
+                    ErrorKind::Harness,
+                    format!("cannot wait for the process: {error}"),
+                );
                 (Err(error), process.end().await)
             }
         };
@@ -105,7 +107,7 @@ impl Exec {
     }
 }
 
-/// Feeds the process and reads what it writes until it ends, writes too much or takes too long.
+/// Writes the input and reads the output until the process ends, writes too much or times out.
 async fn listen(
     process: &mut Process,
     input: &[u8],
@@ -113,19 +115,19 @@ async fn listen(
     stderr: &mut Tail,
     started: Instant,
     limit: Duration,
-) -> (FinalizedRun, Duration) {
+) -> (ListenEnd, Duration) {
     let pipes = (
         process.child.stdin.take(),
         process.child.stdout.take(),
         process.child.stderr.take(),
     );
     let (Some(mut to), Some(from), Some(errors)) = pipes else {
-        let lost = std::io::Error::other("it has no pipes");
-        return (FinalizedRun::Lost(lost), started.elapsed());
+        let lost = std::io::Error::other("the process has no pipes");
+        return (ListenEnd::Lost(lost), started.elapsed());
     };
     let talk = async {
         let feed = async {
-            // A program may answer without having read its input to the end.
+            // A program may respond without reading its input to the end.
             let _ = to.write_all(input).await;
             drop(to);
             Ok(())
@@ -145,59 +147,62 @@ async fn listen(
             status = process.child.wait() => break status,
             said = &mut talk, if !said_all => match said {
                 Ok(_) => said_all = true,
-                Err(Overflow) => return (FinalizedRun::TooMuch, started.elapsed()),
+                Err(Overflow) => return (ListenEnd::TooMuch, started.elapsed()),
             },
-            () = &mut deadline => return (FinalizedRun::TooLong, started.elapsed()),
+            () = &mut deadline => return (ListenEnd::TooLong, started.elapsed()),
         }
     };
     let latency = started.elapsed();
-    // What still runs holds the pipes open; what it would yet write is not the answer.
+    // Leftover processes hold the pipes open; their output is not part of the response.
     process.end_leftovers().await;
     if !said_all && matches!(timeout(LAST_BYTES, &mut talk).await, Ok(Err(Overflow))) {
-        return (FinalizedRun::TooMuch, latency);
+        return (ListenEnd::TooMuch, latency);
     }
     match status {
-        Ok(status) => (FinalizedRun::ByItself(exit(status)), latency),
-        Err(error) => (FinalizedRun::Lost(error), latency),
+        Ok(status) => (ListenEnd::ByItself(exit(status)), latency),
+        Err(error) => (ListenEnd::Lost(error), latency),
     }
 }
 
-/// What the exit and the output mean together.
+/// Combines exit status and output to a response or an error.
 fn answer(exit: Exit, stdout: &[u8]) -> Result<Response, TargetError> {
     match exit {
         Exit::Code(0) => from_stdout(stdout),
         exit => Err(match from_stdout(stdout) {
-            // A target that failed and says why knows best.
-            Err(told) if told.kind != ErrorKind::Protocol => told,
+            // The error that the target itself reports has precedence.
+            Err(reported) if reported.kind != ErrorKind::Protocol => reported,
             _ => unanswered(exit),
         }),
     }
 }
 
-/// The error for a process that ended in a way that means no answer.
+/// Error of a process that ended without a response.
 pub(super) fn unanswered(exit: Exit) -> TargetError {
     match exit {
         Exit::Code(EXIT_TRY_AGAIN) => TargetError::new(
             ErrorKind::Infra,
-            format!("the process exited with {EXIT_TRY_AGAIN}: it asks to be tried again"),
+            format!("the process exited with {EXIT_TRY_AGAIN}: temporary failure, retry requested"),
         ),
         Exit::Code(code) => TargetError::new(ErrorKind::Exit, format!("the process exited with code {code}")),
         Exit::Signal(signal) => TargetError::new(
             ErrorKind::Exit,
-            format!("the process was ended by signal {signal}"),
+            format!("the process was terminated by signal {signal}"),
         ),
     }
 }
 
-/// The error for a deadline that passed.
+/// Error of a request that exceeded its deadline.
 pub(super) fn too_long(deadline_ms: u64) -> TargetError {
-    TargetError::new(ErrorKind::Timeout, format!("no answer within {deadline_ms} ms"))
+    TargetError::new(
+        ErrorKind::Timeout,
+        format!("timeout: no response within {deadline_ms} ms"),
+    )
 }
 
-/// The error for an answer that would not end.
+/// Error of a response that exceeds the size limit.
 pub(super) fn too_much(limit: u64) -> TargetError {
     TargetError::new(
         ErrorKind::TooLarge,
-        format!("the answer has more than {limit} bytes (`max_output_bytes` sets the limit)"),
+        format!("the response is larger than {limit} bytes (limit set by `max_output_bytes`)"),
     )
 }

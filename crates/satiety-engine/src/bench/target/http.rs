@@ -1,4 +1,4 @@
-//! The request posted to an address, and what HTTP's ways of failing mean.
+//! HTTP target: posts the request to an address and maps HTTP errors to error kinds.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,6 @@ use super::exec::{too_long, too_much};
 use super::template::fill;
 use super::{Attempt, OpenError, TargetContext};
 
-/// The target.
 #[derive(Debug)]
 pub struct Http {
     client: Client,
@@ -74,7 +73,7 @@ impl Http {
         let pause = answer.retry_after();
         Err(TargetError {
             kind: kind_of_status(status),
-            message: format!("it answered {status}: {}", answer.excerpt()),
+            message: format!("HTTP status {status}: {}", answer.excerpt()),
             retry_after_ms: pause.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
         })
     }
@@ -85,7 +84,7 @@ impl Http {
         }
         let wrong = |reason: String| TargetError::new(ErrorKind::Protocol, reason);
         let value: Value = serde_json::from_slice(body)
-            .map_err(|error| wrong(format!("the answer is not JSON: {error}")))?;
+            .map_err(|error| wrong(format!("the response is not JSON: {error}")))?;
         let usage = self
             .spec
             .usage_pointer
@@ -96,8 +95,8 @@ impl Http {
                 output: value
                     .pointer(pointer)
                     .cloned()
-                    .ok_or_else(|| wrong(format!("the answer has nothing at `{pointer}`")))?,
-                // Where no place is told, tokens may be where they usually are.
+                    .ok_or_else(|| wrong(format!("the response has no value at `{pointer}`")))?,
+                // Without a configured pointer, look for token usage in the usual fields.
                 usage: value.as_object().and_then(usage_of),
                 ..Response::default()
             },
@@ -114,8 +113,9 @@ impl Http {
     }
 }
 
-/// What an HTTP status that is no success means. A plain 500 is the system's own failure; what stands before it
-/// (proxies, queues) speaks with the others. None of them is ours: whoever answers at the address is the target.
+/// Maps an unsuccessful HTTP status to an error kind. A plain 500 is the system's own failure; intermediaries
+/// (proxies, queues) use the others. All of them count against the target, which is whatever answers at the
+/// address.
 pub(super) fn kind_of_status(status: u16) -> ErrorKind {
     match status {
         429 => ErrorKind::RateLimit,
@@ -125,7 +125,7 @@ pub(super) fn kind_of_status(status: u16) -> ErrorKind {
     }
 }
 
-/// A client for targets, whose calls have a time limit of their own and whose failures are the runner's to retry.
+/// HTTP client for targets: timeouts and retries are up to the runner.
 pub(super) fn client(max_bytes: usize) -> Result<Client, OpenError> {
     Client::new(HttpPolicy {
         max_bytes,
@@ -134,7 +134,7 @@ pub(super) fn client(max_bytes: usize) -> Result<Client, OpenError> {
     .map_err(|error| OpenError::description("url", error.to_string()))
 }
 
-/// An address that can be posted to.
+/// Parses an HTTP or HTTPS address.
 pub(crate) fn address(url: &str) -> Result<Url, OpenError> {
     let parsed = Url::parse(url).map_err(|error| OpenError::description("url", error.to_string()))?;
     if !matches!(parsed.scheme(), "http" | "https") {
@@ -146,7 +146,7 @@ pub(crate) fn address(url: &str) -> Result<Url, OpenError> {
     Ok(parsed)
 }
 
-/// Refuses to send a provider's own key to an address that a description names.
+/// Rejects sending a provider's own key to an address in a description.
 pub(super) fn refuse_foreign_key(key: &'static str, variable: &str, url: &Url) -> Result<(), OpenError> {
     match KeyOwner::of_variable(variable).may_be_sent(url, AddressOrigin::Described) {
         Err(refusal @ KeyRefusal::ForeignHost { .. }) => {
@@ -160,11 +160,14 @@ fn headers(spec: &HttpSpec, context: &TargetContext, url: &Url) -> Result<Header
     let mut headers = HeaderMap::new();
     let name_of = |name: &str| {
         HeaderName::try_from(name)
-            .map_err(|_| OpenError::description("headers", format!("`{name}` is no header's name")))
+            .map_err(|_| OpenError::description("headers", format!("`{name}` is not a valid header name")))
     };
     for (name, value) in &spec.headers {
         let value = HeaderValue::from_str(value).map_err(|_| {
-            OpenError::description("headers", format!("the value of `{name}` fits no header"))
+            OpenError::description(
+                "headers",
+                format!("the value of `{name}` is not a valid header value"),
+            )
         })?;
         headers.insert(name_of(name)?, value);
     }
@@ -179,7 +182,7 @@ fn headers(spec: &HttpSpec, context: &TargetContext, url: &Url) -> Result<Header
         let mut value = HeaderValue::from_str(secret.trim()).map_err(|_| {
             OpenError::description(
                 "secret_headers",
-                format!("the value of {variable} fits no header"),
+                format!("the value of {variable} is not a valid header value"),
             )
         })?;
         value.set_sensitive(true);

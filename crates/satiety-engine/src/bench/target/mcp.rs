@@ -1,7 +1,7 @@
-//! A tool of an MCP server as the system under test, over stdin and stdout or streamable HTTP.
+//! Tool of an MCP server as the system under test, over stdio or streamable HTTP.
 //!
-//! The one file that knows the SDK. One connection serves all calls; one that fails or whose call runs out of time is
-//! given up, with the server's processes, and the next call makes another.
+//! The only file that uses the SDK. One connection serves all calls; if it fails or a call times out, it is
+//! dropped together with the server's processes, and the next call reconnects.
 
 use std::fmt;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -25,19 +25,18 @@ use super::exec::too_long;
 use super::http::{address, client};
 use super::pipes::{Tail, keep_tail};
 use super::process::Process;
-use super::program::{LocatedTarget, Program, sandbox_failure};
+use super::program::{CommandSpec, Program, sandbox_failure};
 use super::template::fill_map;
 use super::workdir::{Workdir, Workdirs};
 use super::{Attempt, OpenError, TargetContext};
 
-/// The target.
 pub struct Mcp {
-    way: Way,
+    transport: Transport,
     spec: McpSpec,
     connection: Mutex<Option<Arc<Connection>>>,
 }
 
-/// The configuration of the HTTP way holds a token, so it is not shown.
+/// The HTTP configuration contains a token, so it is omitted.
 impl fmt::Debug for Mcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mcp")
@@ -46,7 +45,7 @@ impl fmt::Debug for Mcp {
     }
 }
 
-enum Way {
+enum Transport {
     Process {
         program: Program,
         workdirs: Workdirs,
@@ -62,7 +61,7 @@ struct Connection {
     server: Option<Server>,
 }
 
-/// A server that we started.
+/// Server started by this process.
 struct Server {
     process: Mutex<Process>,
     home: Workdir,
@@ -71,9 +70,9 @@ struct Server {
 
 impl Mcp {
     pub(super) fn open(spec: &McpSpec, context: &TargetContext) -> Result<Self, OpenError> {
-        let way = match (&spec.command, &spec.url) {
+        let transport = match (&spec.command, &spec.url) {
             (Some(command), None) => {
-                let described = LocatedTarget {
+                let described = CommandSpec {
                     command,
                     args: &spec.args,
                     env: &spec.env,
@@ -81,7 +80,7 @@ impl Mcp {
                     read: &spec.read,
                     sandbox: spec.sandbox.as_ref(),
                 };
-                Way::Process {
+                Transport::Process {
                     program: Program::new(&described, context)?,
                     workdirs: Workdirs::new(context, &[]),
                 }
@@ -98,7 +97,7 @@ impl Mcp {
                     })?;
                     config = config.auth_header(token.trim());
                 }
-                Way::Http {
+                Transport::Http {
                     client: client(usize::MAX)?,
                     config,
                 }
@@ -106,12 +105,12 @@ impl Mcp {
             _ => {
                 return Err(OpenError::description(
                     "command",
-                    "give either `command` or `url`",
+                    "specify either `command` or `url`",
                 ));
             }
         };
         Ok(Self {
-            way,
+            transport,
             spec: spec.clone(),
             connection: Mutex::new(None),
         })
@@ -141,7 +140,7 @@ impl Mcp {
         attempt
     }
 
-    /// Closes the connection and ends the server, if it is ours.
+    /// Closes the connection and ends the server if this process started it.
     pub(super) async fn close(&self) {
         let connection = self.connection.lock().await.take();
         if let Some(connection) = connection {
@@ -171,7 +170,7 @@ impl Mcp {
     }
 
     async fn connection(&self) -> Result<Arc<Connection>, TargetError> {
-        // Held while connecting, so that calls at the same time do not start a server each.
+        // Locked while connecting, so that concurrent calls do not start a server each.
         let mut slot = self.connection.lock().await;
         if let Some(connection) = &*slot
             && !connection.service.is_closed()
@@ -183,7 +182,8 @@ impl Mcp {
         Ok(connection)
     }
 
-    /// Servers of the newest protocol know no `initialize`, and older ones nothing else; almost all are older.
+    /// Servers of the newest protocol do not support `initialize`, older ones support nothing else; almost
+    /// all are older.
     async fn connect(&self) -> Result<Connection, TargetError> {
         match self.connect_as(ClientLifecycleMode::Initialize).await? {
             Ok(connection) => Ok(connection),
@@ -206,8 +206,8 @@ impl Mcp {
         &self,
         mode: ClientLifecycleMode,
     ) -> Result<Result<Connection, ClientInitializeError>, TargetError> {
-        match &self.way {
-            Way::Http { client, config } => {
+        match &self.transport {
+            Transport::Http { client, config } => {
                 let transport =
                     StreamableHttpClientTransport::with_client(client.inner().clone(), config.clone());
                 let service = serve_client_with_lifecycle((), transport, mode).await;
@@ -216,7 +216,7 @@ impl Mcp {
                     server: None,
                 }))
             }
-            Way::Process { program, workdirs } => {
+            Transport::Process { program, workdirs } => {
                 let home = workdirs.shared("mcp")?;
                 let ready = program.ready(home.path(), None)?;
                 let mut process = program.start(ready.command, ready.report.is_some())?;
@@ -288,7 +288,7 @@ impl Connection {
     }
 }
 
-/// Structured content where there is some, otherwise the texts, one below the other.
+/// Returns the structured content if present, otherwise the texts, joined by newlines.
 fn answer(result: CallToolResult) -> Result<Response, TargetError> {
     let texts: Vec<&str> = result
         .content
@@ -310,7 +310,7 @@ fn answer(result: CallToolResult) -> Result<Response, TargetError> {
 
 fn failed(error: &ServiceError) -> TargetError {
     let kind = match error {
-        // The server's own words about this call.
+        // Error that the server reports for this call.
         ServiceError::McpError(_) => ErrorKind::Target,
         ServiceError::UnexpectedResponse | ServiceError::InputRequiredRoundsExceeded { .. } => {
             ErrorKind::Protocol

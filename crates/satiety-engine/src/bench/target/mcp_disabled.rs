@@ -1,11 +1,11 @@
-//! What stands in for MCP targets in a build without the cargo feature `mcp`.
+//! Placeholder for MCP targets in a build without the cargo feature `mcp`.
 
 use satiety::bench::contract::Request;
 use satiety::bench::contract::spec::McpSpec;
 
 use super::{Attempt, OpenError, TargetContext};
 
-/// Never exists in this build.
+/// Uninhabited in this build.
 #[derive(Debug)]
 pub enum Mcp {}
 
@@ -14,12 +14,12 @@ impl Mcp {
         Err(OpenError::description("type", crate::left_out("MCP", "mcp")))
     }
 
-    #[expect(clippy::unused_async, reason = "the other targets' calls wait")]
+    #[expect(clippy::unused_async, reason = "same signature as the other targets")]
     pub(super) async fn call(&self, _request: &Request) -> Attempt {
         match *self {}
     }
 
-    #[expect(clippy::unused_async, reason = "the other targets' ends wait")]
+    #[expect(clippy::unused_async, reason = "same signature as the other targets")]
     pub(super) async fn close(&self) {
         match *self {}
     }

@@ -1,8 +1,8 @@
-//! The systems under test, by what carries the request to them.
+//! Systems under test, by transport.
 //!
-//! [`Target::open`] makes a target of its description, [`Target::call`] asks it once. An attempt never fails to return:
-//! what went wrong is its outcome, with a kind that says whose failure it was. Retries, limits and caches are in
-//! [`super::limits`]; scoring knows nothing of any of this.
+//! [`Target::open`] creates a target from its description, [`Target::call`] makes a single call. An attempt
+//! always returns: an error is its outcome, with a kind that tells whose failure it is. Retries, limits and
+//! caches are in [`super::limits`]; scoring is independent of all this.
 
 mod chat;
 mod exec;
@@ -30,35 +30,34 @@ use super::sandbox::SandboxContext;
 pub(crate) use self::http::address as post_address;
 pub use self::workdir::Workdir;
 
-/// What a target needs to know of the world; nothing is read from the environment here.
+/// Environment of a target; nothing is read from the process environment here.
 #[derive(Debug, Clone)]
 pub struct TargetContext {
-    /// The folder of the target's description: what its relative paths start from.
+    /// Directory of the target's description, for its relative paths.
     pub base: PathBuf,
-    /// The folder that the files of cases are relative to.
+    /// Directory that the files of cases are relative to.
     pub suite: PathBuf,
-    /// Where working folders are made.
+    /// Parent of the working directories.
     pub scratch: PathBuf,
-    /// Whether working folders stay for a look at them.
+    /// Whether to keep working directories for inspection.
     pub keep_workdirs: bool,
-    /// This program's own path, where it can be started again to supervise and sandbox a process.
+    /// Path of this program if it can be started again to supervise and sandbox a process.
     pub helper: Option<PathBuf>,
-    /// What sandboxed processes must not see, and whether a degraded sandbox is acceptable.
+    /// Paths hidden from sandboxed processes, and whether a degraded sandbox is acceptable.
     pub sandbox: SandboxContext,
-    /// The variables that descriptions may name.
+    /// Variables that descriptions may refer to.
     pub environment: Environment,
-    /// The key for OpenAI-compatible endpoints, of the settings.
+    /// Key for OpenAI-compatible endpoints, from the settings.
     pub api_key: Option<ApiKey>,
-    /// The key for Anthropic's endpoints, of the settings.
+    /// Key for Anthropic's endpoints, from the settings.
     pub anthropic_key: Option<ApiKey>,
 }
 
-/// Environment variables; never shown, since some are secrets.
+/// Environment variables; omitted from debug output, since some are secrets.
 #[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -76,32 +75,23 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Why a target cannot be opened as it is described.
+/// Error of opening a target.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// A key of the description that cannot be used.
-    #[error("`{key}` of the target: {reason}")]
-    Description {
-        /// Which key.
-        key: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A sandbox that this machine cannot provide. The target is not run without it.
+    /// An invalid key in the description.
+    #[error("invalid `{key}` of the target: {reason}")]
+    Description { key: &'static str, reason: String },
+    /// A required sandbox that this machine cannot provide. The target is not run without it.
     #[error("cannot sandbox the target: {reason}")]
-    Sandbox {
-        /// Why.
-        reason: String,
-    },
+    Sandbox { reason: String },
 }
 
 impl OpenError {
-    /// What the user can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Sandbox { .. } => Some(
-                "install bubblewrap, or allow user namespaces; `satiety doctor --sandbox` tells what is missing; to accept a degraded sandbox set `bench.sandbox` to \"prefer\", and to run without one use --no-sandbox, which the result says",
+                "install bubblewrap, or allow user namespaces; `satiety doctor --sandbox` shows what is missing; to accept a degraded sandbox set `bench.sandbox` to \"prefer\", and to run without one use --no-sandbox, which is recorded in the result",
             ),
             Self::Description { .. } => None,
         }
@@ -121,18 +111,17 @@ impl OpenError {
     }
 }
 
-/// One call and what came of it.
+/// Single call and its outcome.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The answer, or why there is none.
     pub outcome: Result<Response, TargetError>,
-    /// From handing over the request to the end of the answer, by a monotonic clock.
+    /// Time from sending the request to the end of the response, by a monotonic clock.
     pub latency: Duration,
-    /// The end of what was written to stderr, at most 64 KB; bytes that are no text are replaced.
+    /// The last 64 KB of stderr; invalid UTF-8 is replaced.
     pub stderr: String,
-    /// How the process ended, where there was one and it did.
+    /// Exit status of the process, if there was one and it ended.
     pub exit: Option<Exit>,
-    /// The working folder, for a look at what was written there; it goes when this is dropped.
+    /// Working directory, for inspection; deleted on drop.
     pub workdir: Option<Workdir>,
 }
 
@@ -148,27 +137,25 @@ impl Attempt {
     }
 }
 
-/// A system under test.
+/// System under test.
 #[derive(Debug)]
 pub enum Target {
-    /// A process for each case.
+    /// A process per case.
     Exec(exec::Exec),
-    /// Long-lived processes.
+    /// Persistent processes.
     Worker(persistent::Pool),
-    /// An address that takes requests.
+    /// An HTTP endpoint.
     Http(http::Http),
-    /// A chat model.
     Chat(chat::ChatTarget),
-    /// A tool of an MCP server.
     Mcp(Box<mcp::Mcp>),
-    /// Recorded answers.
+    /// Recorded responses.
     Replay(replay::Replay),
-    /// The goal comes back.
+    /// Returns the goal.
     Echo,
 }
 
 impl Target {
-    /// Makes a target of its description. Starts nothing that a first call would not start again.
+    /// Opens a target. Starts no process that the first call would not start anyway.
     pub fn open(spec: &TargetSpec, context: &TargetContext) -> Result<Self, OpenError> {
         Ok(match spec {
             TargetSpec::Exec(spec) => Self::Exec(exec::Exec::open(spec, context)?),
@@ -181,7 +168,7 @@ impl Target {
         })
     }
 
-    /// Asks once, for at most the request's `deadline_ms`.
+    /// Makes one call, limited by the request's `deadline_ms`.
     pub async fn call(&self, request: &Request) -> Attempt {
         match self {
             Self::Exec(target) => target.call(request).await,
@@ -194,7 +181,7 @@ impl Target {
         }
     }
 
-    /// Ends what was started for it. Dropping a target does the same, without the time to end in good order.
+    /// Shuts the target down gracefully. Dropping it kills its processes without a grace period.
     pub async fn close(&self) {
         match self {
             Self::Worker(target) => target.close().await,

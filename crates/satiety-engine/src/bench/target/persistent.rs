@@ -1,7 +1,7 @@
-//! Long-lived processes: a line of JSON in, a line of JSON out, one request in flight in each.
+//! Persistent target processes: a line of JSON in, a line of JSON out, one request in flight per process.
 //!
-//! A worker that breaks the rhythm (dies, answers late or with something else than an answer) is ended, since nothing
-//! tells which request its next line would belong to; the next request starts a fresh one.
+//! A process that violates the protocol (exits, responds late or with an invalid line) is ended, since its
+//! next line could belong to any request; the next request starts a new one.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,14 +19,13 @@ use tokio::time::timeout;
 use super::exec::{too_long, too_much, unanswered};
 use super::pipes::{Tail, keep_tail};
 use super::process::{Process, exit};
-use super::program::{LocatedTarget, Program, sandbox_failure};
+use super::program::{CommandSpec, Program, sandbox_failure};
 use super::workdir::{Workdir, Workdirs};
 use super::{Attempt, OpenError, TargetContext};
 
-/// How long a worker that closed its output has to end by itself, so that its exit code is known.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Time for a process that closed its output to exit by itself, so that its exit code is known.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The target.
 #[derive(Debug)]
 pub struct Pool {
     program: Program,
@@ -44,19 +43,19 @@ struct Worker {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     stderr: Arc<Mutex<Tail>>,
-    /// Reads stderr until it is closed.
+    /// Task that reads stderr until it is closed.
     listener: JoinHandle<()>,
-    /// Who it is, where it is not us.
+    /// User that the process runs as, if not the current one.
     user: Option<u32>,
-    /// Where its supervisor writes why it failed.
+    /// File for the supervisor's error.
     report: Option<PathBuf>,
-    /// The process's own folder; those of cases are inside.
+    /// Working directory of the process; those of cases are inside.
     home: Workdir,
-    /// Used again for each request and each answer.
+    /// Buffer reused for each request and response.
     line: Vec<u8>,
 }
 
-/// How a conversation broke off.
+/// How an exchange failed.
 enum Broken {
     Closed,
     TooMuch,
@@ -67,7 +66,7 @@ impl Pool {
         if spec.workers == 0 {
             return Err(OpenError::description("workers", "must be at least 1"));
         }
-        let described = LocatedTarget {
+        let described = CommandSpec {
             command: &spec.command,
             args: &spec.args,
             env: &spec.env,
@@ -87,9 +86,9 @@ impl Pool {
     }
 
     pub(super) async fn call(&self, request: &Request) -> Attempt {
-        // Waiting for a free worker is ours, not the target's: the clock starts when one is there.
+        // Waiting for a free process is not the target's latency: the clock starts once one is available.
         let Ok(_permit) = self.permits.acquire().await else {
-            let error = TargetError::new(ErrorKind::Harness, "the workers were ended");
+            let error = TargetError::new(ErrorKind::Harness, "the workers have been shut down");
             return Attempt::bare(Err(error), Duration::ZERO);
         };
         let started = Instant::now();
@@ -104,9 +103,9 @@ impl Pool {
         }
     }
 
-    /// Ends all workers: their input is closed, which asks them to end, then their groups are.
+    /// Shuts down all processes: closes their input, then ends their process groups.
     pub(super) async fn close(&self) {
-        // Whoever is still asking finishes first.
+        // Calls in flight finish first.
         let _all = self.permits.acquire_many(self.workers).await;
         let workers = std::mem::take(&mut *self.idle());
         let ends = workers.into_iter().map(|worker| async {
@@ -192,13 +191,13 @@ impl Pool {
             }
             Ok(Err(Broken::TooMuch)) => (Err(too_much(self.max_output)), worker.process.end().await),
             Ok(Err(Broken::Closed)) => {
-                let exit = worker.last_words().await;
+                let exit = worker.exit_status().await;
                 (Err(died(exit, &worker.line)), exit)
             }
             Err(_) => (Err(too_long(request.deadline_ms)), worker.process.end().await),
         };
-        // The process has ended, so its last words are on their way, if not here.
-        let _ = timeout(LAST_WORDS, &mut worker.listener).await;
+        // The process has ended, so the rest of its stderr is about to arrive.
+        let _ = timeout(EXIT_TIMEOUT, &mut worker.listener).await;
         let stderr = worker.take_stderr();
         let outcome = match sandbox_failure(worker.report.as_deref()) {
             Some(error) => Err(error),
@@ -217,19 +216,19 @@ impl Pool {
 impl Worker {
     async fn exchange(&mut self, request: &Request, folder: &str, max_output: u64) -> Result<(), Broken> {
         self.line.clear();
-        // Serialising a request into memory cannot fail: its maps have text for keys.
+        // Serialisation into memory cannot fail: the maps have string keys.
         request
             .write_line(Some(folder), &mut self.line)
             .map_err(|_| Broken::Closed)?;
-        // A request may be larger than the pipe, and a worker may answer before it has read all of it.
+        // A request may be larger than the pipe, and a process may respond before it has read all of it.
         self.to.write_all(&self.line).await.map_err(|_| Broken::Closed)?;
         self.line.clear();
         read_line(&mut self.from, &mut self.line, max_output).await
     }
 
-    /// How a worker that closed its output ended, by itself or by us.
-    async fn last_words(&mut self) -> Option<Exit> {
-        match timeout(LAST_WORDS, self.process.child.wait()).await {
+    /// Exit status of a process that closed its output, ended by itself or by us.
+    async fn exit_status(&mut self) -> Option<Exit> {
+        match timeout(EXIT_TIMEOUT, self.process.child.wait()).await {
             Ok(Ok(status)) => {
                 self.process.end_leftovers().await;
                 Some(exit(status))
@@ -243,7 +242,7 @@ impl Worker {
     }
 }
 
-/// Reads up to the next line end, which is not kept.
+/// Reads up to the next newline, which is not included.
 async fn read_line(from: &mut BufReader<ChildStdout>, line: &mut Vec<u8>, limit: u64) -> Result<(), Broken> {
     loop {
         let available = from.fill_buf().await.map_err(|_| Broken::Closed)?;
@@ -266,10 +265,10 @@ async fn read_line(from: &mut BufReader<ChildStdout>, line: &mut Vec<u8>, limit:
 fn died(exit: Option<Exit>, line: &[u8]) -> TargetError {
     match exit {
         Some(exit @ (Exit::Signal(_) | Exit::Code(1..))) => unanswered(exit),
-        _ if line.is_empty() => TargetError::new(ErrorKind::Exit, "the worker ended without an answer"),
+        _ if line.is_empty() => TargetError::new(ErrorKind::Exit, "the worker exited without a response"),
         _ => TargetError::new(
             ErrorKind::Protocol,
-            "the worker ended in the middle of its answer",
+            "the worker exited in the middle of its response",
         ),
     }
 }

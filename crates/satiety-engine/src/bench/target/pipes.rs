@@ -1,18 +1,18 @@
-//! Reading what a process writes without letting it fill our memory.
+//! Bounded capture of process output.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// How much of stderr is kept.
+/// Number of bytes of stderr to keep.
 const TAIL: usize = 64 << 10;
 const CHUNK: usize = 16 << 10;
 
-/// More was written than is taken.
+/// The output exceeded the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overflow;
 
-/// The whole of a stream, up to a limit.
+/// Captures a complete stream, up to a limit.
 #[derive(Debug)]
 pub(super) struct Capture {
     pub(super) bytes: Vec<u8>,
@@ -27,13 +27,13 @@ impl Capture {
         }
     }
 
-    /// Reads to the end. A stream that breaks has ended.
+    /// Reads to the end. A read error counts as the end.
     pub(super) async fn fill(&mut self, mut stream: impl AsyncRead + Unpin) -> Result<(), Overflow> {
         loop {
             if self.bytes.len() > self.limit {
                 return Err(Overflow);
             }
-            // Never more than one chunk beyond the limit.
+            // At most one chunk beyond the limit.
             self.bytes.reserve(CHUNK.min(self.limit.saturating_add(1)));
             match stream.read_buf(&mut self.bytes).await {
                 Ok(0) | Err(_) => return Ok(()),
@@ -43,12 +43,12 @@ impl Capture {
     }
 }
 
-/// The end of a stream.
+/// Captures the end of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Tail(Vec<u8>);
 
 impl Tail {
-    /// Reads to the end and keeps what came last.
+    /// Reads to the end and keeps the last bytes.
     pub(super) async fn fill(&mut self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = Vec::with_capacity(CHUNK);
         loop {
@@ -62,7 +62,7 @@ impl Tail {
 
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
-        // Cutting only at twice the length makes the moving of bytes cheap on average.
+        // Truncating only at twice the length makes moving bytes cheap on average.
         if self.0.len() > 2 * TAIL {
             self.cut();
         }
@@ -73,7 +73,7 @@ impl Tail {
         self.0.drain(..surplus);
     }
 
-    /// What was kept, and a fresh start.
+    /// Takes the captured text and resets the buffer.
     pub(super) fn take(&mut self) -> String {
         if self.0.is_empty() {
             return String::new();
@@ -85,7 +85,7 @@ impl Tail {
     }
 }
 
-/// Reads to the end, for whoever asks meanwhile.
+/// Reads to the end into a shared buffer.
 pub(super) async fn keep_tail(mut from: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
     let mut chunk = Vec::with_capacity(4 << 10);
     loop {

@@ -1,9 +1,9 @@
-//! Processes that leave nothing behind.
+//! Process groups that leave nothing behind.
 //!
-//! Each starts a process group of its own, and the group is ended as a whole: asked first, killed two seconds later. Its
-//! first process is the supervisor of the sandbox, which ends everything below it, daemons included. Where there is no
-//! supervisor, what leaves its group is handed to this process when its parent ends, as far as the kernel allows, found by a
-//! mark in its environment, and ended too.
+//! Each process starts its own process group, and the group is ended as a whole: SIGTERM first, SIGKILL two
+//! seconds later. Its first process is the supervisor of the sandbox, which ends everything below it,
+//! including daemons. Without a supervisor, processes that leave the group are adopted by this process when
+//! their parent ends, as far as the kernel allows, found by a mark in their environment, and ended too.
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ use satiety::bench::contract::{ErrorKind, Exit, TargetError};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a process may take to end in good order.
+/// Time for a process to exit gracefully.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
-/// How long the kernel gets to carry out a kill before we go on without it.
+/// Time for the kernel to carry out a kill.
 const KILL_TIME: Duration = Duration::from_secs(5);
-/// Names the attempt that a process belongs to.
+/// Environment variable that identifies the attempt of a process.
 const MARK: &str = "SATIETY_TARGET_MARK";
 
 /// A running process and its group. Dropping it kills the group.
@@ -32,12 +32,12 @@ pub(super) struct Process {
 struct Group {
     id: Option<Pid>,
     mark: String,
-    /// Whether the first process is a supervisor, which kills everything else when it is told to.
+    /// Whether the first process is a supervisor, which kills everything else on request.
     is_supervised: bool,
 }
 
 impl Process {
-    /// Starts the command in a group of its own with all three streams as pipes.
+    /// Starts the command in a new group with all three streams as pipes.
     pub(super) fn start(mut command: Command, is_supervised: bool) -> Result<Self, TargetError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         orphans::adopt();
@@ -48,14 +48,14 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
-            // A supervisor that is killed cannot end what left its group.
+            // A killed supervisor cannot end the processes that left its group.
             .kill_on_drop(!is_supervised)
             .spawn()
             .map_err(|error| {
                 let program = command.as_std().get_program().to_string_lossy().into_owned();
                 let hint = match error.kind() {
                     std::io::ErrorKind::NotFound => " (is it installed, and in PATH?)",
-                    std::io::ErrorKind::ArgumentListTooLong => " (give the request on stdin instead)",
+                    std::io::ErrorKind::ArgumentListTooLong => " (pass the request on stdin instead)",
                     _ => "",
                 };
                 TargetError::new(
@@ -74,12 +74,12 @@ impl Process {
         })
     }
 
-    /// Ends what the process left running, after it has ended by itself.
+    /// Ends leftover processes, after the process itself has exited.
     pub(super) async fn end_leftovers(&mut self) {
         self.group.end(GRACE).await;
     }
 
-    /// Ends the process and its group: asks, waits for [`GRACE`], kills. Gives how it ended.
+    /// Ends the process and its group: SIGTERM, [`GRACE`], SIGKILL. Returns its exit status.
     pub(super) async fn end(&mut self) -> Option<Exit> {
         let until = Instant::now() + GRACE;
         self.group.signal(Signal::TERM);
@@ -88,7 +88,7 @@ impl Process {
             self.group.signal(Signal::KILL);
             ended = timeout(KILL_TIME, self.child.wait()).await;
         }
-        // Not even a kill ends a process that waits for a broken disk.
+        // Even SIGKILL does not end a process in uninterruptible sleep.
         let status = ended.ok()?;
         self.group
             .end(until.saturating_duration_since(Instant::now()))
@@ -100,12 +100,12 @@ impl Process {
 impl Group {
     fn signal(&self, signal: Signal) {
         if let Some(id) = self.id {
-            // A group that has gone needs no signal.
+            // The group may have ended already.
             let _ = kill_process_group(id, signal);
         }
     }
 
-    /// Only after the first process of the group was waited for: its status must not be taken from the one who waits.
+    /// Only after the first process of the group was waited for: its status must not be reaped here.
     async fn end(&mut self, grace: Duration) {
         if let Some(id) = self.id {
             if is_alive(id) {
@@ -124,7 +124,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(if self.is_supervised {
-            // Kill everything at once, and end.
+            // Kill everything at once, and exit.
             Signal::QUIT
         } else {
             Signal::KILL
@@ -132,13 +132,13 @@ impl Drop for Group {
     }
 }
 
-/// Whether a group has a process that runs. Those that have ended and were handed to us are cleared away first.
+/// Whether a group has a running process. Reaps adopted processes that have exited.
 fn is_alive(group: Pid) -> bool {
     while let Ok(Some(_)) = waitpgid(group, WaitOptions::NOHANG) {}
     test_kill_process_group(group).is_ok()
 }
 
-/// The kernel tells nobody when a group becomes empty, so this looks again, each time after a longer pause.
+/// The kernel does not notify when a group becomes empty, so this polls with growing pauses.
 async fn gone_within(group: Pid, limit: Duration) -> bool {
     let until = Instant::now() + limit;
     let mut pause = Duration::from_millis(1);
@@ -152,7 +152,7 @@ async fn gone_within(group: Pid, limit: Duration) -> bool {
     true
 }
 
-/// How a process ended, in the contract's words.
+/// Converts an exit status to the contract's type.
 pub(super) fn exit(status: ExitStatus) -> Exit {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
@@ -173,15 +173,15 @@ mod orphans {
 
     use super::MARK;
 
-    /// A daemon may fork while it is being ended; this many generations are followed.
+    /// Maximum number of generations to follow of a daemon that forks while it is being ended.
     const GENERATIONS: usize = 50;
-    /// How often a killed process is looked at before it is given up.
-    const PATIENCE: usize = 500;
+    /// Maximum number of checks of a killed process.
+    const MAX_CHECKS: usize = 500;
 
-    /// From now on processes whose parents have ended are ours, not the first process's of the system.
+    /// From now on orphans are reparented to this process instead of init.
     pub(super) fn adopt() {
         static ONCE: Once = Once::new();
-        // Where the kernel refuses, groups are ended as before and only daemons escape.
+        // If the kernel denies it, groups are ended as before and only daemons escape.
         ONCE.call_once(|| {
             let _ = set_child_subreaper(Some(getpid()));
         });
@@ -204,9 +204,9 @@ mod orphans {
         }
     }
 
-    /// Waits until a killed process has gone: only then are its children ours, to be found in the next round.
+    /// Waits until a killed process is gone: only then are its children ours, to be found in the next round.
     async fn cleared(pid: Pid) {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_CHECKS {
             match waitpid(Some(pid), WaitOptions::NOHANG) {
                 Ok(None) => tokio::time::sleep(Duration::from_millis(2)).await,
                 Ok(Some(_)) | Err(_) => return,
@@ -214,7 +214,7 @@ mod orphans {
         }
     }
 
-    /// Adopted processes belong to the first thread, whose id is the process's.
+    /// Adopted processes belong to the main thread, whose id is that of the process.
     fn marked(wanted: &[u8]) -> Vec<Pid> {
         let id = std::process::id();
         let Ok(children) = fs_err::read_to_string(format!("/proc/{id}/task/{id}/children")) else {
@@ -234,7 +234,7 @@ mod orphans {
 
 #[cfg(not(target_os = "linux"))]
 mod orphans {
-    //! Other systems have no way to be handed processes that left their group.
+    //! Other systems cannot adopt processes that left their group.
 
     pub(super) fn adopt() {}
 

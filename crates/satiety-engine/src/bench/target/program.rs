@@ -1,4 +1,4 @@
-//! What is started for a target: the program, its arguments and the few variables it sees.
+//! Command of a target: the program, its arguments and its environment variables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,37 +14,37 @@ use super::super::sandbox::{self, Sandbox};
 use super::process::Process;
 use super::{Environment, OpenError, TargetContext};
 
-/// Where programs are looked for when the environment has no `PATH`.
+/// Search path if the environment has no `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// A program that can be started any number of times.
+/// Program that can be started any number of times.
 #[derive(Debug)]
 pub(super) struct Program {
     path: PathBuf,
     args: Vec<String>,
     base: PathBuf,
     env: Vec<(String, OsString)>,
-    /// Where programs are looked for.
+    /// Search path for programs.
     search: String,
-    /// The supervisor of the processes, and what confines them.
+    /// Supervisor and confinement of the processes.
     sandbox: Option<Box<Sandbox>>,
-    /// Whether it could be started before: from then on, what cannot be started was removed.
+    /// Whether it has been started before: a later failure to start means that it was removed.
     started: AtomicBool,
 }
 
-/// A program about to start.
+/// Command that is ready to start.
 #[derive(Debug)]
-pub(super) struct AvailableRuns {
+pub(super) struct ReadyCommand {
     pub(super) command: Command,
-    /// The user that it will be, where that is not us.
+    /// User to run it as, if not the current one.
     pub(super) user: Option<u32>,
-    /// Where the supervisor writes why it failed.
+    /// File for the supervisor's error.
     pub(super) report: Option<PathBuf>,
 }
 
-/// The keys of a description that say what to start.
+/// Keys of a description that define the command.
 #[derive(Debug)]
-pub(super) struct LocatedTarget<'a> {
+pub(super) struct CommandSpec<'a> {
     pub(super) command: &'a str,
     pub(super) args: &'a [String],
     pub(super) env: &'a [String],
@@ -54,13 +54,14 @@ pub(super) struct LocatedTarget<'a> {
 }
 
 impl Program {
-    pub(super) fn new(described: &LocatedTarget<'_>, context: &TargetContext) -> Result<Self, OpenError> {
+    pub(super) fn new(described: &CommandSpec<'_>, context: &TargetContext) -> Result<Self, OpenError> {
         let command = described.command.trim();
         if command.is_empty() {
-            return Err(OpenError::description("command", "is empty; name a program"));
+            return Err(OpenError::description("command", "is empty; specify a program"));
         }
-        let base = std::path::absolute(&context.base)
-            .map_err(|error| OpenError::description("command", format!("its folder: {error}")))?;
+        let base = std::path::absolute(&context.base).map_err(|error| {
+            OpenError::description("command", format!("cannot resolve its directory: {error}"))
+        })?;
         let path = if command.contains('/') {
             base.join(command)
         } else {
@@ -93,9 +94,7 @@ impl Program {
                 Some(Box::new(sandbox))
             }
             None if described.sandbox.is_some() => {
-                return Err(OpenError::sandbox(
-                    "a sandbox needs the program's own path, and this surface gives none",
-                ));
+                return Err(OpenError::sandbox("the sandbox helper is not available"));
             }
             None => None,
         };
@@ -110,17 +109,21 @@ impl Program {
         })
     }
 
-    /// The program ready to start with `workdir` as its folder, home and place for temporary files. `extra` comes after
-    /// the arguments of the description.
-    pub(super) fn ready(&self, workdir: &Path, extra: Option<&str>) -> Result<AvailableRuns, TargetError> {
-        let mut args: Vec<OsString> = self.args.iter().map(|arg| self.filled(arg, workdir)).collect();
+    /// Prepares the command with `workdir` as its working, home and temporary directory. `extra` is appended
+    /// to the arguments of the description.
+    pub(super) fn ready(&self, workdir: &Path, extra: Option<&str>) -> Result<ReadyCommand, TargetError> {
+        let mut args: Vec<OsString> = self
+            .args
+            .iter()
+            .map(|arg| self.fill_placeholders(arg, workdir))
+            .collect();
         args.extend(extra.map(OsString::from));
         let mut program = self.path.clone().into_os_string();
         let (mut user, mut report) = (None, None);
         if let Some(sandbox) = &self.sandbox {
             let found = find_program(&self.path.to_string_lossy(), &self.search).ok_or_else(|| {
                 let reason = if self.path.exists() {
-                    "it is not a program (is it executable?)"
+                    "not executable"
                 } else {
                     "No such file or directory (is it installed, and in PATH?)"
                 };
@@ -142,14 +145,14 @@ impl Program {
             .env("TMPDIR", workdir)
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(workdir);
-        Ok(AvailableRuns {
+        Ok(ReadyCommand {
             command,
             user,
             report,
         })
     }
 
-    /// Starts the program. A program that could be started before and cannot be now is gone by the target's own doing.
+    /// Starts the program. If it could be started before and no longer can, the target itself removed it.
     pub(super) fn start(&self, command: Command, is_supervised: bool) -> Result<Process, TargetError> {
         match Process::start(command, is_supervised) {
             Ok(process) => {
@@ -167,7 +170,7 @@ impl Program {
         }
     }
 
-    fn filled(&self, arg: &str, workdir: &Path) -> OsString {
+    fn fill_placeholders(&self, arg: &str, workdir: &Path) -> OsString {
         if !arg.contains("{{") {
             return arg.into();
         }
@@ -177,8 +180,8 @@ impl Program {
     }
 }
 
-/// Why the sandbox failed, in place of an outcome that is about it and not about the target. The reason comes from a file that
-/// no target can write: whatever a target prints or exits with is its own failure.
+/// Error of the sandbox, which replaces the target's outcome. It is read from a file that no target can
+/// write: anything that a target prints or exits with is its own failure.
 pub(super) fn sandbox_failure(report: Option<&Path>) -> Option<TargetError> {
     let report = report?;
     let reason = fs_err::read_to_string(report).ok()?;
@@ -188,23 +191,23 @@ pub(super) fn sandbox_failure(report: Option<&Path>) -> Option<TargetError> {
     }
     Some(TargetError::new(
         ErrorKind::Harness,
-        format!("the sandbox failed: {reason}"),
+        format!("cannot set up the sandbox: {reason}"),
     ))
 }
 
-/// Hands a folder over to the user that will work in it.
+/// Changes the owner of a directory to the user that will work in it.
 pub(super) fn give(folder: &Path, user: Option<u32>) -> Result<(), TargetError> {
     let Some(user) = user else { return Ok(()) };
     sandbox::give(folder, user).map_err(|error| {
         TargetError::new(
             ErrorKind::Harness,
-            format!("cannot give the working folder to user {user}: {error}"),
+            format!("cannot change the owner of the working directory to user {user}: {error}"),
         )
     })
 }
 
-/// The allow-list: what is not here is not seen.
-fn variables(described: &LocatedTarget<'_>, environment: &Environment) -> Vec<(String, OsString)> {
+/// Allow-list of environment variables.
+fn variables(described: &CommandSpec<'_>, environment: &Environment) -> Vec<(String, OsString)> {
     let mut found = vec![
         ("PATH".to_owned(), environment.get("PATH").unwrap_or(PATH).into()),
         (

@@ -1,4 +1,4 @@
-//! Recorded answers: judging and reporting without asking anybody.
+//! Recorded responses: judging and reporting without calling a system.
 
 use std::collections::HashMap;
 use std::io::BufRead as _;
@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 
 use super::{Attempt, OpenError, TargetContext};
 
-/// The target.
 #[derive(Debug)]
 pub struct Replay {
     answers: HashMap<(String, u32), Vec<Recorded>>,
@@ -19,7 +18,7 @@ pub struct Replay {
 
 #[derive(Debug)]
 struct Recorded {
-    /// Any, where the record names none.
+    /// `None` matches any variant.
     variant: Option<String>,
     latency: Duration,
     outcome: Result<Response, TargetError>,
@@ -42,7 +41,7 @@ impl Replay {
             let (key, recorded) = read(record).map_err(at)?;
             let others = answers.entry(key).or_default();
             if others.iter().any(|other| other.variant == recorded.variant) {
-                return Err(at("the case, variant and repeat were recorded before"));
+                return Err(at("duplicate record of case, variant and repeat"));
             }
             others.push(recorded);
         }
@@ -62,7 +61,7 @@ impl Replay {
                 Err(TargetError::new(
                     ErrorKind::Target,
                     format!(
-                        "there is no recorded answer for case `{}`, repeat {}, variant `{}`",
+                        "no recorded response for case `{}`, repeat {}, variant `{}`",
                         request.case_id, request.repeat, request.variant
                     ),
                 )),
@@ -74,26 +73,27 @@ impl Replay {
 
 fn read(mut record: Map<String, Value>) -> Result<((String, u32), Recorded), &'static str> {
     let Some(Value::String(case)) = record.remove("case_id") else {
-        return Err("`case_id` is missing or no text");
+        return Err("`case_id` is missing or not a string");
     };
-    // A record without a repeat is the first: one answer must not stand for several.
+    // A record without a repeat counts as the first: one response must not be reused for several.
     let repeat = match record.remove("repeat") {
         None => 0,
         Some(repeat) => repeat
             .as_u64()
             .and_then(|repeat| u32::try_from(repeat).ok())
-            .ok_or("`repeat` is no count")?,
+            .ok_or("`repeat` is not a non-negative integer")?,
     };
     let variant = match record.remove("variant") {
         None => None,
         Some(Value::String(variant)) => Some(variant),
-        Some(_) => return Err("`variant` is no text"),
+        Some(_) => return Err("`variant` is not a string"),
     };
     if !is_answer(&record) {
-        return Err("there is neither `output` nor `error`");
+        return Err("missing `output` or `error`");
     }
     let latency = record.get("latency_ms").and_then(Value::as_f64).unwrap_or(0.0);
-    let latency = Duration::try_from_secs_f64(latency / 1000.0).map_err(|_| "`latency_ms` is no duration")?;
+    let latency =
+        Duration::try_from_secs_f64(latency / 1000.0).map_err(|_| "`latency_ms` is not a valid duration")?;
     let recorded = Recorded {
         variant,
         latency,

@@ -1,9 +1,10 @@
-//! Filling `{{goal}}` and the like into arguments and bodies. Knows nothing of who sends them.
+//! Fills placeholders such as `{{goal}}` into arguments and bodies.
 
 use satiety::bench::contract::{ErrorKind, Request, TargetError};
 use serde_json::{Map, Value, json};
 
-/// A copy of the template with every place filled in. A text that is nothing but one place becomes the value itself.
+/// Returns a copy of the template with every placeholder filled in. A string that is a single placeholder
+/// becomes the value itself.
 pub(super) fn fill(template: &Value, request: &Request, workdir: Option<&str>) -> Result<Value, TargetError> {
     Ok(match template {
         Value::String(text) => fill_text(text, request, workdir)?,
@@ -18,7 +19,7 @@ pub(super) fn fill(template: &Value, request: &Request, workdir: Option<&str>) -
     })
 }
 
-/// The same for an object.
+/// Same as [`fill`] for an object.
 pub(super) fn fill_map(
     map: &Map<String, Value>,
     request: &Request,
@@ -71,13 +72,13 @@ fn look_up(name: &str, request: &Request, workdir: Option<&str>) -> Result<Value
                     let known = "goal, case_id, suite_id, run_id, variant, repeat, attempt, seed, skill_dir, workdir, input or input.PATH";
                     TargetError::new(
                         ErrorKind::Harness,
-                        format!("the template's `{{{{{name}}}}}` is none of {known}"),
+                        format!("unknown placeholder `{{{{{name}}}}}` in the template (expected one of: {known})"),
                     )
                 })?;
             let input = serde_json::to_value(&request.input).map_err(|error| {
                 TargetError::new(ErrorKind::Harness, format!("cannot write the input: {error}"))
             })?;
-            // What a case does not bring is absent, not an error: templates serve a whole suite.
+            // A missing input is null, not an error: templates serve a whole suite.
             input
                 .pointer(&path.replace('.', "/"))
                 .cloned()

@@ -1,4 +1,4 @@
-//! A folder for each case and repeat, with the files the case brings.
+//! Working directory for each case and repeat, with the files of the case.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,17 +9,16 @@ use super::super::sandbox::layout::{Protected, canonical};
 use super::TargetContext;
 use super::program::give;
 
-/// A folder that goes when this is dropped, unless it is to be kept.
+/// Directory that is deleted on drop, unless it is to be kept.
 #[derive(Debug)]
 pub struct Workdir {
     path: PathBuf,
-    /// A directory around it that belongs to the runner, so that the target cannot write beside its own.
-    around: Option<PathBuf>,
+    /// Parent directory owned by the runner, so that the target cannot write next to its own.
+    enclosing: Option<PathBuf>,
     keep: bool,
 }
 
 impl Workdir {
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -28,25 +27,25 @@ impl Workdir {
 impl Drop for Workdir {
     fn drop(&mut self) {
         if !self.keep {
-            // A folder that cannot be removed is litter, and no reason to lose a result.
+            // Failure to remove the directory leaves litter, but must not lose a result.
             let _ = fs_err::remove_dir_all(&self.path);
-            if let Some(around) = &self.around {
-                let _ = fs_err::remove_dir(around);
+            if let Some(enclosing) = &self.enclosing {
+                let _ = fs_err::remove_dir(enclosing);
             }
         }
     }
 }
 
-/// Makes working folders.
+/// Creates working directories.
 #[derive(Debug)]
 pub(super) struct Workdirs {
     base: PathBuf,
     suite: PathBuf,
     scratch: PathBuf,
     keep: bool,
-    /// Files of the target that every folder gets.
+    /// Files of the target to copy into every directory.
     files: Vec<String>,
-    /// What must not come along when a directory is copied.
+    /// Files to leave out when a directory is copied.
     protected: Protected,
 }
 
@@ -55,7 +54,8 @@ impl Workdirs {
         Self {
             base: context.base.clone(),
             suite: context.suite.clone(),
-            // The process has another folder of its own, from which a relative path would lead elsewhere.
+            // The process has another working directory, from which a relative path would resolve
+            // differently.
             scratch: std::path::absolute(&context.scratch).unwrap_or_else(|_| context.scratch.clone()),
             keep: context.keep_workdirs,
             files: files.to_vec(),
@@ -63,17 +63,17 @@ impl Workdirs {
         }
     }
 
-    /// Whether a case needs a folder even where folders are not made for all.
+    /// Whether a case needs a directory even if directories are not created for all.
     pub(super) fn are_needed(&self, request: &Request) -> bool {
         !self.files.is_empty() || !request.input.files.is_empty()
     }
 
-    /// A folder for something that outlives a case.
+    /// Creates a directory for a process that outlives a case.
     pub(super) fn shared(&self, name: &str) -> Result<Workdir, TargetError> {
         self.make(name)
     }
 
-    /// A fresh directory with the target's files and the case's.
+    /// Creates a directory with the files of the target and the case.
     pub(super) fn fresh(&self, request: &Request) -> Result<Workdir, TargetError> {
         let name = format!(
             "{}-r{}-a{}",
@@ -90,8 +90,8 @@ impl Workdirs {
         Ok(folder)
     }
 
-    /// The same, given to a user and moved into the directory of a process that runs. It is filled and given away before that
-    /// process can reach it: links that it puts in the way are never followed.
+    /// Same, with another owner, moved into the directory of a running process. It is filled and given its
+    /// owner before that process can reach it, so that links which the process creates are never followed.
     pub(super) fn fresh_inside(
         &self,
         request: &Request,
@@ -100,51 +100,51 @@ impl Workdirs {
     ) -> Result<Workdir, TargetError> {
         let mut folder = self.fresh(request)?;
         give(&folder.path, user)?;
-        let around = folder.around.take().unwrap_or_else(|| folder.path.clone());
-        let path = parent.join(around.file_name().unwrap_or_default());
+        let enclosing = folder.enclosing.take().unwrap_or_else(|| folder.path.clone());
+        let path = parent.join(enclosing.file_name().unwrap_or_default());
         fs_err::rename(&folder.path, &path)
-            .map_err(|error| harness(format!("cannot move the working folder: {error}")))?;
+            .map_err(|error| harness(format!("cannot move the working directory: {error}")))?;
         folder.path = path;
-        // Empty now; one that stays is litter.
-        let _ = fs_err::remove_dir(around);
+        // Empty now; failing to remove it leaves litter.
+        let _ = fs_err::remove_dir(enclosing);
         Ok(folder)
     }
 
     fn make(&self, name: &str) -> Result<Workdir, TargetError> {
-        // One count for the whole process: variants may share a scratch folder.
+        // One counter per process: variants may share a scratch directory.
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let around = self
+        let enclosing = self
             .scratch
             .join(format!("{name}-{}-{count}", std::process::id()));
-        let path = around.join("work");
+        let path = enclosing.join("work");
         let create = |path: &Path, mode: u32| {
             use std::os::unix::fs::DirBuilderExt as _;
             std::fs::DirBuilder::new().mode(mode).create(path)
         };
-        match create(&around, 0o711) {
+        match create(&enclosing, 0o711) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                fs_err::create_dir_all(&self.scratch).and_then(|()| create(&around, 0o711))
+                fs_err::create_dir_all(&self.scratch).and_then(|()| create(&enclosing, 0o711))
             }
             made => made,
         }
-        // Nobody else's business, whoever else works in the scratch directory.
+        // Not accessible to other users of the scratch directory.
         .and_then(|()| create(&path, 0o700))
         .map_err(|error| {
             harness(format!(
-                "cannot make the working folder {}: {error}",
+                "cannot create the working directory {}: {error}",
                 path.display()
             ))
         })?;
         Ok(Workdir {
             path,
-            around: Some(around),
+            enclosing: Some(enclosing),
             keep: self.keep,
         })
     }
 }
 
-/// The letters of a name that no file system objects to.
+/// Replaces characters that are not safe in file names.
 fn plain(name: &str) -> String {
     name.chars()
         .take(60)
@@ -165,17 +165,21 @@ fn copy(from: &Path, file: &str, into: &Path, protected: &Protected) -> Result<(
         .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if !inside || file.is_empty() {
         return Err(harness(format!(
-            "the file `{file}` must be named relative to its folder and lie inside it"
+            "file `{file}` must be a relative path inside its directory"
         )));
     }
     if protected.covers(&canonical(&from.join(relative))) {
-        return Err(harness(format!("`{file}` is a file that a target must not see")));
+        return Err(harness(format!("file `{file}` is hidden from targets")));
     }
-    copy_tree(&from.join(relative), &into.join(relative), protected)
-        .map_err(|error| harness(format!("cannot copy `{file}` into the working folder: {error}")))
+    copy_tree(&from.join(relative), &into.join(relative), protected).map_err(|error| {
+        harness(format!(
+            "cannot copy `{file}` into the working directory: {error}"
+        ))
+    })
 }
 
-/// Copies a file, or a directory without what is protected inside: suites name fixtures, never their own answers.
+/// Copies a file, or a directory without its protected files: suites refer to fixtures, never to their own
+/// answers.
 fn copy_tree(from: &Path, to: &Path, protected: &Protected) -> std::io::Result<()> {
     if let Some(parent) = to.parent() {
         fs_err::create_dir_all(parent)?;
