@@ -102,7 +102,7 @@ async def the_memory(mode):
         await resources(client, wal, text)
         await prompts(client)
         await call(client, "memory_delete", ids=[other])
-        check("no memory" in await fails(client, "memory_read", id=other), "it is gone")
+        check("not found" in await fails(client, "memory_read", id=other), "it is gone")
 
 
 async def paging(client):
@@ -127,9 +127,9 @@ async def errors(client):
     text = await fails(client, "memory_search", query="x", limt=3)
     check("unknown field `limt`" in text, text)
     text = await fails(client, "memory_read", id="mem-0")
-    check("there is no memory `mem-0`" in text and "hint:" in text, text)
+    check("memory `mem-0` not found" in text and "hint:" in text, text)
     check("0 to 100" in await fails(client, "task_preflight", task="x", knowledge_score=101), "scores have a range")
-    check("no task is open" in await fails(client, "task_postflight", outcome="failure"), "nothing is open")
+    check("no open task" in await fails(client, "task_postflight", outcome="failure"), "nothing is open")
     for name in ["memory_forget", "harness_approve", "bench_run"]:
         try:
             await client.call_tool(name, {})

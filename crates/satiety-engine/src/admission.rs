@@ -1,12 +1,13 @@
-//! Admission control and cancellation for work that somebody else asked for.
+//! Admission control and cancellation for work that runs on behalf of a remote caller.
 //!
-//! A surface that serves others (HTTP, MCP over HTTP) runs each request inside [`Admission::scope`]. Use cases estimate what
-//! they are about to do from its size and call `admit` before they do it: work that is too large for one request, or that the
-//! caller has no budget left for, is refused before it costs anything. Without a scope (the command line) nothing is refused.
+//! A surface that serves others (HTTP, MCP over HTTP) runs each request inside [`Admission::scope`]. Use
+//! cases estimate their cost from the size of the input and call `admit` before they start: a request that is
+//! too expensive, or whose caller has spent its budget, is refused before it costs anything. Without a scope
+//! (the command line) nothing is refused.
 //!
-//! Work that takes a processor for longer than a moment runs in `Engine::compute`: on a thread of its own, so many at a time,
-//! with a flag that is set when nobody waits for the answer any more. The flag is looked at between steps, so processor time
-//! ends with the request.
+//! CPU-bound work runs in `Engine::compute`: on a separate thread, with bounded concurrency and a
+//! cancellation flag that is set as soon as the caller no longer waits for the response. The work checks the
+//! flag between steps, so it stops consuming CPU when the request ends.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,28 +21,28 @@ use tokio::sync::Semaphore;
 
 use crate::{Engine, EngineError};
 
-/// Callers whose budgets are remembered before those with a full budget are forgotten.
-const CALLERS: usize = 10_000;
-/// Work cheaper than this runs where it is asked for: handing it to another thread would take longer.
-const SMALL: u64 = 8;
+/// Callers whose budgets are tracked before those with a full budget are dropped.
+const MAX_CALLERS: usize = 10_000;
+/// Work cheaper than this runs inline: handing it to another thread would take longer.
+const INLINE_UNITS: u64 = 8;
 
-/// How long work that is nobody's request waits before it asks a busy model again.
-const TURN: Duration = Duration::from_millis(50);
+/// How long work outside a request waits before it retries a busy model.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 tokio::task_local! {
     static CURRENT: Option<Arc<Admission>>;
 }
 
-/// What requests may cost, in units of about a millisecond of one processor.
+/// Cost limits of requests, in units of about one millisecond of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AdmissionSettings {
     /// Units that one request may cost; `None` for no limit.
     pub request_units: Option<u64>,
-    /// Units that one caller may spend a minute; `None` for no limit.
+    /// Units that one caller may spend per minute; `None` for no limit.
     pub caller_units_per_minute: Option<u64>,
 }
 
-/// The budgets of all callers.
+/// Budgets of all callers.
 #[derive(Debug)]
 pub struct Admissions {
     settings: AdmissionSettings,
@@ -50,7 +51,7 @@ pub struct Admissions {
 }
 
 impl Admissions {
-    /// Full budgets for everybody.
+    /// Starts with a full budget for every caller.
     pub fn new(settings: AdmissionSettings) -> Arc<Self> {
         Arc::new(Self {
             settings,
@@ -59,7 +60,7 @@ impl Admissions {
         })
     }
 
-    /// A request of this caller, which must have computed what it needs before `deadline`.
+    /// Starts a request of this caller; its computations must finish before `deadline`.
     pub fn request(self: &Arc<Self>, caller: impl Into<String>, deadline: Option<Instant>) -> Admission {
         Admission {
             of: Arc::clone(self),
@@ -88,7 +89,7 @@ impl Admissions {
         let rule = self.rule()?;
         let now = self.began.elapsed().as_secs_f64();
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
-        if budgets.len() >= CALLERS {
+        if budgets.len() >= MAX_CALLERS {
             budgets.retain(|_, budget| !budget.is_full(rule, now));
         }
         let budget = budgets
@@ -98,7 +99,7 @@ impl Admissions {
     }
 }
 
-/// One request: whose it is, until when it may compute, what it has reserved and used.
+/// One request: its caller, its deadline, and the units it has reserved and used.
 #[derive(Debug)]
 pub struct Admission {
     of: Arc<Admissions>,
@@ -111,7 +112,8 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Runs `work` as this request. What was reserved and not used goes back to the caller's budget at the end.
+    /// Runs `work` as this request. Units that were reserved but not used are refunded to the caller at the
+    /// end.
     pub async fn scope<F: Future>(self, work: F) -> F::Output {
         CURRENT.scope(Some(Arc::new(self)), work).await
     }
@@ -170,62 +172,64 @@ fn current() -> Option<Arc<Admission>> {
     CURRENT.try_with(Clone::clone).ok().flatten()
 }
 
-/// Runs work that is done once for all callers, such as embedding what a profile compares with; no caller pays for it.
-pub(crate) async fn for_everybody<F: Future>(work: F) -> F::Output {
+/// Runs work that is shared by all callers, such as embedding the prototypes of a profile; it is not charged
+/// to a caller.
+pub(crate) async fn unmetered<F: Future>(work: F) -> F::Output {
     CURRENT.scope(None, work).await
 }
 
-/// Reserves what this will cost the current request, or says why it is refused. Outside of a request everything is admitted.
+/// Reserves the cost of `work` for the current request, or refuses it. Outside a request all work is
+/// admitted.
 pub(crate) fn admit(what: &'static str, work: &Workload, model: ModelCost) -> Result<(), EngineError> {
     let Some(current) = current() else {
         return Ok(());
     };
     current.reserve(what, work.units(model))?;
-    // Its texts are part of the estimate; they are not counted a second time when they are embedded.
+    // The estimate includes the texts; do not charge for them again when they are embedded.
     current.is_prepaid.store(true, Ordering::Relaxed);
     Ok(())
 }
 
-/// Threads that compute for requests, and the queue before them.
+/// Threads that compute for requests, with a bounded queue.
 #[derive(Debug)]
 pub(crate) struct ComputePool {
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
-    most_waiting: usize,
+    max_queued: usize,
 }
 
-/// Requests that may wait for a thread to compute on.
-const WAITING: usize = 128;
+/// Maximum number of requests that wait for a compute thread.
+const MAX_QUEUED: usize = 128;
 
 impl Default for ComputePool {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
-            places: Arc::new(Semaphore::new(processors)),
+            permits: Arc::new(Semaphore::new(processors)),
             waiting: Arc::default(),
-            most_waiting: WAITING,
+            max_queued: MAX_QUEUED,
         }
     }
 }
 
-struct Waiting(Arc<AtomicUsize>);
+struct QueueSlot(Arc<AtomicUsize>);
 
-impl Drop for Waiting {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 impl Engine {
-    /// Runs work that takes a processor for `units`, on a thread of its own unless it is small. The flag that the work gets is
-    /// set when the future is dropped or the request's deadline passes; the work must look at it between steps. Where many
-    /// requests wait for a thread already, another request is refused; other callers wait.
+    /// Runs work that costs `units` of CPU time, on a separate thread unless it is small. The flag passed to
+    /// the work is set when the future is dropped or the request's deadline passes; the work must check it
+    /// between steps. When the queue is full, a request is refused; callers outside a request wait.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         units: u64,
         work: impl FnOnce(&Cancellation) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
-        if units < SMALL {
+        if units < INLINE_UNITS {
             let began = Instant::now();
             let outcome = work(&Cancellation::default());
             if let Some(current) = current() {
@@ -236,7 +240,7 @@ impl Engine {
         self.compute_on_thread(work).await
     }
 
-    /// The same on a thread of its own, however small it is.
+    /// Like `compute`, but always on a separate thread.
     pub(crate) async fn compute_on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Cancellation) -> Result<T, EngineError> + Send + 'static,
@@ -244,21 +248,21 @@ impl Engine {
         let current = current();
         let pool = &self.compute;
         let before = pool.waiting.fetch_add(1, Ordering::SeqCst);
-        let waiting = Waiting(Arc::clone(&pool.waiting));
-        if current.is_some() && before >= pool.most_waiting {
+        let waiting = QueueSlot(Arc::clone(&pool.waiting));
+        if current.is_some() && before >= pool.max_queued {
             return Err(EngineError::Overloaded);
         }
         let deadline = current.as_ref().and_then(|current| current.deadline);
         let cancellation = Cancellation::default();
         let _cancel = cancellation.on_drop();
         let computing = async {
-            // Held by the work itself, which may still need a moment to end when nobody waits for it any more.
-            let place = Arc::clone(&pool.places).acquire_owned().await;
+            // The work itself holds the permit: it may need a moment to stop after the caller is gone.
+            let permit = Arc::clone(&pool.permits).acquire_owned().await;
             drop(waiting);
             let flag = cancellation.clone();
             let span = tracing::Span::current();
             let task = tokio::task::spawn_blocking(move || {
-                let _place = place;
+                let _permit = permit;
                 let _span = span.entered();
                 let began = Instant::now();
                 let outcome = if flag.is_cancelled() {
@@ -287,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// What the sentence model of the settings costs this machine.
+    /// CPU cost of the configured sentence model.
     pub(crate) fn model_cost(&self) -> ModelCost {
         match self.settings.embedder.split(':').next() {
             Some("none") => ModelCost::None,
@@ -297,20 +301,20 @@ impl Engine {
     }
 }
 
-/// An embedder that counts texts towards the current request and ends with its deadline.
+/// Embedder that charges texts to the current request and observes its deadline.
 #[derive(Debug)]
-pub(crate) struct MeteredChat {
+pub(crate) struct MeteredEmbedder {
     inner: Box<dyn Embedder>,
     cost: ModelCost,
 }
 
-impl MeteredChat {
+impl MeteredEmbedder {
     pub(crate) fn new(inner: Box<dyn Embedder>, cost: ModelCost) -> Self {
         Self { inner, cost }
     }
 }
 
-impl Embedder for MeteredChat {
+impl Embedder for MeteredEmbedder {
     fn id(&self) -> &EmbedderId {
         self.inner.id()
     }
@@ -321,11 +325,11 @@ impl Embedder for MeteredChat {
 
     fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {
         let Some(current) = current() else {
-            // Jobs and commands are bounded otherwise; they wait for their turn.
+            // Jobs and commands are not subject to admission; they wait for a permit.
             return Box::pin(async move {
                 loop {
                     match self.inner.embed(texts).await {
-                        Err(EmbedError::Busy { .. }) => tokio::time::sleep(TURN).await,
+                        Err(EmbedError::Busy { .. }) => tokio::time::sleep(RETRY_PAUSE).await,
                         outcome => return outcome,
                     }
                 }
@@ -387,7 +391,7 @@ mod tests {
                 ..
             })
         ));
-        // Parts of one request count together.
+        // Parts of one request add up.
         let outcome = all
             .request("a", None)
             .scope(async {
@@ -398,7 +402,7 @@ mod tests {
         assert!(matches!(outcome, Err(EngineError::TooCostly { .. })));
         assert!(
             admit("rounds", &work(500), ModelCost::None).is_ok(),
-            "nobody asked from elsewhere"
+            "work outside a request is admitted"
         );
     }
 
@@ -413,7 +417,7 @@ mod tests {
             Err(EngineError::BudgetSpent { retry_after: 1.., .. })
         ));
         assert!(all.request("b", None).reserve("x", 200).is_ok());
-        // What was reserved and not used comes back.
+        // Unused units are refunded.
         drop(first);
         assert!(all.request("a", None).reserve("x", 900).is_ok());
     }

@@ -1,7 +1,8 @@
-//! Conversations that are kept and grow round by round: what an agent that is far from this machine uses.
+//! Stored conversations that grow round by round, for agents on other machines.
 //!
-//! The verdict after a round depends on all rounds before it, so a conversation that is asked about again and again is
-//! held in memory; the store is what counts, and one that somebody else has changed there is built anew from it.
+//! The verdict after a round depends on all rounds before it, so recently used conversations are cached in
+//! memory. The database is authoritative: a cached conversation that another process has changed is rebuilt
+//! from it.
 
 use crate::handles::DialogueOperations;
 use std::collections::BTreeMap;
@@ -20,149 +21,149 @@ use serde_json::{Value, json};
 use crate::embedding_cache::EmbeddingCache;
 use crate::{EngineError, admission};
 
-/// Conversations held in memory.
-const HELD: usize = 256;
-/// How often an append is made anew because somebody else was faster.
-const ATTEMPTS: u32 = 50;
-/// Rounds in one request.
-const ROUNDS_AT_ONCE: usize = 200;
-/// Rounds of a conversation; each costs a comparison with all claims before it.
-const ROUNDS: usize = 5000;
+/// Maximum number of conversations cached in memory.
+const MAX_CACHED: usize = 256;
+/// Attempts to append before giving up on concurrent writers.
+const MAX_ATTEMPTS: u32 = 50;
+/// Maximum number of rounds in one request.
+const MAX_ROUNDS_PER_REQUEST: usize = 200;
+/// Maximum number of rounds in a conversation; each round is compared with all earlier claims.
+const MAX_ROUNDS: usize = 5000;
 
-/// A conversation to begin.
+/// Request to start a stored conversation.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BeginConversationRequest {
-    /// Its id; one is made where none is given.
+    /// Conversation id; generated if absent.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_.:-]+$"))]
     pub conversation_id: Option<String>,
-    /// What it is about.
+    /// Topic of the conversation, in a few words.
     #[serde(default)]
     pub topic: Option<String>,
-    /// The built-in profile that decides; `default` where absent.
+    /// Built-in profile that decides; `default` if absent.
     #[serde(default)]
     #[schemars(extend("enum" = ["default", "spec", null]))]
     pub profile: Option<String>,
-    /// Rounds that have happened already.
+    /// Rounds so far, in order.
     #[serde(default)]
     #[schemars(length(max = 100))]
     pub rounds: Vec<Round>,
 }
 
-/// Rounds to add to a conversation.
+/// Request to append rounds to a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "RoundsBody")]
 pub struct AppendRoundsRequest {
-    /// The conversation.
+    /// Id of the conversation to extend.
     #[schemars(length(min = 1, max = 256))]
     pub conversation_id: String,
-    /// The rounds, in order.
+    /// Rounds to append, in order.
     #[schemars(length(min = 1, max = 200))]
     pub rounds: Vec<Round>,
 }
 
-/// What follows from rounds that were added.
+/// Verdicts after appending rounds to a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AppendedRounds {
-    /// The conversation.
+    /// Id of the extended conversation.
     pub conversation_id: String,
-    /// Rounds that it has now.
+    /// Total number of rounds after the append.
     pub rounds: usize,
-    /// What to do now; CONTINUE where there is no round yet.
+    /// Current recommendation; CONTINUE while there are no rounds.
     pub signal: Signal,
-    /// The verdict after each round that was added.
+    /// Verdict after each appended round, in order.
     pub verdicts: Vec<Verdict>,
 }
 
-/// A conversation that is kept.
+/// A stored conversation with its rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct StoredConversation {
-    /// Its id.
+    /// Id of the stored conversation.
     pub conversation_id: String,
-    /// What it is about.
+    /// Topic of the conversation, in a few words.
     pub topic: String,
-    /// The profile that decides.
+    /// Name of the profile that decides.
     pub profile: String,
-    /// The sentence model that was used.
+    /// Sentence model that compared the texts; absent if words alone were compared.
     pub embedder: Option<String>,
-    /// What to do now.
+    /// Current recommendation, such as `CONTINUE`.
     pub signal: String,
-    /// Its rounds, each with the verdict after it.
+    /// Rounds in order, each with its verdict.
     pub rounds: Vec<StoredRound>,
-    /// Everything that was found; absent before the first round.
+    /// Full report over all rounds; absent before the first round.
     pub report: Option<Report>,
 }
 
-/// A round with the verdict after it.
+/// A round and the verdict after it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct StoredRound {
-    /// Its place, from 1.
+    /// Position in the conversation, from 1.
     pub position: i64,
-    /// Who spoke.
+    /// Name of the agent that spoke.
     pub agent: Option<String>,
-    /// What to do after it.
+    /// Recommendation after this round, such as `CONTINUE`.
     pub signal: String,
-    /// How new it was.
+    /// Novelty of the round, 0 to 1.
     pub novelty: Option<f64>,
-    /// How ready for action.
+    /// Readiness for action after the round, 0 to 1.
     pub readiness: Option<f64>,
-    /// The round as it came in.
+    /// The round as it was submitted.
     pub round: Value,
 }
 
-/// Which conversations to list.
+/// Request for a page of conversations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListConversationsRequest {
-    /// Only behind this one, by the moment of its last change and its id: the last one of the page before.
+    /// Cursor: `(updated_at, conversation_id)` of the last conversation on the previous page.
     pub before: Option<(i64, String)>,
-    /// At most so many.
+    /// Maximum number of conversations on the page.
     pub limit: u32,
 }
 
-/// Conversations, the latest first.
+/// A page of conversations, most recently updated first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ConversationList {
-    /// Which.
+    /// Conversations on this page, most recently updated first.
     pub conversations: Vec<ConversationSummary>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; absent on the last page.
     #[serde(skip)]
     pub next: Option<(i64, String)>,
 }
 
-/// A conversation in a list.
+/// Summary of a conversation in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ConversationSummary {
-    /// Its id.
+    /// Id of the conversation, unique in the database.
     pub conversation_id: String,
-    /// What it is about.
+    /// Topic of the conversation, in a few words.
     pub topic: String,
-    /// The profile that decides.
+    /// Name of the profile that decides.
     pub profile: String,
-    /// What to do now.
+    /// Current recommendation, such as `CONTINUE`.
     pub signal: String,
-    /// 1 - novelty rate after the last round.
+    /// 1 − novelty rate after the last round, 0 to 1.
     pub score: Option<f64>,
-    /// How many rounds it has.
+    /// Number of rounds in the conversation.
     pub rounds: i64,
-    /// When it began.
+    /// Time when the conversation was started.
     pub created_at: jiff::Timestamp,
-    /// When it last grew.
+    /// Time when a round was last appended.
     pub updated_at: jiff::Timestamp,
 }
 
-/// Conversations held in memory, by id, and for each built-in profile one that nobody has spoken in yet: reading a profile
-/// and its word lists takes longer than scoring a short conversation.
+/// In-memory cache of conversations by id, plus one empty conversation per built-in profile: parsing a
+/// profile and its lexicons takes longer than scoring a short conversation.
 #[derive(Debug, Default)]
 pub(crate) struct ConversationCache {
-    current: Mutex<BTreeMap<String, Current>>,
+    current: Mutex<BTreeMap<String, CachedConversation>>,
     fresh: Mutex<BTreeMap<String, Conversation>>,
 }
 
-/// A conversation as of a state of the store.
+/// A conversation as of a revision in the database.
 #[derive(Debug, Clone)]
-struct Current {
+struct CachedConversation {
     state: (i64, i64),
     used: u64,
     topic: String,
@@ -170,24 +171,24 @@ struct Current {
 }
 
 impl DialogueOperations<'_> {
-    /// Begins a conversation that is kept.
+    /// Starts a stored conversation.
     pub async fn begin_conversation(
         self,
         request: BeginConversationRequest,
     ) -> Result<AppendedRounds, EngineError> {
         let id = match request.conversation_id {
-            Some(id) => named(id)?,
+            Some(id) => validate_id(id)?,
             None => ids::prefixed("conv", uuid::Uuid::now_v7()),
         };
         let profile = request.profile.unwrap_or_else(|| "default".into());
-        // Only what is built in: a name from far away must not become the path of a file.
+        // Only built-in profiles: a name from a remote caller must not become a file path.
         if !satiety::dialogue::Profile::built_in_names().contains(&profile.as_str()) {
             return Err(EngineError::NoProfile { name: profile });
         }
         let store = self.engine.store().await?;
         let taken = || EngineError::AlreadyThere {
-            what: format!("a conversation `{id}`"),
-            hint: "add rounds to it, or choose another id".into(),
+            what: format!("conversation `{id}`"),
+            hint: "append rounds to it, or choose another id".into(),
         };
         if store.conversations().state(&id).await?.is_some() {
             return Err(taken());
@@ -211,32 +212,32 @@ impl DialogueOperations<'_> {
         .await
     }
 
-    /// Adds rounds to a conversation and says what follows after each.
+    /// Appends rounds to a conversation and returns the verdict after each.
     #[tracing::instrument(name = "append rounds", skip_all, fields(rounds = request.rounds.len()))]
     pub async fn append_rounds(self, request: AppendRoundsRequest) -> Result<AppendedRounds, EngineError> {
         let id = &request.conversation_id;
-        if request.rounds.len() > ROUNDS_AT_ONCE {
+        if request.rounds.len() > MAX_ROUNDS_PER_REQUEST {
             return Err(EngineError::Unacceptable {
                 what: format!("{} rounds at once", request.rounds.len()),
-                hint: format!("send at most {ROUNDS_AT_ONCE} at a time"),
+                hint: format!("send at most {MAX_ROUNDS_PER_REQUEST} rounds per request"),
             });
         }
-        for _ in 0..ATTEMPTS {
-            let Current {
+        for _ in 0..MAX_ATTEMPTS {
+            let CachedConversation {
                 mut state,
                 used,
                 topic,
                 conversation,
-            } = self.conversation_now(id).await?;
+            } = self.load_conversation(id).await?;
             let before = usize::try_from(state.1).unwrap_or_default();
-            if before + request.rounds.len() > ROUNDS {
+            if before + request.rounds.len() > MAX_ROUNDS {
                 return Err(EngineError::Unacceptable {
-                    what: format!("conversation `{id}` with more than {ROUNDS} rounds"),
-                    hint: "begin a new conversation with what was agreed on".into(),
+                    what: format!("conversation `{id}` with more than {MAX_ROUNDS} rounds"),
+                    hint: "start a new conversation with the decisions so far".into(),
                 });
             }
             let (conversation, verdicts, report) = self
-                .take_rounds(conversation, &request.rounds, Conversation::observe)
+                .observe_rounds(conversation, &request.rounds, Conversation::observe)
                 .await?;
             let done = |report: Option<&Report>, verdicts: Vec<Verdict>| AppendedRounds {
                 conversation_id: id.clone(),
@@ -257,29 +258,29 @@ impl DialogueOperations<'_> {
                 score: Some(report.score),
                 report: serde_json::to_value(&report)?,
             };
-            let rows = rows(&request.rounds, &verdicts, state.1)?;
+            let rows = round_rows(&request.rounds, &verdicts, state.1)?;
             let store = self.engine.store().await?;
             let Some(written) = store.conversations().extend(&row, state.1, &rows).await? else {
                 continue;
             };
             let body = json!({"signal": row.signal, "score": report.score, "rounds": before + rows.len(),
                 "profile": report.profile, "embedder": report.embedder});
-            // The rounds are kept; saying that they are not would make the caller send them again.
+            // The rounds are stored; an error here would make the caller send them again.
             if let Err(error) = store
                 .journal()
                 .append(Event::now("dialogue.verdict", id, body))
                 .await
             {
-                tracing::warn!(%error, conversation = id, "a verdict is missing in the journal");
+                tracing::warn!(%error, conversation = id, "cannot write the verdict to the journal");
             }
             state = (written, state.1 + signed(request.rounds.len()));
-            let current = Current {
+            let current = CachedConversation {
                 state,
                 used,
                 topic,
                 conversation,
             };
-            self.engine.conversations.hold(id, current);
+            self.engine.conversations.put(id, current);
             return Ok(done(Some(&report), verdicts));
         }
         Err(EngineError::Busy {
@@ -287,17 +288,17 @@ impl DialogueOperations<'_> {
         })
     }
 
-    /// A conversation with its rounds.
+    /// Returns a conversation with its rounds.
     pub async fn conversation(self, id: &str) -> Result<StoredConversation, EngineError> {
         let found = self.engine.store().await?.conversations().get(id).await?;
-        let (row, rounds) = found.ok_or_else(|| no_conversation(id))?;
+        let (row, rounds) = found.ok_or_else(|| conversation_not_found(id))?;
         Ok(StoredConversation {
             conversation_id: row.id,
             topic: row.topic,
             profile: row.profile,
             embedder: row.embedder,
             signal: row.signal,
-            rounds: rounds.into_iter().map(kept).collect(),
+            rounds: rounds.into_iter().map(stored_round).collect(),
             report: match row.report {
                 Value::Null => None,
                 report => Some(serde_json::from_value(report)?),
@@ -305,17 +306,17 @@ impl DialogueOperations<'_> {
         })
     }
 
-    /// The rounds of a conversation behind the first `after`.
+    /// Returns the rounds of a conversation after the first `after`.
     pub async fn conversation_rounds(self, id: &str, after: i64) -> Result<Vec<StoredRound>, EngineError> {
         let store = self.engine.store().await?;
         let rows = store.conversations().rounds_after(id, after, 500).await?;
         if rows.is_empty() && store.conversations().state(id).await?.is_none() {
-            return Err(no_conversation(id));
+            return Err(conversation_not_found(id));
         }
-        Ok(rows.into_iter().map(kept).collect())
+        Ok(rows.into_iter().map(stored_round).collect())
     }
 
-    /// Conversations, the latest first, a page at a time.
+    /// Lists conversations, most recently updated first, one page at a time.
     pub async fn conversations(
         self,
         request: &ListConversationsRequest,
@@ -336,19 +337,19 @@ impl DialogueOperations<'_> {
             .filter(|_| more)
             .map(|row| (row.updated_at, row.id.clone()));
         Ok(ConversationList {
-            conversations: rows.into_iter().map(listed).collect(),
+            conversations: rows.into_iter().map(conversation_summary).collect(),
             next,
         })
     }
 
-    /// The conversation as the store has it now: from memory, or built anew.
-    async fn conversation_now(self, id: &str) -> Result<Current, EngineError> {
+    /// Returns the conversation at its current revision: from the cache, or rebuilt from the database.
+    async fn load_conversation(self, id: &str) -> Result<CachedConversation, EngineError> {
         let store = self.engine.store().await?;
         let state = store
             .conversations()
             .state(id)
             .await?
-            .ok_or_else(|| no_conversation(id))?;
+            .ok_or_else(|| conversation_not_found(id))?;
         if let Some(current) = self.engine.conversations.get(id, state) {
             return Ok(current);
         }
@@ -356,17 +357,17 @@ impl DialogueOperations<'_> {
             .conversations()
             .get(id)
             .await?
-            .ok_or_else(|| no_conversation(id))?;
-        let conversation = self.fresh_conversation(&row.profile).await?;
+            .ok_or_else(|| conversation_not_found(id))?;
+        let conversation = self.empty_conversation(&row.profile).await?;
         let count = signed(rounds.len());
         let earlier = rounds
             .into_iter()
             .map(|round| serde_json::from_value(round.body))
             .collect::<Result<Vec<Round>, _>>()?;
         let (conversation, _, _) = self
-            .take_rounds(conversation, &earlier, Conversation::follow)
+            .observe_rounds(conversation, &earlier, Conversation::follow)
             .await?;
-        Ok(Current {
+        Ok(CachedConversation {
             state: (state.0, count),
             used: 0,
             topic: row.topic,
@@ -374,29 +375,29 @@ impl DialogueOperations<'_> {
         })
     }
 
-    /// A conversation that nobody has spoken in yet, by the name or the file of its profile.
-    pub(crate) async fn fresh_conversation(self, profile: &str) -> Result<Conversation, EngineError> {
+    /// Returns an empty conversation for a profile, given by name or file.
+    pub(crate) async fn empty_conversation(self, profile: &str) -> Result<Conversation, EngineError> {
         if let Some(fresh) = lock(&self.engine.conversations.fresh).get(profile) {
             return Ok(fresh.clone());
         }
         let read = self.profile(profile)?;
         let mut fresh = Conversation::new(read.clone())?;
         if let Some(embedder) = self.engine.embedder().await? {
-            let mut meaning = EmbeddingCache::new(embedder);
-            let prototypes = admission::for_everybody(meaning.of_prototypes(&read)).await?;
+            let mut embeddings = EmbeddingCache::new(embedder);
+            let prototypes = admission::unmetered(embeddings.prototype_vectors(&read)).await?;
             fresh = fresh.with_blocker_prototypes(prototypes)?;
         }
-        // A file may be changed by the next request; what is built in may not.
+        // A file may change before the next request; a built-in profile cannot.
         if satiety::dialogue::Profile::built_in_names().contains(&profile) {
             lock(&self.engine.conversations.fresh).insert(profile.to_owned(), fresh.clone());
         }
         Ok(fresh)
     }
 
-    /// Has a conversation take rounds, each with what it means, in the given way. Returns it with what each round gave and
-    /// the report after all of them, which is absent where there is no round yet. The cost is admitted first, and the work ends
-    /// when nobody waits for it any more.
-    pub(crate) async fn take_rounds<T: Send + 'static>(
+    /// Feeds rounds with their embeddings into a conversation through the given function. Returns the
+    /// conversation, the result of each round, and the report after all of them, which is absent without
+    /// rounds. The cost is admitted first, and the work is cancelled when the caller no longer waits.
+    pub(crate) async fn observe_rounds<T: Send + 'static>(
         self,
         mut conversation: Conversation,
         rounds: &[Round],
@@ -409,10 +410,10 @@ impl DialogueOperations<'_> {
         admission::admit("scoring these rounds", &work, model)?;
         let mut vectors = Vec::new();
         if let Some(embedder) = self.engine.embedder().await? {
-            let mut meaning = EmbeddingCache::new(embedder);
-            meaning.learn_rounds(rounds).await?;
+            let mut embeddings = EmbeddingCache::new(embedder);
+            embeddings.embed_rounds(rounds).await?;
             for round in rounds {
-                vectors.push(meaning.of_round(round)?);
+                vectors.push(embeddings.round_vectors(round)?);
             }
         }
         let compared = Workload { tokens: 0, ..work };
@@ -436,16 +437,16 @@ impl DialogueOperations<'_> {
 }
 
 impl ConversationCache {
-    fn get(&self, id: &str, state: (i64, i64)) -> Option<Current> {
+    fn get(&self, id: &str, state: (i64, i64)) -> Option<CachedConversation> {
         let held = lock(&self.current);
         held.get(id).filter(|current| current.state == state).cloned()
     }
 
-    fn hold(&self, id: &str, mut current: Current) {
+    fn put(&self, id: &str, mut current: CachedConversation) {
         let mut held = lock(&self.current);
         current.used = 1 + held.values().map(|other| other.used).max().unwrap_or_default();
         held.insert(id.to_owned(), current);
-        if held.len() > HELD {
+        if held.len() > MAX_CACHED {
             let oldest = held
                 .iter()
                 .min_by_key(|(_, other)| other.used)
@@ -457,7 +458,6 @@ impl ConversationCache {
     }
 }
 
-/// A count as the store has it.
 fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -466,8 +466,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// An id that somebody gave: short, and nothing that could hide in a path or a log.
-fn named(id: String) -> Result<String, EngineError> {
+/// Validates an id from a caller: short, and safe in a path or a log.
+fn validate_id(id: String) -> Result<String, EngineError> {
     let fits = (1..=128).contains(&id.len())
         && id
             .chars()
@@ -481,14 +481,14 @@ fn named(id: String) -> Result<String, EngineError> {
     })
 }
 
-fn no_conversation(id: &str) -> EngineError {
+fn conversation_not_found(id: &str) -> EngineError {
     EngineError::NotThere {
         what: format!("conversation `{id}`"),
-        hint: "begin it first, or list the conversations to see their ids".into(),
+        hint: "start it first, or list the conversations to see their ids".into(),
     }
 }
 
-fn rows(rounds: &[Round], verdicts: &[Verdict], before: i64) -> Result<Vec<RoundRow>, EngineError> {
+fn round_rows(rounds: &[Round], verdicts: &[Verdict], before: i64) -> Result<Vec<RoundRow>, EngineError> {
     (before + 1..)
         .zip(rounds.iter().zip(verdicts))
         .map(|(position, (round, verdict))| {
@@ -504,7 +504,7 @@ fn rows(rounds: &[Round], verdicts: &[Verdict], before: i64) -> Result<Vec<Round
         .collect()
 }
 
-fn kept(row: RoundRow) -> StoredRound {
+fn stored_round(row: RoundRow) -> StoredRound {
     StoredRound {
         position: row.position,
         agent: row.agent,
@@ -515,7 +515,7 @@ fn kept(row: RoundRow) -> StoredRound {
     }
 }
 
-fn listed(row: ConversationSummaryRow) -> ConversationSummary {
+fn conversation_summary(row: ConversationSummaryRow) -> ConversationSummary {
     ConversationSummary {
         conversation_id: row.id,
         topic: row.topic,

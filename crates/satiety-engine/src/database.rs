@@ -1,4 +1,4 @@
-//! The store itself: what is in it, moving it, keeping it small.
+//! Database maintenance: status, migration, retention, export, import and backup.
 
 use crate::handles::DatabaseOperations;
 use std::path::{Path, PathBuf};
@@ -15,33 +15,34 @@ use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 
 use crate::EngineError;
 
-/// How long retention may take before others on the same machine take it for lost.
-const TURN: Duration = Duration::from_mins(30);
+/// Lease duration of a retention run; afterwards other processes consider it lost.
+const LEASE: Duration = Duration::from_mins(30);
 
-/// The outcome of a migration.
+/// Result of a schema migration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MigrateResponse {
-    /// Where.
+    /// URL or path of the database.
     pub place: String,
-    /// The schema version before.
+    /// Schema version before the migration.
     pub from: i64,
-    /// The schema version now.
+    /// Schema version after the migration.
     pub to: i64,
 }
 
-/// The outcome of a backup.
+/// Result of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackupResponse {
-    /// The file.
+    /// Path of the backup file.
     pub path: PathBuf,
-    /// What kind of file it is.
+    /// Format of the backup file.
     pub kind: BackupKind,
-    /// Its size.
+    /// Size of the backup file in bytes.
     pub bytes: u64,
 }
 
 impl DatabaseOperations<'_> {
-    /// What is in the store. Creates nothing and migrates nothing; `check` also reads it whole to look for damage.
+    /// Reports the contents of the database without creating or migrating it; `check` also reads all of it to
+    /// detect corruption.
     pub async fn status(self, check: bool) -> Result<Status, EngineError> {
         let store = Store::open_with(&self.engine.settings.store, Migrate::Never).await?;
         let status = store.status().await?;
@@ -52,7 +53,7 @@ impl DatabaseOperations<'_> {
         Ok(status)
     }
 
-    /// Brings the schema up to date, and creates the store when there is none.
+    /// Migrates the schema to the current version; creates the database if it does not exist.
     pub async fn migrate(self) -> Result<MigrateResponse, EngineError> {
         let from = match Store::open_with(&self.engine.settings.store, Migrate::Never).await {
             Ok(store) => store.status().await?.schema_version,
@@ -67,7 +68,7 @@ impl DatabaseOperations<'_> {
         })
     }
 
-    /// The retention rules.
+    /// Returns the retention rules.
     pub async fn retention_rules(self) -> Result<Vec<Rule>, EngineError> {
         Ok(self.engine.store().await?.retention().rules().await?)
     }
@@ -81,7 +82,7 @@ impl DatabaseOperations<'_> {
         Ok(())
     }
 
-    /// Carries out the retention rules, or only says what they would do.
+    /// Applies the retention rules, or only reports the effect for `dry_run`.
     pub async fn retain(self, dry_run: bool) -> Result<Retained, EngineError> {
         let store = self.engine.store().await?;
         Ok(store
@@ -94,10 +95,11 @@ impl DatabaseOperations<'_> {
             .await?)
     }
 
-    /// Carries out the retention rules, unless somebody who shares this store does so now or did within `every`.
+    /// Applies the retention rules, unless another process on this database is doing so or has done so within
+    /// `every`.
     pub async fn retain_in_turn(self, every: Duration) -> Result<Option<Retained>, EngineError> {
         let store = self.engine.store().await?;
-        let Some(turn) = store.maintenance().take_turn("retention", every, TURN).await? else {
+        let Some(turn) = store.maintenance().take_turn("retention", every, LEASE).await? else {
             return Ok(None);
         };
         match self.retain(false).await {
@@ -106,14 +108,14 @@ impl DatabaseOperations<'_> {
                 Ok(Some(retained))
             }
             Err(error) => {
-                // Somebody else may have more luck, with its archive on another disk for instance.
+                // Another process may succeed, for instance with its archive on another disk.
                 turn.let_go().await?;
                 Err(error)
             }
         }
     }
 
-    /// Writes the whole store as JSON Lines to a file, which appears only when it is complete.
+    /// Exports the database as JSON Lines to a file, which appears only when complete.
     pub async fn export_file(self, path: &Path) -> Result<TransferReport, EngineError> {
         let failed = |cause| EngineError::file("write", path, cause);
         let partial = path.with_added_extension("partial");
@@ -130,7 +132,7 @@ impl DatabaseOperations<'_> {
         Ok(moved)
     }
 
-    /// Writes the whole store as JSON Lines.
+    /// Exports the database as JSON Lines.
     pub async fn export(
         self,
         out: &mut (impl AsyncWrite + Unpin + Send),
@@ -142,7 +144,7 @@ impl DatabaseOperations<'_> {
         Ok(moved)
     }
 
-    /// Reads an export from a file into this store.
+    /// Imports an export from a file into this database.
     pub async fn import_file(self, path: &Path, author: Author) -> Result<TransferReport, EngineError> {
         let file = fs_err::tokio::File::open(path)
             .await
@@ -150,7 +152,8 @@ impl DatabaseOperations<'_> {
         self.import(&mut BufReader::new(file), author).await
     }
 
-    /// Reads an export into this store, which must be empty. Constitutional memories come along only for a person.
+    /// Imports an export into this database, which must be empty. Constitutional memories are imported only
+    /// for a human author.
     pub async fn import(
         self,
         input: &mut (impl AsyncBufRead + Unpin + Send),
@@ -163,7 +166,7 @@ impl DatabaseOperations<'_> {
         })
     }
 
-    /// Makes a backup while the store stays in use.
+    /// Creates a backup while the database stays in use.
     pub async fn backup(self, path: &Path) -> Result<BackupResponse, EngineError> {
         let kind = self.engine.store().await?.backup(path).await?;
         let bytes = fs_err::tokio::metadata(path)

@@ -1,4 +1,4 @@
-//! Scoring conversations: read, embed, decide, record.
+//! Scores conversations: parse, embed, decide, record.
 
 use crate::handles::DialogueOperations;
 use satiety::cancel::Cancellation;
@@ -14,62 +14,60 @@ use serde_json::json;
 use crate::EngineError;
 use crate::embedding_cache::EmbeddingCache;
 
-/// Bytes of a conversation that are read in about a millisecond.
+/// Bytes of a conversation that are parsed in about a millisecond.
 const READ_PER_UNIT: u64 = 16 << 10;
 
-/// A conversation to be scored.
+/// Request to score a conversation.
 #[derive(Debug, Clone)]
 pub struct ScoreRequest {
-    /// What messages call it: a path, or `-`.
+    /// Name used in error messages: a path, or `-`.
     pub name: String,
-    /// Its content.
     pub bytes: Vec<u8>,
-    /// The shape of the content; found out when absent.
+    /// Input format; detected if `None`.
     pub format: Option<InputFormat>,
-    /// A built-in profile or a file.
+    /// Name of a built-in profile, or path of a profile file.
     pub profile: String,
-    /// Who sorts plain messages into claims, questions and actions.
+    /// How plain messages are sorted into claims, questions and actions.
     pub extract: Extract,
-    /// Whether to keep conversation and verdict in the store.
+    /// Whether to store the conversation and its verdict.
     pub record: bool,
 }
 
-/// Who sorts plain messages into claims, questions and actions.
+/// How plain messages are sorted into claims, questions and actions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Extract {
-    /// Fixed rules.
+    /// Fixed rules, without a model.
     #[default]
     Rules,
-    /// The chat model of the settings.
+    /// The configured chat model (`models.chat`).
     Model,
 }
 
-/// A scored conversation.
+/// Result of scoring a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreResponse {
-    /// The conversation's id: its own, or one that was made when it was recorded.
+    /// Id from the input, or one generated when the conversation was recorded.
     pub conversation_id: Option<String>,
-    /// What it is about.
+    /// Topic of the conversation, in a few words.
     pub topic: Option<String>,
-    /// The shape that the input was read as.
+    /// Format that the input was parsed as.
     pub input_format: InputFormat,
-    /// The answer.
+    /// Full report over all rounds.
     #[serde(flatten)]
     pub report: Report,
 }
 
 impl<'e> DialogueOperations<'e> {
-    /// Scores a conversation.
     #[tracing::instrument(name = "score", skip_all)]
     pub async fn score(self, request: ScoreRequest) -> Result<ScoreResponse, EngineError> {
-        let conversation = self.fresh_conversation(&request.profile).await?;
+        let conversation = self.empty_conversation(&request.profile).await?;
         let options = ReadOptions {
             format: request.format,
             growing: false,
         };
         let (name, bytes, extract) = (request.name.clone(), request.bytes, request.extract);
-        // Reading is one pass over the bytes; what it finds is counted before anything is compared.
+        // Parsing is one pass over the bytes; admission counts its result before anything is compared.
         let units = bytes.len() as u64 / READ_PER_UNIT;
         let reading = move |_: &Cancellation| {
             let read =
@@ -86,7 +84,7 @@ impl<'e> DialogueOperations<'e> {
             Content::Messages(log) => self.extract_with_model(&log).await?,
         };
         let (_, _, report) = self
-            .take_rounds(conversation, &transcript.rounds, Conversation::follow)
+            .observe_rounds(conversation, &transcript.rounds, Conversation::follow)
             .await?;
         let report = report.ok_or(ConversationError::NoRounds)?;
         let mut scored = ScoreResponse {
@@ -101,22 +99,23 @@ impl<'e> DialogueOperations<'e> {
         Ok(scored)
     }
 
-    /// Starts following a conversation, round by round, with the embedder of the settings.
+    /// Starts following a conversation round by round, with the configured embedder.
     pub async fn follow(self, profile: Profile) -> Result<Follower<'e>, EngineError> {
         let mut conversation = Conversation::new(profile.clone())?;
-        let mut meaning = self.engine.embedder().await?.map(EmbeddingCache::new);
-        if let Some(meaning) = &mut meaning {
-            conversation = conversation.with_blocker_prototypes(meaning.of_prototypes(&profile).await?)?;
+        let mut embeddings = self.engine.embedder().await?.map(EmbeddingCache::new);
+        if let Some(embeddings) = &mut embeddings {
+            conversation =
+                conversation.with_blocker_prototypes(embeddings.prototype_vectors(&profile).await?)?;
         }
         Ok(Follower {
             fresh: conversation.clone(),
             conversation,
-            meaning,
+            embeddings,
             rounds: Vec::new(),
         })
     }
 
-    /// The profile of that name, or in the file of that name.
+    /// Loads a profile: a built-in name, or the path of a profile file.
     pub fn profile(self, name: &str) -> Result<Profile, EngineError> {
         if Profile::built_in_names().contains(&name) {
             return Ok(Profile::built_in(name)?);
@@ -132,7 +131,7 @@ impl<'e> DialogueOperations<'e> {
         })
     }
 
-    /// Keeps a conversation and its verdicts; returns its id.
+    /// Stores a conversation and its verdicts; returns its id.
     async fn record_score(
         self,
         transcript: &Transcript,
@@ -179,32 +178,32 @@ impl<'e> DialogueOperations<'e> {
     }
 }
 
-/// Follows one conversation: observes new rounds, and begins anew when earlier ones have changed.
+/// Follows one conversation: observes new rounds, and starts over when earlier rounds have changed.
 pub struct Follower<'a> {
     fresh: Conversation,
     conversation: Conversation,
-    meaning: Option<EmbeddingCache<'a>>,
+    embeddings: Option<EmbeddingCache<'a>>,
     rounds: Vec<Round>,
 }
 
 impl Follower<'_> {
-    /// Observes the rounds that are new in `rounds`, which is the whole conversation so far; returns their verdicts.
-    /// When a round that was observed before reads differently now, everything is observed again.
+    /// Observes the new rounds in `rounds`, which is the whole conversation so far, and returns their
+    /// verdicts. Starts over when a round that was already observed has changed.
     pub async fn observe_all(&mut self, rounds: &[Round]) -> Result<Vec<Verdict>, EngineError> {
         if !rounds.starts_with(&self.rounds) {
             self.conversation = self.fresh.clone();
             self.rounds.clear();
         }
         let new = &rounds[self.rounds.len()..];
-        if let Some(meaning) = &mut self.meaning {
-            meaning.learn_rounds(new).await?;
+        if let Some(embeddings) = &mut self.embeddings {
+            embeddings.embed_rounds(new).await?;
         }
         let mut verdicts = Vec::with_capacity(new.len());
         for round in new {
             let vectors = self
-                .meaning
+                .embeddings
                 .as_ref()
-                .map(|meaning| meaning.of_round(round))
+                .map(|embeddings| embeddings.round_vectors(round))
                 .transpose()?;
             verdicts.push(self.conversation.observe(round, vectors.as_ref())?);
             self.rounds.push(round.clone());
@@ -212,12 +211,12 @@ impl Follower<'_> {
         Ok(verdicts)
     }
 
-    /// Everything found so far.
+    /// Returns the report over all rounds observed so far.
     pub fn report(&self) -> Result<Report, EngineError> {
         Ok(self.conversation.report()?)
     }
 
-    /// How many rounds were observed.
+    /// Returns the number of observed rounds.
     pub fn rounds(&self) -> usize {
         self.rounds.len()
     }

@@ -1,4 +1,4 @@
-//! Is everything there that the commands need? One finding a part, each with what to do about it.
+//! Diagnostics (`satiety doctor`): checks each component that commands depend on and suggests a fix.
 
 use std::time::Duration;
 
@@ -10,48 +10,47 @@ use crate::bench::sandbox::probes::{self, SandboxExamination};
 use crate::bench::sandbox::{Probe, probe};
 use crate::{Engine, EngineError};
 
-/// How a part is doing.
+/// Health of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// As it should be.
+    /// Works as it should.
     Good,
-    /// Works, and could be better.
+    /// Works, but with a limitation.
     Warning,
-    /// Does not work.
+    /// Does not work at all.
     Bad,
 }
 
-/// What was found about one part.
+/// Result of checking one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// The part: `store`, `schema`, `embedder`.
+    /// Checked component: `store`, `schema`, `embedder`.
     pub part: String,
-    /// How it is doing.
+    /// Health of the component.
     pub health: Health,
-    /// What was seen.
+    /// Observation in one line.
     pub detail: String,
-    /// What to do.
+    /// Suggested action; absent if none is needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
-/// All findings.
+/// Results of all checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Examination {
-    /// Part by part.
+    /// One finding per checked component.
     pub findings: Vec<Finding>,
 }
 
 impl Examination {
-    /// Whether something does not work.
+    /// Returns true if a component does not work.
     pub fn has_failed(&self) -> bool {
         self.findings.iter().any(|finding| finding.health == Health::Bad)
     }
 }
 
 impl Finding {
-    /// A part that is as it should be.
     pub fn good(part: &str, detail: impl Into<String>) -> Self {
         Self {
             part: part.into(),
@@ -61,7 +60,6 @@ impl Finding {
         }
     }
 
-    /// A part that works and could be better.
     pub fn warning(part: &str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
             part: part.into(),
@@ -71,7 +69,6 @@ impl Finding {
         }
     }
 
-    /// A part that does not work.
     pub fn bad(part: &str, detail: impl Into<String>, fix: Option<String>) -> Self {
         Self {
             part: part.into(),
@@ -82,10 +79,10 @@ impl Finding {
     }
 }
 
-/// How long an endpoint may take to accept a connection.
+/// Timeout for connecting to an endpoint.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// `host:port` of a URL; the port is the scheme's where the URL names none.
+/// Returns `host:port` of a URL, with the default port of the scheme if the URL has none.
 fn address_of(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;
@@ -102,9 +99,10 @@ fn address_of(url: &str) -> Option<String> {
     }
 }
 
-/// What isolates the processes of targets. A degraded sandbox or none is a warning: everything but gates works without.
+/// Reports the sandbox for target processes. A degraded or missing sandbox is a warning: only gates require
+/// one.
 fn sandbox_finding(probe: &Probe) -> Finding {
-    let fix = "install bubblewrap (bwrap) or allow user namespaces, or set `bench.sandbox` to \"prefer\" to accept less; `satiety doctor --sandbox` probes what there is";
+    let fix = "install bubblewrap (bwrap) or allow user namespaces, or set `bench.sandbox` to \"prefer\" to accept less; `satiety doctor --sandbox` probes what is available";
     match (&probe.bubblewrap, &probe.namespaces, &probe.landlock) {
         (Ok(version), _, _) => Finding::good("sandbox", format!("{version} isolates targets")),
         (_, Ok(kinds), _) => Finding::good("sandbox", format!("{kinds} isolate targets")),
@@ -118,7 +116,7 @@ fn sandbox_finding(probe: &Probe) -> Finding {
         (Err(bubblewrap), Err(namespaces), Err(landlock)) => Finding::warning(
             "sandbox",
             format!(
-                "nothing isolates targets, and gates refuse to run: bubblewrap: {bubblewrap}; namespaces: {namespaces}; Landlock: {landlock}"
+                "no sandbox available, so gates refuse to run: bubblewrap: {bubblewrap}; namespaces: {namespaces}; Landlock: {landlock}"
             ),
             fix,
         ),
@@ -126,15 +124,17 @@ fn sandbox_finding(probe: &Probe) -> Finding {
 }
 
 impl Engine {
-    /// Attempts to break out of the sandbox of targets, with every isolation that this machine offers.
+    /// Attempts to escape from the sandbox of targets, with every isolation mechanism available on this
+    /// machine.
     pub async fn examine_sandbox(&self) -> Result<SandboxExamination, EngineError> {
         probes::examine().await.map_err(|reason| EngineError::Invalid {
             message: reason,
-            hint: "`satiety doctor` tells what this machine has".into(),
+            hint: "`satiety doctor` shows what this machine supports".into(),
         })
     }
 
-    /// Examines the store and the models. Changes nothing: a store that is not there yet is fine, and stays away.
+    /// Checks the database and the models without changing anything; a missing database is fine and is not
+    /// created.
     pub async fn doctor(&self) -> Examination {
         let mut findings = self.examine_store().await;
         findings.push(self.examine_archive());
@@ -151,7 +151,7 @@ impl Engine {
             Err(StoreError::NoStore { .. }) => {
                 return vec![Finding::good(
                     "store",
-                    format!("{url} is not there yet; the first write creates it"),
+                    format!("{url} does not exist yet; the first write creates it"),
                 )];
             }
             Err(error) => return vec![Finding::bad("store", error.to_string(), error.hint())],
@@ -166,11 +166,11 @@ impl Engine {
                 );
                 findings.push(Finding::good("store", detail));
                 findings.push(match status.schema_version {
-                    SCHEMA_VERSION => Finding::good("schema", format!("version {SCHEMA_VERSION}, the newest")),
+                    SCHEMA_VERSION => Finding::good("schema", format!("version {SCHEMA_VERSION} (latest)")),
                     older => Finding::warning(
                         "schema",
-                        format!("version {older}; the newest is {SCHEMA_VERSION}"),
-                        "nothing to do: the next command that writes brings it up to date, or run `satiety db migrate` now",
+                        format!("version {older}; the latest is {SCHEMA_VERSION}"),
+                        "nothing to do: the next command that writes migrates it, or run `satiety db migrate` now",
                     ),
                 });
                 if status.schema_version > 0 {
@@ -186,18 +186,18 @@ impl Engine {
         findings
     }
 
-    /// Opens the sentence model and asks it something; for a remote one this also tells whether its endpoint answers.
+    /// Opens the sentence model and embeds a test text; for a remote model this also checks the endpoint.
     async fn examine_embedder(&self) -> Finding {
         if self.settings.embedder == "none" {
             return Finding::warning(
                 "embedder",
                 "none: texts are compared by words only",
-                "set `models.embedder` to `builtin` to recognise what is said again in other words",
+                "set `models.embedder` to `builtin` to detect paraphrases",
             );
         }
         match self.models().verify().await {
             Ok(verification) => match verification.checks.iter().find(|check| !check.passed) {
-                None => Finding::good("embedder", format!("{} answers as it should", verification.id)),
+                None => Finding::good("embedder", format!("{} works", verification.id)),
                 Some(check) => Finding::bad(
                     "embedder",
                     format!("{}: {}: {}", verification.id, check.name, check.detail),
@@ -208,8 +208,8 @@ impl Engine {
         }
     }
 
-    /// Whether the endpoint of the chat model, where one is chosen, accepts connections. Nothing is asked of the model
-    /// itself: that would cost money.
+    /// Checks that the endpoint of the chat model, if one is configured, accepts connections. Sends no
+    /// request to the model itself: that would cost money.
     async fn examine_chat(&self) -> Option<Finding> {
         let spec = self.settings.chat.as_deref().filter(|spec| *spec != "none")?;
         let spec: satiety_models::chat::Spec = match spec.parse() {
@@ -219,11 +219,11 @@ impl Engine {
                 return Some(Finding::bad("chat", error.to_string(), error.hint()));
             }
         };
-        let fix = || Some("start the server, or correct the address in `models.chat`".to_owned());
+        let fix = || Some("start the server, or correct the URL in `models.chat`".to_owned());
         let Some(address) = address_of(&spec.url) else {
             return Some(Finding::bad(
                 "chat",
-                format!("`{}` is not an address", spec.url),
+                format!("`{}` is not a valid URL", spec.url),
                 fix(),
             ));
         };
@@ -247,15 +247,15 @@ impl Engine {
         match nearest.metadata() {
             Ok(metadata) if !metadata.is_dir() => Finding::bad(
                 "archive",
-                format!("{} is not a folder", nearest.display()),
-                Some("set `store.archive_folder` to a folder".into()),
+                format!("{} is not a directory", nearest.display()),
+                Some("set `store.archive_folder` to a directory".into()),
             ),
             Ok(metadata) if metadata.permissions().readonly() => Finding::warning(
                 "archive",
-                format!("{} cannot be written to", nearest.display()),
-                "retention rules that archive will fail; set `store.archive_folder` to a folder of yours",
+                format!("{} is not writable", nearest.display()),
+                "retention rules that archive will fail; set `store.archive_folder` to a writable directory",
             ),
-            _ => Finding::good("archive", format!("{} (made when needed)", folder.display())),
+            _ => Finding::good("archive", format!("{} (created when needed)", folder.display())),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Texts to vectors, each text once: the engine's memory of what it has embedded.
+//! Embedding cache: embeds each text once per engine.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use satiety_models::Embedder;
 
 use crate::EngineError;
 
-/// Vectors of texts, of one embedder. Conversations say the same thing again and again; a model need not hear it twice.
+/// Cached vectors of one embedder. Conversations repeat themselves; each text is embedded once.
 pub(crate) struct EmbeddingCache<'a> {
     embedder: &'a dyn Embedder,
     known: HashMap<String, Vec<f32>>,
@@ -21,35 +21,38 @@ impl<'a> EmbeddingCache<'a> {
         }
     }
 
-    /// Which model this is.
+    /// Returns the id of the model.
     pub(crate) fn id(&self) -> String {
         self.embedder.id().to_string()
     }
 
-    /// Learns all texts of these rounds in one go, so that the model sees large batches.
-    pub(crate) async fn learn_rounds(&mut self, rounds: &[Round]) -> Result<(), EngineError> {
+    /// Embeds all texts of these rounds at once, so that the model gets large batches.
+    pub(crate) async fn embed_rounds(&mut self, rounds: &[Round]) -> Result<(), EngineError> {
         let texts: Vec<String> = rounds.iter().flat_map(texts_to_embed).collect();
-        self.learn(&texts).await
+        self.embed_new(&texts).await
     }
 
-    /// The vectors of a round that was learnt.
-    pub(crate) fn of_round(&self, round: &Round) -> Result<RoundVectors, EngineError> {
-        let vectors = self.of(&texts_to_embed(round));
+    /// Returns the vectors of a round that was learned before.
+    pub(crate) fn round_vectors(&self, round: &Round) -> Result<RoundVectors, EngineError> {
+        let vectors = self.cached_vectors(&texts_to_embed(round));
         Ok(RoundVectors::new(self.id(), round, vectors)?)
     }
 
-    /// The vectors of what a hidden blocker sounds like.
-    pub(crate) async fn of_prototypes(&mut self, profile: &Profile) -> Result<Vec<Vec<f32>>, EngineError> {
+    /// Returns the vectors of the prototypes of hidden blockers.
+    pub(crate) async fn prototype_vectors(
+        &mut self,
+        profile: &Profile,
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
         let texts = prototype_texts(profile);
-        self.learn(&texts).await?;
-        Ok(self.of(&texts))
+        self.embed_new(&texts).await?;
+        Ok(self.cached_vectors(&texts))
     }
 
-    /// Cosines of pairs of texts.
+    /// Returns the cosine similarity of each pair of texts.
     pub(crate) async fn cosines(&mut self, pairs: &[(String, String)]) -> Result<Vec<f64>, EngineError> {
         let texts: Vec<String> = pairs.iter().flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
-        self.learn(&texts).await?;
-        let vectors = self.of(&texts);
+        self.embed_new(&texts).await?;
+        let vectors = self.cached_vectors(&texts);
         Ok(vectors
             .chunks_exact(2)
             .map(|pair| {
@@ -62,7 +65,7 @@ impl<'a> EmbeddingCache<'a> {
             .collect())
     }
 
-    async fn learn(&mut self, texts: &[String]) -> Result<(), EngineError> {
+    async fn embed_new(&mut self, texts: &[String]) -> Result<(), EngineError> {
         let new: BTreeSet<&str> = texts
             .iter()
             .map(String::as_str)
@@ -74,7 +77,7 @@ impl<'a> EmbeddingCache<'a> {
         Ok(())
     }
 
-    fn of(&self, texts: &[String]) -> Vec<Vec<f32>> {
+    fn cached_vectors(&self, texts: &[String]) -> Vec<Vec<f32>> {
         texts
             .iter()
             .filter_map(|text| self.known.get(text).cloned())

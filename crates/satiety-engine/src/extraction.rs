@@ -1,7 +1,9 @@
-//! Sorting plain messages into rounds with a chat model: one request a message, checked item by item.
+//! Extraction with a chat model: sorts plain messages into rounds, one request per message, and validates
+//! each item.
 //!
-//! Rounds are the same as the rule-based extractor makes; only who sorts a message's text differs. Messages are foreign
-//! text: they are sent between delimiters they cannot contain, and what comes back is believed only as far as checked.
+//! The resulting rounds have the same shape as those of the rule-based extractor. Messages are untrusted
+//! text: they are sent between delimiters that they cannot contain, and the response is accepted only after
+//! validation.
 
 use crate::handles::DialogueOperations;
 use std::pin::Pin;
@@ -22,24 +24,25 @@ use crate::{EngineError, Settings};
 const SYSTEM: &str = include_str!("prompts/sort_message.system.md");
 const USER: &str = include_str!("prompts/sort_message.user.md");
 
-/// Bytes of a message in one request; longer messages are sent in pieces, so that small local models keep up.
-const LONGEST_PIECE: usize = 12_000;
-/// Room for the answer: everything in a piece again, as JSON.
+/// Maximum bytes of a message in one request; longer messages are sent in chunks, so that small local models
+/// keep up.
+const MAX_CHUNK_BYTES: usize = 12_000;
+/// Token limit of the response: a whole chunk, repeated as JSON.
 const MAX_TOKENS: u32 = 8192;
-/// Requests on their way at the same time.
-const AT_ONCE: usize = 4;
-/// Items in one list; a piece has no room for more statements of sixty characters.
-const MOST_ITEMS: usize = 200;
-/// Characters of one item; what is longer is no single statement.
-const LONGEST_ITEM: usize = 2_000;
-/// Characters of a speaker's name that are sent.
-const LONGEST_NAME: usize = 80;
+/// Maximum number of concurrent requests.
+const CONCURRENCY: usize = 4;
+/// Maximum number of items in one list: a chunk holds no more statements of sixty characters.
+const MAX_ITEMS: usize = 200;
+/// Maximum characters of one item; anything longer is not a single statement.
+const MAX_ITEM_CHARS: usize = 2_000;
+/// Characters of a speaker's name that are sent to the model.
+const MAX_NAME_CHARS: usize = 80;
 
 type SortFuture<'a> = Pin<Box<dyn Future<Output = Result<(Round, Usage), EngineError>> + Send + 'a>>;
 
 impl DialogueOperations<'_> {
-    /// Sorts messages into rounds with the chat model of the settings. A message that the model cannot sort is an
-    /// error that names the round, never a round that is left out.
+    /// Sorts messages into rounds with the configured chat model. A message that the model cannot sort is an
+    /// error that names the round; rounds are never dropped.
     pub(crate) async fn extract_with_model(self, log: &MessageLog) -> Result<Transcript, EngineError> {
         let chat = self
             .engine
@@ -51,9 +54,9 @@ impl DialogueOperations<'_> {
             .into_iter()
             .map(|turn| Box::pin(sort(chat, turn)) as SortFuture<'_>)
             .collect();
-        let mut sorting = stream::iter(sorting).buffered(AT_ONCE);
+        let mut sorting = stream::iter(sorting).buffered(CONCURRENCY);
         let mut rounds = Vec::new();
-        let mut total = NOTHING;
+        let mut total = NO_USAGE;
         while let Some(sorted) = sorting.next().await {
             let (round, usage) = sorted?;
             rounds.push(round);
@@ -77,10 +80,10 @@ fn open(settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
     )
 }
 
-/// Opens a chat model that the user named (settings or flags), with the key that belongs to its provider.
+/// Opens a chat model that the user named (settings or flags), with the API key of its provider.
 pub(crate) fn open_chat(model: &str, settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
     let spec: Spec = model.parse()?;
-    // A key goes to the provider it belongs to and to nobody else.
+    // An API key is sent only to the provider it belongs to.
     let key = match spec.provider {
         Provider::Ollama => None,
         Provider::OpenAi => settings
@@ -94,9 +97,9 @@ pub(crate) fn open_chat(model: &str, settings: &Settings) -> Result<Box<dyn Chat
     };
     let http = HttpSettings {
         api_key: key,
-        // Settings hold addresses only from flags, the environment, the user's own file and trusted files.
+        // Settings hold URLs only from flags, the environment, the user's own file and trusted files.
         address_origin: AddressOrigin::Given,
-        // Local models write a long answer for minutes.
+        // Local models can take minutes to write a long response.
         policy: HttpPolicy {
             timeout: Some(Duration::from_mins(5)),
             ..HttpPolicy::default()
@@ -110,17 +113,17 @@ async fn sort(chat: &dyn Chat, turn: Turn<'_>) -> Result<(Round, Usage), EngineE
     let round = turn.round.round;
     let agent = turn.round.agent.clone().unwrap_or_default();
     let mut outputs = Outputs::default();
-    let mut total = NOTHING;
-    for piece in pieces(&turn.message.text, LONGEST_PIECE) {
+    let mut total = NO_USAGE;
+    for chunk in split_chunks(&turn.message.text, MAX_CHUNK_BYTES) {
         let answer = chat
-            .complete(request(&agent, piece))
+            .complete(request(&agent, chunk))
             .await
             .map_err(|cause| EngineError::Sorting {
                 round,
                 agent: agent.clone(),
                 cause,
             })?;
-        let sorted = read(&answer.text).map_err(|reason| EngineError::BadSorting {
+        let sorted = parse_response(&answer.text).map_err(|reason| EngineError::BadSorting {
             round,
             agent: agent.clone(),
             model: chat.id().to_owned(),
@@ -135,13 +138,13 @@ async fn sort(chat: &dyn Chat, turn: Turn<'_>) -> Result<(Round, Usage), EngineE
     Ok((turn.sorted_as(outputs), total))
 }
 
-/// What no request costs.
-const NOTHING: Usage = Usage {
+/// Usage of no request.
+const NO_USAGE: Usage = Usage {
     input_tokens: Some(0),
     output_tokens: Some(0),
 };
 
-/// Unknown where either is unknown: a sum with a hole in it would look like a cost.
+/// Unknown if either part is unknown: a partial sum would look like the cost.
 fn sum(a: Usage, b: Usage) -> Usage {
     let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
     Usage {
@@ -151,10 +154,10 @@ fn sum(a: Usage, b: Usage) -> Usage {
 }
 
 fn request(speaker: &str, text: &str) -> ChatRequest {
-    let speaker: String = one_line(speaker).chars().take(LONGEST_NAME).collect();
+    let speaker: String = one_line(speaker).chars().take(MAX_NAME_CHARS).collect();
     let message = format!("speaker: {speaker}\n\n{text}");
     let delimiter = delimiter(&message);
-    // The message goes in last, so that nothing in it is taken for a place to fill.
+    // Insert the message last, so that placeholders in it are not expanded.
     let user = USER
         .trim_end()
         .replace("{{delimiter}}", &delimiter)
@@ -170,8 +173,9 @@ fn request(speaker: &str, text: &str) -> ChatRequest {
     }
 }
 
-/// A mark that does not occur in the text, in whatever case, so that the text cannot close it. The first free one of a
-/// fixed series rather than a random one: the same message always makes the same request.
+/// Returns a delimiter that does not occur in the text (ignoring case), so that the text cannot close it.
+/// Takes the first free one of a fixed series, not a random one: the same message always makes the same
+/// request.
 fn delimiter(text: &str) -> String {
     let text = text.to_lowercase();
     let mut number = 1_u64;
@@ -197,7 +201,7 @@ fn schema() -> JsonSchema {
     }
 }
 
-/// What a model makes of a message.
+/// A model's response for one message.
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SortedMessage {
@@ -207,23 +211,23 @@ struct SortedMessage {
     next_actions: Vec<String>,
 }
 
-/// Reads an answer; says what is wrong with one that cannot be believed.
-fn read(text: &str) -> Result<SortedMessage, String> {
+/// Parses and validates a response; the error says what is wrong with it.
+fn parse_response(text: &str) -> Result<SortedMessage, String> {
     let shown: String = one_line(text).chars().take(200).collect();
     let mut sorted: SortedMessage =
         serde_json::from_str(text).map_err(|error| format!("{error} in `{shown}`"))?;
-    check("claims", &mut sorted.claims)?;
-    check("decisions", &mut sorted.decisions)?;
-    check("open_questions", &mut sorted.open_questions)?;
-    check("next_actions", &mut sorted.next_actions)?;
+    normalize_items("claims", &mut sorted.claims)?;
+    normalize_items("decisions", &mut sorted.decisions)?;
+    normalize_items("open_questions", &mut sorted.open_questions)?;
+    normalize_items("next_actions", &mut sorted.next_actions)?;
     Ok(sorted)
 }
 
-/// Bounds a list, and brings its items into the shape that rules give them: one line each, each once.
-fn check(name: &str, items: &mut Vec<String>) -> Result<(), String> {
-    if items.len() > MOST_ITEMS {
+/// Bounds a list and normalizes its items as the rules do: one line each, without duplicates.
+fn normalize_items(name: &str, items: &mut Vec<String>) -> Result<(), String> {
+    if items.len() > MAX_ITEMS {
         return Err(format!(
-            "`{name}` has {} items; at most {MOST_ITEMS} are believed",
+            "`{name}` has {} items; at most {MAX_ITEMS} are accepted",
             items.len()
         ));
     }
@@ -234,9 +238,9 @@ fn check(name: &str, items: &mut Vec<String>) -> Result<(), String> {
         if length == 0 {
             return Err(format!("item {number} of `{name}` is empty"));
         }
-        if length > LONGEST_ITEM {
+        if length > MAX_ITEM_CHARS {
             return Err(format!(
-                "item {number} of `{name}` has {length} characters; at most {LONGEST_ITEM} are believed"
+                "item {number} of `{name}` has {length} characters; at most {MAX_ITEM_CHARS} are accepted"
             ));
         }
         if !seen.contains(&item) {
@@ -251,25 +255,26 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Cuts a text into pieces of at most `longest` bytes, between paragraphs if possible, else lines, else words.
-fn pieces(text: &str, longest: usize) -> Vec<&str> {
-    let mut pieces = Vec::new();
+/// Splits a text into chunks of at most `longest` bytes: between paragraphs if possible, else lines, else
+/// words.
+fn split_chunks(text: &str, longest: usize) -> Vec<&str> {
+    let mut chunks = Vec::new();
     let mut rest = text.trim();
     while rest.len() > longest {
         let head = &rest[..rest.floor_char_boundary(longest)];
         let end = ["\n\n", "\n", " "]
             .iter()
             .filter_map(|mark| head.rfind(mark))
-            // A cut near the beginning would make a crumb of a request.
+            // A cut near the start would waste a request on a tiny chunk.
             .find(|at| *at > longest / 2)
             .unwrap_or(head.len());
-        pieces.push(rest[..end].trim_end());
+        chunks.push(rest[..end].trim_end());
         rest = rest[end..].trim_start();
     }
     if !rest.is_empty() {
-        pieces.push(rest);
+        chunks.push(rest);
     }
-    pieces
+    chunks
 }
 
 #[cfg(test)]
@@ -312,7 +317,7 @@ mod tests {
         let with = |claims: serde_json::Value| {
             json!({"claims": claims, "decisions": [], "open_questions": [], "next_actions": []}).to_string()
         };
-        let read_claims = |claims| read(&with(claims)).map(|sorted| sorted.claims);
+        let read_claims = |claims| parse_response(&with(claims)).map(|sorted| sorted.claims);
         assert_eq!(read_claims(json!([" a\n b ", "c", "a b"])).unwrap(), ["a b", "c"]);
         for (answer, part) in [
             (with(json!(["a", " \n"])), "item 2 of `claims` is empty"),
@@ -327,7 +332,7 @@ mod tests {
             (r#"{"claim": ["a"]}"#.into(), "unknown field `claim`"),
             ("[]".into(), "in `[]`"),
         ] {
-            let message = read(&answer).unwrap_err();
+            let message = parse_response(&answer).unwrap_err();
             assert!(message.contains(part), "{message} lacks {part}");
         }
         assert!(read_claims(json!(vec!["x".repeat(2_000)])).is_ok());
@@ -335,10 +340,10 @@ mod tests {
 
     #[test]
     fn long_messages_are_cut_between_paragraphs() {
-        assert_eq!(pieces("aaa bbb\n\nccc ddd", 12), ["aaa bbb", "ccc ddd"]);
-        assert_eq!(pieces("aaa bbb\nccc ddd", 12), ["aaa bbb", "ccc ddd"]);
-        assert_eq!(pieces("aaaaaaaaaa", 4), ["aaaa", "aaaa", "aa"]);
-        assert!(pieces(" \n", 4).is_empty());
+        assert_eq!(split_chunks("aaa bbb\n\nccc ddd", 12), ["aaa bbb", "ccc ddd"]);
+        assert_eq!(split_chunks("aaa bbb\nccc ddd", 12), ["aaa bbb", "ccc ddd"]);
+        assert_eq!(split_chunks("aaaaaaaaaa", 4), ["aaaa", "aaaa", "aa"]);
+        assert!(split_chunks(" \n", 4).is_empty());
     }
 
     #[test]
@@ -347,7 +352,7 @@ mod tests {
             input_tokens: Some(7),
             output_tokens: Some(7),
         };
-        assert_eq!(sum(NOTHING, seven), seven);
+        assert_eq!(sum(NO_USAGE, seven), seven);
         let known = Usage {
             input_tokens: Some(2),
             output_tokens: Some(3),
@@ -368,10 +373,10 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_lose_nothing_but_white_space(text in "(.|\n| ){0,200}", longest in 4_usize..40) {
-            let pieces = pieces(&text, longest);
+            let chunks = split_chunks(&text, longest);
             let solid = |text: &str| text.split_whitespace().collect::<String>();
-            prop_assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= longest));
-            prop_assert_eq!(solid(&pieces.concat()), solid(&text));
+            prop_assert!(chunks.iter().all(|chunk| !chunk.is_empty() && chunk.len() <= longest));
+            prop_assert_eq!(solid(&chunks.concat()), solid(&text));
         }
 
         #[test]

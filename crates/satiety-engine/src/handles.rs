@@ -1,4 +1,5 @@
-//! Capability handles: what the engine does, cut by capability, so that a caller needs one of them and not all.
+//! Capability handles: the engine's operations grouped by area, so that a caller depends only on the area it
+//! uses.
 
 use crate::Engine;
 

@@ -1,5 +1,5 @@
-//! Who is told of something: a command, a web address, or both. Telling is not deciding: what cannot be delivered is a
-//! warning, and the verdict stays what it was.
+//! Alert hooks: run a command, post to a webhook, or both. Delivery does not affect verdicts: a hook that
+//! fails is a warning.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -15,53 +15,53 @@ use satiety_models::http::{Client, HttpError, HttpPolicy, Method};
 
 use crate::bench::target::post_address;
 
-/// How long a hook may take.
-const LIMIT: Duration = Duration::from_secs(10);
-/// How much of what a command complains about is told.
-const SHOWN: u64 = 2000;
+/// Default timeout of a hook.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum bytes of a command's stderr that are reported.
+const MAX_STDERR_BYTES: u64 = 2000;
 
-/// What follows a gated run, a harness cycle or a rollback. It belongs to the process and not to a request: a caller whose
-/// agent is measured cannot choose who is told or what is recorded.
+/// Actions after a gated run, a harness cycle or a rollback. They belong to the process, not to a request: a
+/// caller whose agent is measured cannot choose who is notified or what is recorded.
 #[derive(Debug, Clone, Default)]
 pub struct HookSettings {
-    /// Told about every regression that was not accepted.
+    /// Alert for every regression that was not accepted.
     pub regression: Alert,
-    /// Told about harness cycles that ask for a person, and about rollbacks.
+    /// Alert for harness cycles that need a person, and for rollbacks.
     pub harness: Alert,
-    /// The harness whose next cycle is recorded after a gated run; `None` records none.
+    /// Harness whose next cycle is recorded after a gated run; `None` records none.
     pub cycle: Option<HarnessCycle>,
 }
 
 /// The harness that gated runs belong to.
 #[derive(Debug, Clone)]
 pub struct HarnessCycle {
-    /// The directory with its suites.
+    /// Directory with the suites of the harness.
     pub folder: PathBuf,
-    /// Which score its window follows.
+    /// Score that drives its window.
     pub driver: Driver,
 }
 
-/// Whom to tell.
+/// Destinations of an alert.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Alert {
-    /// A command for the shell, which gets the report on its standard input.
+    /// Shell command that receives the report on standard input.
     pub command: Option<String>,
-    /// An address that the report is posted to.
+    /// URL that the report is posted to.
     pub webhook: Option<String>,
-    /// How long each may take; ten seconds where nobody says.
+    /// Timeout of each hook; ten seconds if `None`.
     pub limit: Option<Duration>,
 }
 
 impl Alert {
-    /// Whether there is nobody to tell.
+    /// Returns true if no destination is configured.
     pub(crate) fn is_empty(&self) -> bool {
         self.command.is_none() && self.webhook.is_none()
     }
 
-    /// Tells everybody. What comes back are warnings about hooks that failed; `name` is the settings' section and the
-    /// first part of their names.
+    /// Delivers the alert to every destination. Returns a warning for each hook that failed; `name` is the
+    /// settings section and the prefix of the hook names.
     pub(crate) async fn tell(&self, name: &str, body: &Value) -> Vec<String> {
-        let limit = self.limit.unwrap_or(LIMIT);
+        let limit = self.limit.unwrap_or(DEFAULT_TIMEOUT);
         let mut warnings = Vec::new();
         if let Some(command) = &self.command
             && let Err(problem) = run(command, body.to_string(), limit).await
@@ -94,15 +94,15 @@ async fn run(command: &str, input: String, limit: Duration) -> Result<(), String
     let exchange = async {
         let feed = async {
             if let Some(mut stdin) = stdin {
-                // A command that does not want to know it closes its end, which is its right.
+                // A command that ignores its input may close the pipe.
                 let _ = stdin.write_all(input.as_bytes()).await;
             }
         };
         let listen = async {
             let mut said = Vec::new();
             if let Some(mut stderr) = stderr {
-                let _ = (&mut stderr).take(SHOWN).read_to_end(&mut said).await;
-                // What is too much is read all the same, or the command would wait for ever.
+                let _ = (&mut stderr).take(MAX_STDERR_BYTES).read_to_end(&mut said).await;
+                // Drain the rest of stderr, or the command would block on a full pipe.
                 let _ = tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await;
             }
             String::from_utf8_lossy(&said).trim().to_owned()
@@ -113,11 +113,11 @@ async fn run(command: &str, input: String, limit: Duration) -> Result<(), String
     let outcome = timeout(limit, exchange).await;
     let Ok((said, ended)) = outcome else {
         if let Some(group) = group {
-            // It may have ended just now.
+            // The process group may have exited already.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         return Err(format!(
-            "took longer than {} seconds and was ended",
+            "timed out after {} seconds and was killed",
             limit.as_secs_f64()
         ));
     };
@@ -139,7 +139,9 @@ async fn post(url: &str, body: &Value, limit: Duration) -> Result<(), String> {
     let client = Client::new(policy).map_err(|problem| problem.to_string())?;
     let request = client.request(Method::POST, address).json(body);
     match client.send(request).await {
-        Ok(answer) if !answer.status.is_success() => Err(format!("it answered {}", answer.status.as_u16())),
+        Ok(answer) if !answer.status.is_success() => {
+            Err(format!("unexpected HTTP status {}", answer.status.as_u16()))
+        }
         Ok(_) | Err(HttpError::TooLarge { .. }) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
@@ -160,11 +162,11 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(fs_err::read_to_string(&file).unwrap(), "{\"a\":1}");
-        let problem = run("echo no such room >&2; exit 3", "x".repeat(1 << 20), limit)
+        let problem = run("echo no such channel >&2; exit 3", "x".repeat(1 << 20), limit)
             .await
             .unwrap_err();
         assert!(
-            problem.contains('3') && problem.contains("no such room"),
+            problem.contains('3') && problem.contains("no such channel"),
             "{problem}"
         );
     }
@@ -181,7 +183,7 @@ mod tests {
         assert!(problem.contains("0.3 seconds"), "{problem}");
         assert!(started.elapsed() < Duration::from_secs(10));
         tokio::time::sleep(Duration::from_millis(2500)).await;
-        assert!(!file.exists(), "a child went on");
+        assert!(!file.exists(), "a child process survived");
     }
 
     #[tokio::test]
@@ -196,7 +198,7 @@ mod tests {
         post(&server.uri(), &json!({"a": 1}), limit).await.unwrap();
         assert_eq!(
             post(&server.uri(), &json!({"a": 2}), limit).await,
-            Err("it answered 404".into())
+            Err("unexpected HTTP status 404".into())
         );
         let problem = post("http://127.0.0.1:9/secret", &json!({}), limit)
             .await

@@ -1,7 +1,8 @@
-//! What Satiety does: one use case a file, each a request, a response and a method on [`Engine`].
+//! The use cases of Satiety, one per file: each has a request, a response and a method on [`Engine`].
 //!
-//! The engine reads what is needed, asks the library what follows from it, records that and returns it. Surfaces
-//! (command line, HTTP, MCP) call these methods and print what comes back; they never touch the store themselves.
+//! The engine loads the inputs, calls the library for the decision, records the result and returns it.
+//! Surfaces (command line, HTTP, MCP) call these methods and render the response; they never access the
+//! database themselves.
 
 pub mod admission;
 pub mod bench;
@@ -47,25 +48,25 @@ use satiety_models::{CachingEmbedder, Chat, Embedder, EmbedderPool, PoolLimits};
 use satiety_store::Store;
 use tokio::sync::OnceCell;
 
-/// Says that something was left out of this build, and how to build it in.
+/// Error message for a feature that is not compiled in, with the cargo feature that adds it.
 pub fn left_out(what: &str, feature: &str) -> String {
-    format!("this build leaves out {what}; build satiety with the cargo feature `{feature}`")
+    format!("this build does not include {what}; build satiety with the cargo feature `{feature}`")
 }
 
-/// Everything the engine must be told; nothing is read from the environment.
+/// Complete configuration of the engine; it reads nothing from the environment.
 #[derive(Clone)]
 pub struct Settings {
-    /// Which store to use.
+    /// URL of the database.
     pub store: StoreUrl,
-    /// Where retention puts what it archives.
+    /// Directory that retention archives to.
     pub archive_folder: PathBuf,
-    /// Which sentence model to use: `builtin`, `dir:PATH`, `ollama:MODEL`, `openai:MODEL`, or `none`.
+    /// Sentence model: `builtin`, `dir:PATH`, `ollama:MODEL`, `openai:MODEL`, or `none`.
     pub embedder: String,
-    /// Which chat model sorts messages, where one is asked to: `ollama:MODEL`, `openai:MODEL` or `anthropic:MODEL`.
+    /// Chat model that sorts messages, on request: `ollama:MODEL`, `openai:MODEL` or `anthropic:MODEL`.
     pub chat: Option<String>,
-    /// The key for OpenAI-compatible endpoints.
+    /// API key for OpenAI-compatible endpoints.
     pub api_key: Option<String>,
-    /// The key for Anthropic's endpoints.
+    /// API key for Anthropic endpoints.
     pub anthropic_key: Option<String>,
 }
 
@@ -82,16 +83,16 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// How many calls of the sentence model a server allows.
+/// Concurrency limits for the sentence model on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelPool {
-    /// Calls that are computed at the same time.
+    /// Maximum number of concurrent calls.
     pub running: usize,
-    /// Calls that may wait.
+    /// Maximum number of queued calls.
     pub waiting: usize,
 }
 
-/// The use cases. The store and the models are opened when something first needs them.
+/// Entry point to all use cases. Opens the database and the models on first use.
 #[derive(Debug)]
 pub struct Engine {
     settings: Settings,
@@ -99,7 +100,7 @@ pub struct Engine {
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
     conversations: conversations::ConversationCache,
-    eviction: eviction::Memory,
+    eviction: eviction::EvictionState,
     memory: memory::Cache,
     memory_settings: memory::MemorySettings,
     ab: experiment::State,
@@ -110,7 +111,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with these settings; opens nothing yet.
+    /// Creates an engine with these settings; opens nothing yet.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -118,7 +119,7 @@ impl Engine {
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
             conversations: conversations::ConversationCache::default(),
-            eviction: eviction::Memory::default(),
+            eviction: eviction::EvictionState::default(),
             memory: memory::Cache::default(),
             memory_settings: memory::MemorySettings::default(),
             ab: experiment::State::default(),
@@ -129,40 +130,42 @@ impl Engine {
         }
     }
 
-    /// The same engine with other rules for experiments.
+    /// Returns the engine with these settings for experiments.
     #[must_use]
     pub fn with_ab(mut self, settings: experiment::ExperimentSettings) -> Self {
         self.ab.settings = settings;
         self
     }
 
-    /// The same engine with another requirement for the sandbox of targets that gates, harnesses, servers and workers run.
+    /// Returns the engine with this sandbox requirement for targets that gates, harnesses, servers and
+    /// workers run.
     #[must_use]
     pub fn with_sandbox(mut self, requirement: SandboxRequirement) -> Self {
         self.sandbox = requirement;
         self
     }
 
-    /// Whether the processes of targets must be sandboxed where nobody asks for something else.
+    /// Default sandbox requirement for target processes.
     pub fn sandbox_requirement(&self) -> SandboxRequirement {
         self.sandbox
     }
 
-    /// The same engine with other alerts, and a harness whose cycles follow gated runs.
+    /// Returns the engine with these hooks: alerts, and a harness whose cycles follow gated runs.
     #[must_use]
     pub fn with_hooks(mut self, hooks: HookSettings) -> Self {
         self.hooks = hooks;
         self
     }
 
-    /// The same engine with other rules for the memory.
+    /// Returns the engine with these memory settings.
     #[must_use]
     pub fn with_memory(mut self, settings: memory::MemorySettings) -> Self {
         self.memory_settings = settings;
         self
     }
 
-    /// The same engine with so many calls of the sentence model at a time and so many waiting for it; more are refused.
+    /// Returns the engine with these limits for calls of the sentence model; calls beyond the queue are
+    /// refused.
     #[must_use]
     pub fn with_model_pool(mut self, limits: ModelPool) -> Self {
         self.model_pool = Some(PoolLimits {
@@ -172,7 +175,6 @@ impl Engine {
         self
     }
 
-    /// What it was told.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -184,8 +186,8 @@ impl Engine {
             .await?)
     }
 
-    /// The sentence model of the settings, or none where they say `none`. One that cannot be had is an error, never a
-    /// silent skip.
+    /// Returns the configured sentence model, or `None` if the settings say `none`. A model that cannot be
+    /// opened is an error, never silently skipped.
     async fn embedder(&self) -> Result<Option<&dyn Embedder>, EngineError> {
         let open = || async {
             let opened = models::open(&self.settings).await?;
@@ -194,14 +196,14 @@ impl Engine {
                     Some(limits) => Box::new(EmbedderPool::new(embedder, limits)) as Box<dyn Embedder>,
                     None => embedder,
                 };
-                let remembering = Box::new(CachingEmbedder::new(embedder));
-                Box::new(admission::MeteredChat::new(remembering, self.model_cost())) as Box<dyn Embedder>
+                let caching = Box::new(CachingEmbedder::new(embedder));
+                Box::new(admission::MeteredEmbedder::new(caching, self.model_cost())) as Box<dyn Embedder>
             }))
         };
         Ok(self.embedder.get_or_try_init(open).await?.as_deref())
     }
 
-    /// Closes what was opened.
+    /// Closes the database if it was opened.
     pub async fn close(&self) {
         if let Some(store) = self.store.get() {
             store.close().await;
@@ -209,7 +211,7 @@ impl Engine {
     }
 }
 
-/// A moment of the store.
+/// Converts a database timestamp in microseconds.
 pub(crate) fn time(micros: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_microsecond(micros).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What a server needs of the store beside the use cases: whether it is there, and writes that may be sent again.
+//! Server support: health checks, periodic retention and idempotency keys.
 
 use crate::handles::DatabaseOperations;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use satiety_store::{Operation, now_micros};
 
 use crate::EngineError;
 
-/// How long an answer is kept for who sends the same write again.
-const KEPT: i64 = 24 * 60 * 60 * 1_000_000;
-/// Work without an answer for so long was lost with its server.
-const LOST: i64 = 120 * 1_000_000;
-/// How long a server waits at most before it looks again whether a chore is due.
-const LOOK: Duration = Duration::from_mins(5);
+/// How long responses are kept for idempotency keys, in microseconds.
+const RESPONSE_TTL: i64 = 24 * 60 * 60 * 1_000_000;
+/// Time in microseconds after which an attempt without a response counts as lost with its server.
+const ATTEMPT_TIMEOUT: i64 = 120 * 1_000_000;
+/// Maximum time between two checks whether retention is due.
+const CHECK_INTERVAL: Duration = Duration::from_mins(5);
 
-/// A write that may be sent again: whose it is, its key, and what was asked.
+/// A write with an idempotency key: its caller, key and request hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repeatable {
     caller: String,
@@ -24,26 +24,27 @@ pub struct Repeatable {
     holder: String,
 }
 
-/// What is known about a write that comes with a key.
+/// State of a write with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeated {
-    /// It is the first: carry it out, then [`DatabaseOperations::keep_answer`] or [`DatabaseOperations::forget_attempt`].
+    /// The first attempt: execute it, then [`DatabaseOperations::keep_answer`] or
+    /// [`DatabaseOperations::forget_attempt`].
     First,
-    /// The first is still being carried out.
+    /// The first attempt is still in progress.
     UnderWay,
-    /// The key was used for another request.
+    /// The key was used for a different request.
     OtherRequest,
-    /// This was the answer.
+    /// The first attempt has completed with this response.
     Answered {
-        /// Its status.
+        /// HTTP status code.
         status: u16,
-        /// Its body.
+        /// Response body.
         body: String,
     },
 }
 
 impl Repeatable {
-    /// A write of this caller under this key; `request` is everything that it asks for.
+    /// Identifies a write of this caller under this key; `request` is the full content of the request.
     pub fn new(caller: &str, key: &str, request: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in request {
@@ -66,35 +67,31 @@ impl Repeatable {
             request_hash: &self.request_hash,
             holder: &self.holder,
             now,
-            forget_before: now - KEPT,
-            lost_before: now - LOST,
+            forget_before: now - RESPONSE_TTL,
+            lost_before: now - ATTEMPT_TIMEOUT,
         }
     }
 }
 
 impl DatabaseOperations<'_> {
-    /// Carries out the retention rules every so often, for as long as a server runs: now, if it is due, and whenever it is.
-    /// Of all servers on a store one does it.
+    /// Applies the retention rules periodically while a server runs, starting immediately if due. Only one of
+    /// the servers that share a database does the work.
     pub async fn serve_retention(self, every: Duration) {
-        let look = (every / 10).clamp(Duration::from_millis(200), LOOK);
+        let interval = (every / 10).clamp(Duration::from_millis(200), CHECK_INTERVAL);
         loop {
             match self.retain_in_turn(every).await {
                 Ok(Some(retained)) => {
                     let rows: u64 = retained.outcomes.iter().map(|outcome| outcome.rows).sum();
-                    tracing::info!(
-                        rows,
-                        records = retained.expired_records,
-                        "retention was carried out"
-                    );
+                    tracing::info!(rows, records = retained.expired_records, "retention applied");
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!("retention could not be carried out: {error}"),
+                Err(error) => tracing::warn!("cannot apply retention: {error}"),
             }
-            tokio::time::sleep(look).await;
+            tokio::time::sleep(interval).await;
         }
     }
 
-    /// Opens the store and has everything that is done with it measured: `read` or `write`, and how long it took.
+    /// Opens the database and reports the duration of every operation on it, as `read` or `write`.
     pub async fn observe_store(
         self,
         observe: impl Fn(&'static str, Duration) + Send + Sync + 'static,
@@ -109,12 +106,12 @@ impl DatabaseOperations<'_> {
         Ok(())
     }
 
-    /// Whether the store answers.
+    /// Checks that the database is reachable.
     pub async fn ping(self) -> Result<(), EngineError> {
         Ok(self.engine.store().await?.ping().await?)
     }
 
-    /// What is known about a write that comes with a key.
+    /// Looks up the state of a write with an idempotency key.
     pub async fn repeated(self, write: &Repeatable) -> Result<Repeated, EngineError> {
         Ok(
             match self
@@ -136,7 +133,7 @@ impl DatabaseOperations<'_> {
         )
     }
 
-    /// Keeps the answer for who asks again.
+    /// Stores the response for retries of the same write.
     pub async fn keep_answer(self, write: &Repeatable, status: u16, body: &str) -> Result<(), EngineError> {
         let store = self.engine.store().await?;
         Ok(store
@@ -145,7 +142,7 @@ impl DatabaseOperations<'_> {
             .await?)
     }
 
-    /// Nothing was done, so the write may be tried again.
+    /// Releases the key after an attempt that changed nothing, so that the write can be retried.
     pub async fn forget_attempt(self, write: &Repeatable) -> Result<(), EngineError> {
         Ok(self
             .engine

@@ -1,4 +1,4 @@
-//! The models: which there are, whether the chosen one works, and which cosine means "the same" for it.
+//! Models: list them, verify the configured one, and calibrate its similarity threshold.
 
 use crate::handles::ModelOperations;
 use satiety::dialogue::{Fit, ScoredPair, fit_threshold};
@@ -14,36 +14,36 @@ use serde::{Deserialize, Serialize};
 use crate::embedding_cache::EmbeddingCache;
 use crate::{EngineError, Settings};
 
-/// What can be chosen, and what is.
+/// Available sentence models and the configured one.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ModelList {
-    /// The choice of the settings.
+    /// Sentence model from the settings.
     pub chosen: String,
-    /// All choices.
+    /// All available sentence models.
     pub models: Vec<Entry>,
 }
 
-/// A fitted threshold.
+/// A fitted similarity threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibrated {
-    /// The sentence model it belongs to.
+    /// Sentence model that the threshold belongs to.
     pub embedder: String,
-    /// The share of different pairs that it may take for the same.
+    /// Maximum share of different pairs that may be classified as the same, 0 to 1.
     pub max_false_positives: f64,
-    /// With the guard against edits that change the meaning, as scoring uses it.
+    /// Fit with the guard against meaning-changing edits, as used for scoring.
     pub with_guard: Fit,
-    /// Cosine alone.
+    /// Fit with cosine similarity alone.
     pub without_guard: Fit,
-    /// Edits that change the meaning, among the pairs. No cosine tells them apart, so they do not count for the
-    /// threshold: refusing them is the guard's part.
+    /// Number of pairs that are meaning-changing edits. Cosine similarity cannot separate them, so they do
+    /// not count for the threshold: rejecting them is up to the guard.
     pub edits: usize,
-    /// How many of these the guard refused.
+    /// Number of these edits that the guard rejected.
     pub edits_refused: usize,
-    /// A profile that uses it.
+    /// Profile in TOML that uses the threshold.
     pub profile: String,
 }
 
-/// A line of a file of pairs.
+/// A line of a file of labelled pairs.
 #[derive(Debug, Deserialize)]
 struct Pair {
     a: String,
@@ -53,7 +53,7 @@ struct Pair {
 }
 
 impl ModelOperations<'_> {
-    /// The sentence models that can be chosen.
+    /// Lists the available sentence models.
     pub fn list(self) -> ModelList {
         ModelList {
             chosen: self.engine.settings.embedder.clone(),
@@ -61,16 +61,16 @@ impl ModelOperations<'_> {
         }
     }
 
-    /// Opens the chosen sentence model and checks that it does what it should.
+    /// Opens the configured sentence model and verifies that it works.
     pub async fn verify(self) -> Result<Verification, EngineError> {
-        // A fresh one: what was remembered would agree with itself.
+        // Open a fresh model: the cache would only agree with itself.
         let embedder = open(&self.engine.settings)
             .await?
             .ok_or(EngineError::NeedsEmbedder { what: "verification" })?;
         Ok(catalogue::verify(embedder.as_ref()).await?)
     }
 
-    /// Checks that a specification means something, and gives it in its full form.
+    /// Validates a model specification and returns it in canonical form.
     pub fn check(self, spec: &str) -> Result<String, EngineError> {
         if spec == "none" {
             return Ok(spec.into());
@@ -78,8 +78,9 @@ impl ModelOperations<'_> {
         Ok(spec.parse::<Spec>()?.to_string())
     }
 
-    /// Fits the threshold of the chosen sentence model from labelled pairs: JSON Lines with `a`, `b` and `same`, or with
-    /// `kind`: `paraphrase`, `distinct`, or `edit` for a pair that differs in a detail that changes the meaning.
+    /// Fits the threshold of the configured sentence model to labelled pairs: JSON Lines with `a`, `b` and
+    /// `same`, or with `kind`: `paraphrase`, `distinct`, or `edit` for a pair that differs in a
+    /// meaning-changing detail.
     pub async fn calibrate(
         self,
         name: &str,
@@ -131,7 +132,7 @@ impl ModelOperations<'_> {
     }
 }
 
-/// What is true of a pair.
+/// Label of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Truth {
     Same,
@@ -155,28 +156,33 @@ fn parse_pairs(name: &str, text: &str) -> Result<Vec<(String, String, Truth)>, E
             (Some(true), _) | (None, Some("paraphrase")) => Truth::Same,
             (_, Some("edit")) => Truth::Edited,
             (Some(false), _) | (None, Some("distinct")) => Truth::Different,
-            (None, Some(kind)) => return Err(wrong(number, format!("there is no kind `{kind}`"))),
-            (None, None) => return Err(wrong(number, "there is neither `same` nor `kind`".into())),
+            (None, Some(kind)) => {
+                return Err(wrong(
+                    number,
+                    format!("unknown kind `{kind}` (expected one of: paraphrase, distinct, edit)"),
+                ));
+            }
+            (None, None) => return Err(wrong(number, "missing field `same` or `kind`".into())),
         };
         pairs.push((pair.a, pair.b, truth));
     }
     Ok(pairs)
 }
 
-/// Opens what the settings name; `none` is a choice, too.
+/// Opens the configured model; `None` for `none`.
 pub(crate) async fn open(settings: &Settings) -> Result<Option<Box<dyn Embedder>>, EngineError> {
     if settings.embedder == "none" {
         return Ok(None);
     }
     let spec: Spec = settings.embedder.parse()?;
-    // A key goes to the provider it belongs to and to nobody else.
+    // An API key is sent only to the provider it belongs to.
     let api_key = settings
         .api_key
         .as_deref()
         .filter(|_| matches!(spec, Spec::OpenAi { .. }));
     let http = HttpSettings {
         api_key: api_key.map(|key| ApiKey::new(key, KeyOwner::OpenAi)),
-        // Settings hold addresses only from flags, the environment, the user's own file and trusted files.
+        // Settings hold URLs only from flags, the environment, the user's own file and trusted files.
         address_origin: AddressOrigin::Given,
         ..HttpSettings::default()
     };

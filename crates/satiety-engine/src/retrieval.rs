@@ -1,4 +1,4 @@
-//! Measuring and comparing rankings that are in files: judgments and runs, plain or compressed.
+//! Evaluation and comparison of rankings in files: judgments and runs, plain or compressed.
 
 mod annotation;
 mod corpus;
@@ -45,61 +45,60 @@ pub use replay::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, Rep
 pub use systems::{SystemContext, SystemSpec, ToolCall};
 
 use crate::EngineError;
-use files::{Answers, format, name, pieces, read, read_qrels, read_run, wrong};
+use files::{Answers, format, name, read, read_chunks, read_qrels, read_run, wrong};
 use query_facts::QueryFacts;
 
-/// Judgments, runs, and how to read and count them.
+/// Judgments and runs, and how to read and evaluate them.
 #[derive(Debug, Clone)]
 pub struct Rankings {
-    /// The judgments.
+    /// File or directory with the judgments.
     pub qrels: PathBuf,
-    /// The runs.
+    /// Run files.
     pub runs: Vec<PathBuf>,
-    /// How lines become lists.
+    /// How lines become ranked lists.
     pub order: OrderOptions,
-    /// What counts how much.
+    /// Evaluation options, such as the relevance threshold.
     pub options: EvaluationOptions,
-    /// What to compute.
+    /// Measures to compute.
     pub measures: Vec<Measure>,
-    /// What else is known about queries and documents.
+    /// Files with more facts about queries and documents.
     pub known: FactFiles,
-    /// Fields of queries to break the figures down by.
+    /// Fields of queries to break the metrics down by.
     pub by: Vec<String>,
 }
 
-/// Runs to be measured.
+/// Request to evaluate runs.
 #[derive(Debug, Clone)]
 pub struct EvaluateRequest {
-    /// The files.
     pub rankings: Rankings,
-    /// The intervals of the means.
+    /// Bootstrap of the confidence intervals.
     pub bootstrap: BootstrapSettings,
-    /// Whether to give the value of every query.
+    /// Whether to return the value of every query.
     pub per_query: bool,
-    /// How many results of each query the pipeline's figures look at.
+    /// Number of results per query for the pipeline metrics.
     pub depth: usize,
-    /// Whether to keep the figures in the store.
+    /// Whether to store the metrics.
     pub record: bool,
 }
 
-/// Files are read and resampled on a thread of their own, however small they are.
-const ON_A_THREAD: u64 = 1000;
+/// Cost estimate that makes file requests run on a separate thread, whatever their size.
+const FILE_UNITS: u64 = 1000;
 
-/// Measured runs: one by itself, or a list.
+/// Evaluated runs: a single one, or a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum EvaluateResponse {
-    /// The only run.
+    /// Result for a single run.
     One(Box<RunReport>),
     /// Several runs, in the order of the request.
     Several {
-        /// The runs.
+        /// Results in the order of the request.
         runs: Vec<RunReport>,
     },
 }
 
 impl EvaluateResponse {
-    /// All of them.
+    /// Returns all runs.
     pub fn runs(&self) -> &[RunReport] {
         match self {
             Self::One(run) => std::slice::from_ref(run),
@@ -108,55 +107,55 @@ impl EvaluateResponse {
     }
 }
 
-/// A measured run.
+/// Metrics of an evaluated run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunReport {
-    /// The run's file.
+    /// File name of the run.
     pub run: String,
-    /// The mean of each measure.
+    /// Mean of each measure with its confidence interval.
     pub metrics: Named<Aggregate>,
-    /// Queries that count.
+    /// Number of queries in the means.
     pub queries: usize,
-    /// Judged queries for which the run returns nothing.
+    /// Judged queries for which the run has no results.
     pub missing_queries: usize,
-    /// Queries of the run that are not judged, which were not measured.
+    /// Queries of the run without judgments, which were skipped.
     pub unjudged_queries: usize,
-    /// Queries without a document at or above the threshold.
+    /// Queries without a document at or above the relevance threshold.
     pub queries_without_relevant: usize,
-    /// What counted how much.
+    /// Evaluation options that were applied.
     pub options: EvaluationOptions,
-    /// Where the intervals come from.
+    /// Bootstrap settings of the confidence intervals.
     pub bootstrap: BootstrapSettings,
-    /// The value of every query and measure, when asked for; what cannot be said is left out.
+    /// Value of every query and measure, if requested; undefined values are omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_query: Option<Named<Named<f64>>>,
-    /// The means by field and value, when asked for.
+    /// Means by field and value, if requested.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<String, BTreeMap<String, GroupReport>>,
-    /// How first queries of a session fare, when queries tell which they are.
+    /// Reciprocal rank of the first queries of sessions, if the queries have sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cold_start: Option<ColdStart>,
-    /// What the session's boost does to the reciprocal rank, when the run tells results without it.
+    /// Effect of the session boost on the reciprocal rank, if the run has results without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub personalization_lift: Option<Aggregate>,
-    /// What happened inside the searches, when the run tells.
+    /// Pipeline metrics, if the run has traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<Pipeline>,
-    /// The id under which the figures are in the store.
+    /// Id of the stored metrics, if recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
 }
 
-/// The queries that share a value.
+/// Metrics of the queries that share a value.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct GroupReport {
-    /// How many they are.
+    /// Number of queries in the group.
     pub queries: usize,
-    /// The mean of each measure.
+    /// Mean of each measure with its confidence interval.
     pub metrics: Named<Aggregate>,
 }
 
-/// Values by name, in an order that means something.
+/// Values by name, in a meaningful order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Named<T>(pub Vec<(String, T)>);
 
@@ -184,86 +183,85 @@ impl<T: Serialize> Serialize for Named<T> {
     }
 }
 
-/// Runs to be compared with the first of them.
+/// Request to compare runs with the first of them.
 #[derive(Debug, Clone)]
 pub struct CompareRequest {
-    /// The files; the first run is the control.
+    /// Files to compare; the first run is the control.
     pub rankings: Rankings,
-    /// How to compare.
     pub settings: ComparisonSettings,
-    /// How much worse the others may be, when there is a gate.
+    /// Accepted loss of the gate, if there is one.
     pub fail_if_worse: Option<f64>,
-    /// Whether to give the difference of every query.
+    /// Whether to return the difference of every query.
     pub per_query: bool,
 }
 
-/// Runs compared with the first of them.
+/// Comparison of runs with the control.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CompareResponse {
-    /// The control's file.
+    /// File name of the control run.
     pub control: String,
-    /// The others.
+    /// One comparison per treatment.
     pub comparisons: Vec<RunComparison>,
-    /// How much worse they may be, when there is a gate.
+    /// Accepted loss of the gate; absent without a gate.
     pub fail_if_worse: Option<f64>,
-    /// What counted how much.
+    /// Evaluation options that were applied.
     pub options: EvaluationOptions,
-    /// How it was compared.
+    /// Settings of the comparison, such as alpha.
     pub settings: ComparisonSettings,
 }
 
 /// A run compared with the control.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunComparison {
-    /// The treatment's file.
+    /// File name of the treatment run.
     pub treatment: String,
-    /// The comparison.
+    /// Differences with intervals and p-values.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// What the gate says, when there is one.
+    /// Decision of the gate; absent without one.
     pub gate: Option<Gate>,
-    /// How much of the top results was judged at all: an unjudged result counts as irrelevant.
+    /// Share of judged documents in the top results; unjudged ones count as irrelevant.
     pub judged: JudgedShare,
-    /// The first measure by field and value, when asked for.
+    /// Comparison of the first measure by field and value, if requested.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub by: BTreeMap<String, Vec<GroupComparison>>,
-    /// The first measure by query, worst change first, when asked for.
+    /// Changes of the first measure by query, largest loss first, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_query: Option<Vec<ChangedQuery>>,
 }
 
-/// A query that both systems answered.
+/// Change of a query between two systems.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ChangedQuery {
-    /// The change.
+    /// Values of both systems and their difference.
     #[serde(flatten)]
     pub change: QueryChange,
-    /// What was asked, when it is known.
+    /// Text of the query, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The value of the first field that figures are broken down by.
+    /// Value of the first breakdown field, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// How much of the top results was judged.
+/// Share of judged documents in the top results.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct JudgedShare {
-    /// Among how many.
+    /// Number of top results considered per query.
     pub depth: usize,
-    /// Of the control.
+    /// Share for the control, 0 to 1.
     pub control: Option<f64>,
-    /// Of the treatment.
+    /// Share for the treatment, 0 to 1.
     pub treatment: Option<f64>,
 }
 
 impl RetrievalOperations<'_> {
-    /// Measures runs against judgments.
+    /// Evaluates runs against judgments.
     pub async fn evaluate(self, request: EvaluateRequest) -> Result<EvaluateResponse, EngineError> {
         let record = request.record;
         let mut reports = self
             .engine
-            .compute(ON_A_THREAD, move |cancellation| {
+            .compute(FILE_UNITS, move |cancellation| {
                 let (qrels, runs) = read(&request.rankings)?;
                 let known = request.rankings.known()?;
                 let mut reports = Vec::with_capacity(runs.len());
@@ -288,7 +286,7 @@ impl RetrievalOperations<'_> {
     /// Compares runs with the first of them.
     pub async fn compare(self, request: CompareRequest) -> Result<CompareResponse, EngineError> {
         self.engine
-            .compute(ON_A_THREAD, move |cancellation| {
+            .compute(FILE_UNITS, move |cancellation| {
                 let rankings = &request.rankings;
                 let (qrels, runs) = read(rankings)?;
                 let known = rankings.known()?;
@@ -300,7 +298,8 @@ impl RetrievalOperations<'_> {
                 if treatments.is_empty() {
                     return Err(EngineError::NothingToCompare);
                 }
-                // Several treatments share one error rate: each gets its part, and Holm divides that among the measures.
+                // Several treatments share one error rate: each gets an equal part, and Holm divides that
+                // among the measures.
                 let settings = ComparisonSettings {
                     alpha: request.settings.alpha / treatments.len() as f64,
                     ..request.settings
@@ -350,7 +349,7 @@ impl RetrievalOperations<'_> {
 }
 
 impl Rankings {
-    /// What else is known, where something asks for it.
+    /// Loads further facts if a measure or a breakdown needs them.
     fn known(&self) -> Result<QueryFacts, EngineError> {
         let documents = self.measures.iter().any(|measure| measure.kind.needs_facts());
         let known = QueryFacts::read(&self.known, &self.qrels, documents)?;
@@ -416,8 +415,8 @@ fn report(
         by.insert(name.clone(), groups);
     }
     let traces = &answers.traces;
-    let told = |trace: &Trace| trace.without_session.is_some();
-    let figures = EngineError::Figures;
+    let has_session_lift = |trace: &Trace| trace.without_session.is_some();
+    let statistics_error = EngineError::Figures;
     let lift = || {
         personalization_lift(
             traces,
@@ -439,11 +438,16 @@ fn report(
         per_query: request.per_query.then(|| per_query(&found)),
         by,
         cold_start: first_queries(qrels, &answers.run, known, request)?,
-        personalization_lift: traces.iter().any(told).then(lift).transpose().map_err(figures)?,
+        personalization_lift: traces
+            .iter()
+            .any(has_session_lift)
+            .then(lift)
+            .transpose()
+            .map_err(statistics_error)?,
         pipeline: (!traces.is_empty())
             .then(|| pipeline(traces, request.depth, &request.bootstrap))
             .transpose()
-            .map_err(figures)?,
+            .map_err(statistics_error)?,
         run_id: None,
     })
 }
@@ -457,7 +461,7 @@ fn metrics(found: &Evaluation, bootstrap: &BootstrapSettings) -> Result<Named<Ag
     Ok(Named(metrics))
 }
 
-/// The reciprocal rank of first queries beside that of all others; nothing when no query is a first one.
+/// Compares the reciprocal rank of first queries with the others; `None` if no query is a first one.
 fn first_queries(
     qrels: &Qrels,
     run: &Run,
@@ -524,7 +528,7 @@ fn judged_share(
         .mean)
 }
 
-/// Runs work on a thread of its own, for use cases of this machine; requests from elsewhere use `Engine::compute`.
+/// Runs work on a separate thread, for local use cases; remote requests use `Engine::compute`.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, EngineError> + Send + 'static,
 ) -> Result<T, EngineError> {

@@ -1,25 +1,25 @@
-//! Names of places below a folder: what somebody elsewhere, or a row of the store, may name on this machine, and nothing else.
+//! Paths confined to a root directory, for names from remote callers or from database rows.
 
 use std::path::{Component, Path, PathBuf};
 
-/// What [`below`] takes, as a pattern of JSON Schema: relative, without `..`.
+/// JSON Schema pattern for the names that [`below`] accepts: relative, without `..`.
 pub const BELOW_ROOT: &str = "^(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+)(?:/+(?:[^/\\u0000.][^/\\u0000]*|\\.(?:[^/\\u0000.][^/\\u0000]*)?|\\.\\.[^/\\u0000]+))*/*$";
 
-/// Why a name is no place below the folder.
+/// Reason why a name is not a path below the root directory.
 #[derive(Debug, thiserror::Error)]
 pub enum OutsideRoot {
-    /// It is absolute, has `..`, or leads out through a link.
-    #[error("`{}` is not a place below the root", .0.escape_debug())]
+    /// The name is absolute, contains `..`, or leads out through a symbolic link.
+    #[error("`{}` is not a path below the root", .0.escape_debug())]
     Outside(String),
-    /// Nothing is there.
-    #[error("there is nothing at `{}` below the root", .0.escape_debug())]
+    /// The path does not exist.
+    #[error("path `{}` not found below the root", .0.escape_debug())]
     Missing(String),
-    /// The folder itself cannot be found.
-    #[error("the root: {0}")]
+    /// The root directory itself is not accessible.
+    #[error("cannot access the root: {0}")]
     Root(std::io::Error),
 }
 
-/// Resolves a name below a folder; links that lead out of it are refused, too.
+/// Resolves a name below a root directory; refuses symbolic links that lead out of it.
 pub fn below(root: &Path, named: &str) -> Result<PathBuf, OutsideRoot> {
     let path = Path::new(named);
     let plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -34,7 +34,7 @@ pub fn below(root: &Path, named: &str) -> Result<PathBuf, OutsideRoot> {
     }
 }
 
-/// The name of a place relative to a folder that it lies below, as [`below`] takes it.
+/// Returns the path of `place` relative to a root directory above it, in the form that [`below`] accepts.
 pub fn name_below(root: &Path, place: &Path) -> Result<String, OutsideRoot> {
     let shown = place.display().to_string();
     let root = root.canonicalize().map_err(OutsideRoot::Root)?;
@@ -49,7 +49,7 @@ pub fn name_below(root: &Path, place: &Path) -> Result<String, OutsideRoot> {
     Ok(if inside.is_empty() { "." } else { inside }.to_owned())
 }
 
-/// A text without the place of a folder: who names what is below it need not know where it is.
+/// Removes the path of the root directory from a text: a remote caller need not learn where it is.
 pub fn without_place(root: &Path, text: &str) -> String {
     let mut text = text.to_owned();
     for root in [root.to_path_buf(), root.canonicalize().unwrap_or_default()] {

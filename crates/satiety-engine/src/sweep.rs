@@ -1,4 +1,4 @@
-//! Scoring many labelled conversations: how well does a profile decide, and what would other thresholds change?
+//! Sweeps: scores many labelled conversations to measure a profile and to try other thresholds.
 
 use crate::handles::DialogueOperations;
 use std::path::{Path, PathBuf};
@@ -12,39 +12,40 @@ use serde_json::Value;
 use crate::EngineError;
 use crate::embedding_cache::EmbeddingCache;
 
-/// A folder of labelled conversations, and what to try.
+/// Request to sweep a directory of labelled conversations.
 #[derive(Debug, Clone)]
 pub struct SweepRequest {
-    /// The folder; files ending in `.json` and `.jsonl` in it are read.
+    /// Directory; its files ending in `.json` and `.jsonl` are read.
     pub folder: PathBuf,
-    /// A built-in profile or a file.
+    /// Name of a built-in profile, or path of a profile file.
     pub profile: String,
-    /// Thresholds to try; when empty, each by itself around the usual values.
+    /// Thresholds to try; if empty, each one separately around its default.
     pub grid: Grid,
 }
 
-/// How a folder was judged.
+/// Result of sweeping a directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SweepResponse {
-    /// The profile.
+    /// Name of the swept profile.
     pub profile: String,
-    /// The sentence model, if one was used.
+    /// Sentence model, if one was used.
     pub embedder: Option<String>,
-    /// The figures.
+    /// Metrics of the profile and the tried thresholds.
     #[serde(flatten)]
     pub report: SweepReport,
-    /// Files without a label, which were not scored.
+    /// Files without a label, which were skipped.
     pub unlabelled: Vec<String>,
 }
 
 impl DialogueOperations<'_> {
-    /// Scores all labelled conversations of a folder. A label is the key `_expected` with `stop_recommendation` (or
-    /// `signal`), and `stop_round` where a person would have stopped.
+    /// Scores all labelled conversations of a directory. A label is the key `_expected` with
+    /// `stop_recommendation` (or `signal`), and optionally `stop_round`: the round where a person would have
+    /// stopped.
     pub async fn sweep(self, request: &SweepRequest) -> Result<SweepResponse, EngineError> {
         let profile = self.profile(&request.profile)?;
         let mut unlabelled = Vec::new();
         let mut found = Vec::new();
-        for path in files(&request.folder)? {
+        for path in conversation_files(&request.folder)? {
             let name = path
                 .file_name()
                 .unwrap_or(path.as_os_str())
@@ -67,15 +68,15 @@ impl DialogueOperations<'_> {
                 folder: request.folder.display().to_string(),
             });
         }
-        let mut meaning = self.engine.embedder().await?.map(EmbeddingCache::new);
+        let mut embeddings = self.engine.embedder().await?.map(EmbeddingCache::new);
         let mut prototypes = None;
-        if let Some(meaning) = &mut meaning {
-            prototypes = Some(meaning.of_prototypes(&profile).await?);
+        if let Some(embeddings) = &mut embeddings {
+            prototypes = Some(embeddings.prototype_vectors(&profile).await?);
             let rounds: Vec<_> = found
                 .iter()
                 .flat_map(|(.., transcript)| transcript.rounds.clone())
                 .collect();
-            meaning.learn_rounds(&rounds).await?;
+            embeddings.embed_rounds(&rounds).await?;
         }
         let labelled = found
             .into_iter()
@@ -84,9 +85,9 @@ impl DialogueOperations<'_> {
                     .rounds
                     .into_iter()
                     .map(|round| {
-                        let vectors = meaning
+                        let vectors = embeddings
                             .as_ref()
-                            .map(|meaning| meaning.of_round(&round))
+                            .map(|embeddings| embeddings.round_vectors(&round))
                             .transpose()?;
                         Ok((round, vectors))
                     })
@@ -100,7 +101,7 @@ impl DialogueOperations<'_> {
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
         let grids = if request.grid == Grid::default() {
-            one_at_a_time()
+            default_grids()
         } else {
             vec![request.grid.clone()]
         };
@@ -109,20 +110,20 @@ impl DialogueOperations<'_> {
             reports.push(sweep(&labelled, &profile, prototypes.as_deref(), grid)?);
         }
         let cells = reports.iter().flat_map(|report| report.cells.clone()).collect();
-        // At least one grid, and the same conversations under the same profile in each.
+        // There is at least one grid, and each report covers the same conversations under the same profile.
         let report = reports.swap_remove(0);
         let report = SweepReport { cells, ..report };
         Ok(SweepResponse {
             profile: profile.name,
-            embedder: meaning.map(|meaning| meaning.id()),
+            embedder: embeddings.map(|embeddings| embeddings.id()),
             report,
             unlabelled,
         })
     }
 }
 
-/// What to try when nothing is named: each setting by itself, the others as the profile has them.
-fn one_at_a_time() -> Vec<Grid> {
+/// Default grids: each setting separately, the others as in the profile.
+fn default_grids() -> Vec<Grid> {
     let grid = Grid::default;
     vec![
         Grid {
@@ -144,8 +145,8 @@ fn one_at_a_time() -> Vec<Grid> {
     ]
 }
 
-/// The conversations of a folder, by name.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
+/// Lists the conversation files of a directory, sorted by name.
+fn conversation_files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let entries = fs_err::read_dir(folder).map_err(|cause| EngineError::file("read", folder, cause))?;
     let mut files: Vec<PathBuf> = entries
         .filter_map(Result::ok)

@@ -1,4 +1,4 @@
-//! Tokens: who may ask a server, and for what. The secret is shown once and only its hash is kept.
+//! API tokens of a server and the audit log. A secret is shown once; only its hash is stored.
 
 use crate::handles::TokenOperations;
 use std::fmt;
@@ -14,26 +14,26 @@ use zeroize::Zeroizing;
 
 use crate::EngineError;
 
-/// What every token begins with, so that scanners for leaked secrets can know it.
+/// Prefix of every token, so that secret scanners can recognize it.
 const PREFIX: &str = "satiety";
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
-/// `last_used_at` is kept to the minute: more would make every request a write.
-const USED_EVERY: i64 = 60 * 1_000_000;
+/// `last_used_at` has a resolution of one minute: more would turn every request into a write.
+const LAST_USED_RESOLUTION: i64 = 60 * 1_000_000;
 
-/// What a token permits; each permits what the ones before it do.
+/// Permissions of a token; each scope includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// To look, and to have things computed that nobody keeps.
+    /// Read data and run stateless computations.
     Read,
-    /// To keep things: conversations, memories, answers to proposals.
+    /// Store data: conversations, memories, answers to proposals.
     Write,
-    /// To run suites, to put a scorer into force, to record a cycle.
+    /// Run suites, activate a scorer, record a cycle.
     Admin,
 }
 
 impl Scope {
-    /// Its name.
+    /// Returns the serialized name of the scope.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -56,32 +56,32 @@ impl FromStr for Scope {
         [Self::Read, Self::Write, Self::Admin]
             .into_iter()
             .find(|scope| scope.name() == text)
-            .ok_or_else(|| format!("`{text}` is not one of read, write, admin"))
+            .ok_or_else(|| format!("unknown scope `{text}` (expected one of: read, write, admin)"))
     }
 }
 
-/// A token to be made.
+/// Request to create a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateTokenRequest {
-    /// What its owner calls it.
+    /// Descriptive name chosen by the owner.
     pub name: String,
-    /// What it permits.
+    /// Permissions of the token.
     pub scope: Scope,
-    /// For how many days; none for ever.
+    /// Lifetime in days; `None` never expires.
     pub expires_in_days: Option<u32>,
 }
 
-/// A token that was made.
+/// A newly created token with its secret.
 #[derive(Clone, Serialize, JsonSchema)]
 pub struct CreatedToken {
-    /// The token itself: shown here and never again.
+    /// The secret token; shown only once, in this response.
     pub token: String,
-    /// What is known about it.
+    /// Metadata of the token, without its secret.
     #[serde(flatten)]
     pub about: Token,
 }
 
-// The secret must not get into a log by a derived `Debug`.
+// A derived `Debug` could write the secret to a log.
 impl fmt::Debug for CreatedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CreatedToken")
@@ -90,77 +90,77 @@ impl fmt::Debug for CreatedToken {
     }
 }
 
-/// A token, without its secret.
+/// Metadata of a token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Token {
-    /// The part of it that is no secret.
+    /// Public id, the non-secret part of the token.
     pub token_id: String,
-    /// What its owner calls it.
+    /// Descriptive name chosen by the owner.
     pub name: String,
-    /// What it permits.
+    /// Scope that the token permits.
     pub scope: Scope,
-    /// When it was made.
+    /// Time when the token was created.
     pub created_at: jiff::Timestamp,
-    /// When it ends by itself.
+    /// Time when the token expires; absent if it never does.
     pub expires_at: Option<jiff::Timestamp>,
-    /// When it was taken back.
+    /// Time when the token was revoked, if it was.
     pub revoked_at: Option<jiff::Timestamp>,
-    /// When it last let somebody in, to the minute.
+    /// Time of the last authenticated request, to the minute.
     pub last_used_at: Option<jiff::Timestamp>,
-    /// Whether it lets anybody in now.
+    /// Whether the token is neither expired nor revoked.
     pub valid: bool,
 }
 
-/// All tokens.
+/// All API tokens of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TokenList {
-    /// The newest first.
+    /// Tokens, most recently created first.
     pub tokens: Vec<Token>,
 }
 
-/// A write that was made through a server.
+/// A write request made through a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditEntry {
-    /// When.
+    /// Time of the write request.
     pub at: jiff::Timestamp,
-    /// Who: the id of a token, or `loopback`.
+    /// Token id of the caller, or `loopback`.
     pub who: String,
-    /// From which address.
+    /// IP address of the client.
     pub address: String,
-    /// The method.
+    /// HTTP method of the request.
     pub method: String,
-    /// The path, without a query.
+    /// Request path without the query string.
     pub path: String,
-    /// The status of the answer.
+    /// HTTP status code of the response.
     pub status: u16,
-    /// What tells this request from others in logs and answers.
+    /// Request id, as in logs and responses.
     pub request_id: String,
 }
 
-/// Writes that were made through a server.
+/// Audit log of write requests made through a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AuditLog {
-    /// The latest first.
+    /// Audit entries, most recent first.
     pub entries: Vec<AuditEntry>,
 }
 
-/// The journal's name for a write through a server.
+/// Journal event type of a write through a server.
 const AUDIT: &str = "server.write";
 
 impl TokenOperations<'_> {
-    /// Makes a token. What is returned is the only place where its secret ever stands.
+    /// Creates a token. The response is the only place that ever contains the secret.
     pub async fn create(self, request: CreateTokenRequest) -> Result<CreatedToken, EngineError> {
         let name = request.name.trim();
         if name.is_empty() || name.len() > 200 {
             return Err(EngineError::Unacceptable {
-                what: "this name of a token".into(),
-                hint: "say in 1 to 200 letters what it is for, such as `ci`".into(),
+                what: "this token name".into(),
+                hint: "use 1 to 200 characters that say what it is for, such as `ci`".into(),
             });
         }
         let mut random = Zeroizing::new([0_u8; 40]);
         getrandom::fill(&mut *random).map_err(|error| EngineError::File {
             action: "read",
-            path: "the system's source of chance".into(),
+            path: "the system's random number generator".into(),
             cause: std::io::Error::other(error.to_string()),
         })?;
         let digits = Zeroizing::new(random.iter().fold(String::with_capacity(80), |mut text, byte| {
@@ -168,7 +168,7 @@ impl TokenOperations<'_> {
             let _ = write!(text, "{byte:02x}");
             text
         }));
-        // 64 bits name it, 256 bits are the secret.
+        // 64 bits identify the token, 256 bits are the secret.
         let (token_id, secret) = digits.split_at(16);
         let now = now_micros();
         let row = TokenRow {
@@ -190,19 +190,19 @@ impl TokenOperations<'_> {
             .await?;
         Ok(CreatedToken {
             token: format!("{PREFIX}_{token_id}_{secret}"),
-            about: shown(row),
+            about: token_metadata(row),
         })
     }
 
-    /// All tokens.
+    /// Lists all tokens.
     pub async fn list(self) -> Result<TokenList, EngineError> {
         let rows = self.engine.store().await?.tokens().list().await?;
         Ok(TokenList {
-            tokens: rows.into_iter().map(shown).collect(),
+            tokens: rows.into_iter().map(token_metadata).collect(),
         })
     }
 
-    /// Takes a token back, by its id or by its name where only one valid token has it.
+    /// Revokes a token by id, or by name if only one valid token has it.
     pub async fn revoke(self, named: &str) -> Result<Token, EngineError> {
         let store = self.engine.store().await?;
         let now = now_micros();
@@ -219,7 +219,7 @@ impl TokenOperations<'_> {
                 return Err(EngineError::NotThere {
                     what: match rows.len() {
                         0 => format!("token `{named}`"),
-                        count => format!("single token `{named}`: {count} have that name"),
+                        count => format!("single token `{named}` ({count} tokens have this name)"),
                     },
                     hint: "`satiety token list` shows the ids".into(),
                 });
@@ -235,12 +235,12 @@ impl TokenOperations<'_> {
             ))
             .await?;
         let row = store.tokens().get(&row.token_id).await?.unwrap_or(row);
-        Ok(shown(row))
+        Ok(token_metadata(row))
     }
 
-    /// Who comes with this token, if it lets anybody in.
+    /// Authenticates a token; returns `None` if it is unknown, expired or revoked.
     pub async fn check(self, presented: &str) -> Result<Option<Token>, EngineError> {
-        let Some((token_id, secret)) = parts(presented) else {
+        let Some((token_id, secret)) = split_token(presented) else {
             return Ok(None);
         };
         let store = self.engine.store().await?;
@@ -251,23 +251,23 @@ impl TokenOperations<'_> {
             return Ok(None);
         };
         let now = now_micros();
-        // Comparing two of these takes the same time wherever they differ.
+        // Comparing two hashes takes constant time.
         if kept != hash(secret) || !is_valid(&row, now) {
             return Ok(None);
         }
-        if row.last_used_at.is_none_or(|at| now - at > USED_EVERY) {
+        if row.last_used_at.is_none_or(|at| now - at > LAST_USED_RESOLUTION) {
             store.tokens().touch(token_id, now).await?;
         }
-        Ok(Some(shown(row)))
+        Ok(Some(token_metadata(row)))
     }
 
-    /// Keeps who wrote what through a server.
+    /// Records a write through a server in the audit log.
     pub async fn audit(self, entry: &AuditEntry) -> Result<(), EngineError> {
         let event = Event::now(AUDIT, &entry.who, serde_json::to_value(entry)?);
         Ok(self.engine.store().await?.journal().append(event).await?)
     }
 
-    /// Writes that were made through a server, the latest first.
+    /// Returns the audit log, most recent first.
     pub async fn audit_log(self, limit: u32) -> Result<AuditLog, EngineError> {
         let events = self
             .engine
@@ -284,15 +284,15 @@ impl TokenOperations<'_> {
     }
 }
 
-/// The id and the secret of what looks like a token.
-fn parts(presented: &str) -> Option<(&str, &str)> {
+/// Splits a well-formed token into its id and secret.
+fn split_token(presented: &str) -> Option<(&str, &str)> {
     let rest = presented.strip_prefix(PREFIX)?.strip_prefix('_')?;
     let (token_id, secret) = rest.split_once('_')?;
     let digits = |text: &str, count| text.len() == count && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     (digits(token_id, 16) && digits(secret, 64)).then_some((token_id, secret))
 }
 
-/// A secret of 256 random bits cannot be guessed from its hash, so a fast one will do.
+/// A fast hash is enough: a secret of 256 random bits cannot be guessed from it.
 fn hash(secret: &str) -> blake3::Hash {
     blake3::hash(secret.as_bytes())
 }
@@ -301,10 +301,10 @@ fn is_valid(row: &TokenRow, now: i64) -> bool {
     row.revoked_at.is_none() && row.expires_at.is_none_or(|at| at > now)
 }
 
-fn shown(row: TokenRow) -> Token {
+fn token_metadata(row: TokenRow) -> Token {
     Token {
         valid: is_valid(&row, now_micros()),
-        // The table accepts no other word; the least is what a damaged one permits.
+        // The table accepts no other scope; a corrupt value gets the fewest permissions.
         scope: row.scope.parse().unwrap_or(Scope::Read),
         token_id: row.token_id,
         name: row.name,
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn only_what_looks_like_a_token_is_looked_up() {
         let good = format!("satiety_{}_{}", "0".repeat(16), "a".repeat(64));
-        assert!(parts(&good).is_some());
+        assert!(split_token(&good).is_some());
         for bad in [
             "",
             "satiety_",
@@ -332,7 +332,7 @@ mod tests {
             &good.replace('a', "'"),
             &format!("{good}0"),
         ] {
-            assert_eq!(parts(bad), None, "{bad}");
+            assert_eq!(split_token(bad), None, "{bad}");
         }
     }
 

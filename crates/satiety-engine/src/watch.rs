@@ -1,4 +1,4 @@
-//! Following a conversation that is still being written.
+//! Follows a conversation file that is still being written.
 
 use crate::handles::DialogueOperations;
 use std::path::{Path, PathBuf};
@@ -10,46 +10,44 @@ use satiety::dialogue::{Report, Signal, Verdict};
 use crate::EngineError;
 use crate::dialogue::Follower;
 
-/// A file to follow.
+/// Request to follow a file.
 #[derive(Debug, Clone)]
 pub struct WatchRequest {
-    /// The file.
     pub path: PathBuf,
-    /// Its shape; found out when absent.
+    /// Input format; detected if `None`.
     pub format: Option<InputFormat>,
-    /// A built-in profile or a file.
+    /// Name of a built-in profile, or path of a profile file.
     pub profile: String,
-    /// Go on after the first signal that is not CONTINUE.
+    /// Continue after the first signal other than CONTINUE.
     pub keep_going: bool,
-    /// Give up when the file has not grown for so long.
+    /// Stop when the file has not grown for this long.
     pub idle_limit: Option<Duration>,
-    /// How often to look.
+    /// Polling interval.
     pub interval: Duration,
 }
 
-/// Why following ended.
+/// Reason why following ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// The conversation should end.
+    /// The profile recommends ending the conversation.
     Signal(Signal),
-    /// The file did not grow any more.
+    /// The file stopped growing.
     Idle,
 }
 
-/// Why following failed.
+/// Error while following a file.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError<E> {
-    /// The engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Whoever was told did not want to hear more.
-    #[error("the listener gave up")]
+    /// The listener returned an error.
+    #[error("the listener failed")]
     Listener(E),
 }
 
 impl DialogueOperations<'_> {
-    /// Follows a file and calls `tell` with the verdict after each new round, until the conversation should end or the
-    /// file stops growing. Returns why it ended, and the report if there was a round at all.
+    /// Follows a file and calls `tell` with the verdict after each new round, until the conversation should
+    /// end or the file stops growing. Returns why it ended, and the report if there was at least one round.
     pub async fn watch<E>(
         self,
         request: &WatchRequest,
@@ -58,7 +56,7 @@ impl DialogueOperations<'_> {
         let mut follower = self.follow(self.profile(&request.profile)?).await?;
         let mut seen = None;
         let mut quiet = Duration::ZERO;
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             let state = fingerprint(&request.path).await?;
             if Some(state) == seen {
@@ -78,11 +76,12 @@ impl DialogueOperations<'_> {
             let verdicts = new_verdicts(&mut follower, request).await?;
             let first = follower.rounds() - verdicts.len();
             for (position, verdict) in (first + 1..).zip(verdicts) {
-                // A round that was still being written is told again when it has grown, those before it are not.
-                if position < told {
+                // A round that was still being written is reported again once it has grown; earlier rounds
+                // are not.
+                if position < reported {
                     continue;
                 }
-                told = position;
+                reported = position;
                 tell(&verdict).map_err(WatchError::Listener)?;
                 if verdict.signal != Signal::Continue && !request.keep_going {
                     return Ok((WatchEnd::Signal(verdict.signal), Some(follower.report()?)));
@@ -106,7 +105,7 @@ async fn new_verdicts(
     };
     match input::parse(&bytes, options) {
         Ok(read) => follower.observe_all(&read.content.rounds).await,
-        // Nothing has been written yet, or only a part of the first line.
+        // The file is empty, or holds only a part of the first line.
         Err(InputError::Empty) => Ok(Vec::new()),
         Err(InputError::Syntax { .. }) if !bytes.ends_with(b"\n") => Ok(Vec::new()),
         Err(problem) => Err(EngineError::Input {
@@ -116,7 +115,7 @@ async fn new_verdicts(
     }
 }
 
-/// Size and time of the last change: what tells that a file was written to.
+/// Size and modification time, to detect that a file was written to.
 async fn fingerprint(path: &Path) -> Result<(u64, Option<std::time::SystemTime>), EngineError> {
     let metadata = fs_err::tokio::metadata(path)
         .await

@@ -1,4 +1,4 @@
-//! Conversations that were scored, with their rounds and the verdict after each.
+//! Scored conversations with their rounds and verdicts.
 
 use serde_json::Value;
 
@@ -9,57 +9,49 @@ use crate::{Store, StoreError, now_micros};
 /// A scored conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConversationRow {
-    /// The id that its transcript gave, or one of ours.
+    /// Id from the transcript, or a generated one.
     pub id: String,
-    /// What it is about.
     pub topic: String,
-    /// The profile it was scored with.
     pub profile: String,
-    /// The sentence model, if one was used.
+    /// Sentence model, if one was used.
     pub embedder: Option<String>,
-    /// The signal after its last round.
+    /// Signal after the last round.
     pub signal: String,
-    /// The score after its last round.
+    /// Score after the last round.
     pub score: Option<f64>,
-    /// The whole report.
+    /// Full report.
     pub report: Value,
 }
 
-/// One round of a conversation, and the verdict after it.
+/// A round of a conversation and its verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RoundRow {
-    /// Its place in the conversation, from 1.
+    /// Position in the conversation, from 1.
     pub position: i64,
-    /// Who spoke.
     pub agent: Option<String>,
-    /// The signal after it.
     pub signal: String,
-    /// Novelty rate of the round.
+    /// Novelty rate of the round, 0 to 1.
     pub novelty: Option<f64>,
-    /// Action readiness after it.
+    /// Action readiness after the round, 0 to 1.
     pub readiness: Option<f64>,
-    /// The round as it came in.
+    /// The round as it was submitted.
     pub body: Value,
 }
 
-/// A conversation in a list.
+/// Summary of a conversation in a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConversationSummaryRow {
-    /// Its id.
     pub id: String,
-    /// What it is about.
     pub topic: String,
-    /// The profile it was scored with.
     pub profile: String,
-    /// The signal after its last round.
+    /// Signal after the last round.
     pub signal: String,
-    /// The score after its last round.
+    /// Score after the last round.
     pub score: Option<f64>,
-    /// How many rounds it has.
     pub rounds: i64,
-    /// When it was first written, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// When it was last written.
+    /// Time of the last write, in microseconds since the Unix epoch.
     pub updated_at: i64,
 }
 
@@ -68,8 +60,8 @@ pub struct ConversationSummaryRow {
 pub struct Conversations<'s>(pub(crate) &'s Store);
 
 impl Conversations<'_> {
-    /// Adds rounds behind the `expected` ones that are there, with the conversation as it is after them; returns the
-    /// moment of the change. None when somebody else has added rounds meanwhile: then nothing is changed.
+    /// Appends rounds after the `expected` existing ones and updates the conversation; returns the time of
+    /// the change. Returns `None` and changes nothing if another process has appended rounds meanwhile.
     pub async fn extend(
         self,
         conversation: &ConversationRow,
@@ -84,7 +76,7 @@ impl Conversations<'_> {
         let mut attempts = 0;
         in_transaction!(&self.0.pool, |connection| {
             attempts += 1;
-            // The row of the conversation is the lock: whoever changes it second sees what the first has added.
+            // The conversation's row is the lock: the second writer sees the rounds of the first.
             let update = sql!(
                 "UPDATE conversations SET embedder = $2, signal = $3, score = $4, report = $5, updated_at = $6
                  WHERE id = $1";
@@ -95,7 +87,7 @@ impl Conversations<'_> {
             let select = sql!("SELECT COUNT(*) FROM rounds WHERE conversation_id = $1"; &conversation.id);
             let there = connection.one(select).await?;
             let there: i64 = there.get(0)?;
-            // A connection that was lost while it committed leaves open whether it did: then our own rounds are there.
+            // After a connection loss during the commit, our own rounds may already be there.
             let done = attempts > 1 && !rounds.is_empty() && there == behind && {
                 let select = sql!(
                     "SELECT body FROM rounds WHERE conversation_id = $1 AND position > $2 ORDER BY position";
@@ -109,14 +101,14 @@ impl Conversations<'_> {
                 connection.insert(INSERT_ROUNDS, &rows, "").await?;
             }
             if !fits {
-                // Leaving here drops the transaction, which takes the update back.
+                // Dropping the transaction rolls the update back.
                 return Ok(None);
             }
             Some(now)
         })
     }
 
-    /// Writes a conversation that has no rounds yet; says whether its id was free.
+    /// Inserts a conversation without rounds; returns false if its id is taken.
     pub async fn begin(self, conversation: &ConversationRow) -> Result<bool, StoreError> {
         let now = now_micros();
         let report = conversation.report.to_string();
@@ -130,7 +122,7 @@ impl Conversations<'_> {
         Ok(written == 1)
     }
 
-    /// The moment a conversation was last written, and how many rounds it has.
+    /// Returns the time of the last write and the number of rounds.
     pub async fn state(self, id: &str) -> Result<Option<(i64, i64)>, StoreError> {
         let select = sql!(
             "SELECT updated_at, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id)
@@ -141,7 +133,7 @@ impl Conversations<'_> {
         row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
     }
 
-    /// The rounds of a conversation behind the first `after` ones, in order.
+    /// Returns the rounds of a conversation after the first `after`, in order.
     pub async fn rounds_after(self, id: &str, after: i64, limit: i64) -> Result<Vec<RoundRow>, StoreError> {
         let select = sql!(
             "SELECT position, agent, signal, novelty, readiness, body FROM rounds
@@ -152,7 +144,7 @@ impl Conversations<'_> {
         rounds.iter().map(|row| round(id, row)).collect()
     }
 
-    /// Conversations, the latest first, behind the one that was last written at this moment and has this id.
+    /// Lists conversations, most recent first, after the given cursor (time of the last write, id).
     pub async fn list_before(
         self,
         before: Option<(i64, &str)>,
@@ -175,7 +167,7 @@ impl Conversations<'_> {
         rows.iter().map(summary).collect()
     }
 
-    /// Writes a conversation and all its rounds, over what was stored under its id.
+    /// Writes a conversation and all its rounds, replacing an existing one.
     pub async fn put(self, conversation: &ConversationRow, rounds: &[RoundRow]) -> Result<(), StoreError> {
         let now = now_micros();
         let report = conversation.report.to_string();
@@ -198,7 +190,7 @@ impl Conversations<'_> {
         })
     }
 
-    /// A conversation with its rounds in order.
+    /// Returns a conversation with its rounds in order.
     pub async fn get(self, id: &str) -> Result<Option<(ConversationRow, Vec<RoundRow>)>, StoreError> {
         let select = sql!(
             "SELECT id, topic, profile, embedder, signal, score, report FROM conversations WHERE id = $1";

@@ -1,228 +1,168 @@
-//! What can go wrong with a store, told so that a user can act on it.
+//! Errors of the store, classified so that a user can act on them.
 //!
-//! Driver errors are sorted here, once, into what they mean for the user. Nothing above this crate looks at a
-//! driver's error codes.
+//! Driver errors are classified here, once; no other crate inspects the error codes of a driver.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A store that could not do what was asked. Every variant says where, and [`StoreError::hint`] what to do.
+/// An error of the store. Every variant says where, and [`StoreError::hint`] what to do.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// The URL names no store.
-    #[error("`{url}` is not a store URL: {reason}")]
+    /// The URL is not a valid store URL.
+    #[error("invalid store URL `{url}`: {reason}")]
     InvalidUrl {
-        /// What was given, password masked.
+        /// URL as given, password masked.
         url: String,
-        /// What is wrong with it.
         reason: String,
     },
-    /// The URL names an engine that this build leaves out.
+    /// The URL names an engine that is not compiled in.
     #[error("cannot open {url}: this build has no PostgreSQL support")]
     UnsupportedEngine {
-        /// What was given, password masked.
+        /// URL as given, password masked.
         url: String,
     },
-    /// There is a file, and it holds something else.
+    /// The file exists but is not a SQLite database.
     #[error("{place} is not a Satiety store: the file is not a SQLite database")]
-    NotADatabase {
-        /// The store.
-        place: String,
-    },
-    /// A database of another program.
-    #[error("{place} is not a Satiety store: it holds tables of another program ({tables})")]
-    ForeignDatabase {
-        /// The store.
-        place: String,
-        /// Some of its tables.
-        tables: String,
-    },
-    /// The engine found damage.
+    NotADatabase { place: String },
+    /// The database belongs to another program.
+    #[error("{place} is not a Satiety store: it has tables of another program ({tables})")]
+    ForeignDatabase { place: String, tables: String },
+    /// The engine detected corruption.
     #[error("{place} is damaged: {detail}")]
     Corrupt {
-        /// The store.
         place: String,
-        /// The engine's words.
+        /// Message of the engine.
         detail: String,
     },
     /// Writing is not permitted.
     #[error("cannot write to {place}: {detail}")]
     ReadOnly {
-        /// The store.
         place: String,
-        /// Which file or folder, or the engine's words.
+        /// File or directory, or the message of the engine.
         detail: String,
     },
     /// The disk or the quota is full.
-    #[error("no space left for {place}; nothing was lost, but this write was not made")]
-    DiskFull {
-        /// The store.
-        place: String,
-    },
-    /// The file or its folder cannot be opened.
+    #[error("cannot write to {place}: no space left (existing data is intact)")]
+    DiskFull { place: String },
+    /// The file or its directory cannot be opened.
     #[error("cannot open {place}: {detail}")]
-    CannotOpen {
-        /// The store.
-        place: String,
-        /// Why.
-        detail: String,
-    },
-    /// The server said no to the user or the password.
-    #[error("{place} refused the login: {detail}")]
+    CannotOpen { place: String, detail: String },
+    /// The server rejected the user or the password.
+    #[error("cannot log in to {place}: {detail}")]
     LoginRefused {
-        /// The store.
         place: String,
-        /// The server's words.
+        /// Message of the server.
         detail: String,
     },
-    /// The server answers, and has no such database.
+    /// The server has no such database.
     #[error("{place} does not exist: {detail}")]
     NoSuchDatabase {
-        /// The store.
         place: String,
-        /// The server's words.
+        /// Message of the server.
         detail: String,
     },
-    /// No server answers there, or it went away.
+    /// The server is unreachable, or the connection was lost.
     #[error("cannot reach {place}: {detail}")]
-    Unreachable {
-        /// The store.
-        place: String,
-        /// The cause.
-        detail: String,
-    },
-    /// Encrypted transport was asked for and could not be made.
-    #[error("no secure connection to {place}: {detail}")]
-    Tls {
-        /// The store.
-        place: String,
-        /// The cause.
-        detail: String,
-    },
-    /// Another process held the lock for longer than the store waits.
-    #[error("{place} is busy: another process has been writing for too long")]
-    Busy {
-        /// The store.
-        place: String,
-    },
-    /// Written by a newer program.
-    #[error("{place} has schema version {found}, and this program knows versions up to {known}")]
+    Unreachable { place: String, detail: String },
+    /// Encrypted transport is required but unavailable.
+    #[error("cannot establish a secure connection to {place}: {detail}")]
+    Tls { place: String, detail: String },
+    /// Another process held the lock for longer than the busy timeout.
+    #[error("{place} is locked: another process holds the write lock (timeout)")]
+    Busy { place: String },
+    /// The schema is newer than this program.
+    #[error("{place} has schema version {found}, but this program supports versions up to {known}")]
     NewerSchema {
-        /// The store.
         place: String,
-        /// The store's version.
+        /// Schema version of the store.
         found: i64,
-        /// The newest version this program knows.
+        /// Latest version that this program supports.
         known: i64,
     },
-    /// The schema is older than what was asked of it.
-    #[error("{place} has schema version {found}, and version {known} is needed")]
+    /// The schema is older than required.
+    #[error("{place} has schema version {found}, but version {known} is required")]
     OlderSchema {
-        /// The store.
         place: String,
-        /// The store's version.
+        /// Schema version of the store.
         found: i64,
-        /// The version this program needs.
+        /// Version that this program requires.
         known: i64,
     },
-    /// A migration that was applied is not the one this program has under that number.
-    #[error("{place}: migration {version} ({name}) is not the one that was applied there")]
+    /// An applied migration differs from the one with the same number in this program.
+    #[error("{place}: migration {version} ({name}) differs from the one that was applied")]
     ForeignMigration {
-        /// The store.
         place: String,
-        /// Its number.
         version: i64,
-        /// Its name in this program.
+        /// Name in this program.
         name: String,
     },
-    /// Something with this identity is already there.
-    #[error("{what} is already in the store")]
-    AlreadyThere {
-        /// What it is.
-        what: String,
-    },
-    /// There is no store at that place, and it was not to be created.
-    #[error("there is no store at {place}")]
-    NoStore {
-        /// The store.
-        place: String,
-    },
-    /// What was asked for is not there.
-    #[error("{what} is not in the store")]
-    NotThere {
-        /// What it is.
-        what: String,
-    },
-    /// A line of an import is not usable. Nothing of the import was kept.
-    #[error("line {line} of the import: {reason}")]
+    #[error("{what} already exists")]
+    AlreadyThere { what: String },
+    /// The store does not exist and must not be created.
+    #[error("store {place} not found")]
+    NoStore { place: String },
+    #[error("{what} not found")]
+    NotThere { what: String },
+    /// A line of an import is invalid; the import was rolled back.
+    #[error("cannot import line {line}: {reason}")]
     Import {
-        /// 1-based line.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong there.
         reason: String,
     },
-    /// An import brings a constitutional memory, and nobody said that it may. Nothing of the import was kept.
-    #[error("line {line} of the import is a constitutional memory, which only a person may import")]
+    /// The import has a constitutional memory without confirmation by a person; it was rolled back.
+    #[error("cannot import line {line}: a constitutional memory needs confirmation by a person")]
     ConstitutionalMemory {
-        /// 1-based line.
+        /// Line number, from 1.
         line: u64,
     },
-    /// An import into a store that already holds something.
+    /// The target of an import is not empty.
     #[error("{place} is not empty: table `{table}` has rows")]
     NotEmpty {
-        /// The store.
         place: String,
-        /// The first table with rows.
+        /// First table with rows.
         table: String,
     },
-    /// A file beside the store (an archive, an export, a backup) could not be written or read.
+    /// An archive, export or backup file cannot be written or read.
     #[error("{action} {path}: {cause}", path = path.display())]
     File {
-        /// What was being done: "cannot write".
+        /// Failed action, such as "cannot write".
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The system's words.
         cause: Arc<std::io::Error>,
     },
-    /// A stream given by the caller could not be read or written.
+    /// A stream of the caller cannot be read or written.
     #[error("cannot {action}: {cause}")]
     Stream {
-        /// What was being done.
+        /// Failed action, such as "write the export".
         action: &'static str,
-        /// The system's words.
         cause: Arc<std::io::Error>,
     },
-    /// A value that the store holds cannot be read back as what it should be.
-    #[error("{place}: {what} holds a value that cannot be read: {detail}")]
+    /// A stored value cannot be parsed.
+    #[error("cannot parse {what} in {place}: {detail}")]
     Unreadable {
-        /// The store.
         place: String,
-        /// Which value.
         what: String,
-        /// Why.
         detail: String,
     },
-    /// A retention rule that makes no sense.
-    #[error("retention rule `{rule}`: {reason}")]
+    /// Invalid retention rule.
+    #[error("invalid retention rule `{rule}`: {reason}")]
     InvalidRule {
-        /// The rule as given.
+        /// Rule as given.
         rule: String,
-        /// What is wrong with it.
         reason: String,
     },
-    /// Anything else the engine said.
+    /// Any other error of the engine.
     #[error("{place}: {cause}")]
     Engine {
-        /// The store.
         place: String,
-        /// The driver's error.
+        /// Error of the driver.
         cause: Arc<sqlx::Error>,
     },
 }
 
 impl StoreError {
-    /// What the user can do about it.
+    /// Suggested action.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::InvalidUrl { .. } => {
@@ -230,18 +170,18 @@ impl StoreError {
             }
             Self::UnsupportedEngine { .. } => "build with `--features postgres`, or use `sqlite:PATH`".into(),
             Self::NotADatabase { .. } | Self::ForeignDatabase { .. } => {
-                "name another file with `--db sqlite:PATH`; this one was not changed".into()
+                "use another file with `--db sqlite:PATH`; this one was not changed".into()
             }
             Self::Corrupt { .. } => {
-                "restore a backup (`satiety db backup` makes them), or save what can be read with `sqlite3 FILE .recover`"
+                "restore a backup (`satiety db backup` makes them), or recover readable data with `sqlite3 FILE .recover`"
                     .into()
             }
-            Self::ReadOnly { .. } => "make the file and its folder writable, or name another store with `--db`".into(),
+            Self::ReadOnly { .. } => "make the file and its directory writable, or use another store with `--db`".into(),
             Self::DiskFull { .. } => {
-                "free some space, or let `satiety db retain` drop what is past its time, and try again".into()
+                "free disk space or delete expired data with `satiety db retain`, then retry".into()
             }
             Self::CannotOpen { .. } => {
-                "check that the folder exists and that you may read and write there, or name another store with `--db`"
+                "check that the directory exists and is readable and writable, or use another store with `--db`"
                     .into()
             }
             Self::LoginRefused { .. } => {
@@ -253,22 +193,22 @@ impl StoreError {
                     .into()
             }
             Self::Tls { .. } => {
-                "set `sslmode` and `sslrootcert` in the URL to what the server offers (disable, require, verify-full)".into()
+                "set `sslmode` and `sslrootcert` in the URL to match the server (disable, require, verify-full)".into()
             }
-            Self::Busy { .. } => "try again; if it stays busy, look for a stuck `satiety` process".into(),
+            Self::Busy { .. } => "retry; if it stays locked, look for a stuck `satiety` process".into(),
             Self::NewerSchema { .. } => {
-                "update satiety, or name another store with `--db`; this one was not changed".into()
+                "update satiety, or use another store with `--db`; this one was not changed".into()
             }
             Self::NoStore { .. } => {
-                "the first command that writes creates it, and so does `satiety db migrate`; or name another with `--db`".into()
+                "create it with `satiety db migrate`, or use another store with `--db`".into()
             }
             Self::OlderSchema { .. } => "run `satiety db migrate`".into(),
             Self::ForeignMigration { .. } => {
                 "this store was written by a different build; export it with that build and import it with this one".into()
             }
-            Self::Import { .. } => "nothing was imported; correct the file and import it again".into(),
+            Self::Import { .. } => "nothing was imported; correct the file and retry".into(),
             Self::ConstitutionalMemory { .. } => {
-                "nothing was imported; give the export as a file at a terminal and confirm it there".into()
+                "nothing was imported; import the export as a file from a terminal and confirm it there".into()
             }
             Self::NotEmpty { .. } => "import into a new store: `--db sqlite:NEW.db`".into(),
             Self::InvalidRule { .. } => {
@@ -299,8 +239,8 @@ impl StoreError {
     }
 }
 
-/// Says what a driver's error means for the user of the store at `place`.
-pub(crate) fn sort(place: &str, error: sqlx::Error) -> StoreError {
+/// Classifies a driver error for the user of the store at `place`.
+pub(crate) fn classify(place: &str, error: sqlx::Error) -> StoreError {
     let place = place.to_owned();
     let detail = || detail_of(&error);
     match &error {
@@ -374,26 +314,27 @@ pub(crate) fn sort(place: &str, error: sqlx::Error) -> StoreError {
     }
 }
 
-/// The words of the cause, without the driver's own preamble.
+/// Returns the message of the cause without the driver's prefix.
 fn detail_of(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Database(database) => database.message().to_owned(),
         sqlx::Error::Io(cause) => cause.to_string(),
         sqlx::Error::Tls(cause) => cause.to_string(),
-        sqlx::Error::PoolTimedOut => "no connection became free in time".into(),
+        sqlx::Error::PoolTimedOut => "timeout while waiting for a connection".into(),
         other => other.to_string(),
     }
 }
 
-/// Whether trying the same transaction again can help: it was rolled back whole, or never arrived.
+/// Returns true if retrying the transaction can help: it was rolled back completely, or never arrived.
 pub(crate) fn is_transient(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Database(database) => matches!(
             database.code().as_deref(),
             Some(
-                // Serialization failure, deadlock; the server going away or coming up; too many connections.
+                // Serialization failure, deadlock; server shutting down or starting; too many connections.
                 "40001" | "40P01" | "57P01" | "57P02" | "57P03" | "53300" | "08006" | "08003" | "08001"
-                // SQLITE_BUSY_SNAPSHOT and SQLITE_BUSY_RECOVERY, which the engine's own waiting does not cover.
+                // SQLITE_BUSY_SNAPSHOT and SQLITE_BUSY_RECOVERY, which the engine's busy timeout does not
+                // cover.
                 | "517" | "261"
             )
         ),
@@ -402,7 +343,7 @@ pub(crate) fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether SQLite said that another connection holds a lock.
+/// Returns true if SQLite reports that another connection holds a lock.
 pub(crate) fn is_busy(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Database(database) if database.code().as_deref() == Some("5"))
 }

@@ -1,4 +1,4 @@
-//! What retrieval is measured with: queries with what was found, judgments, and the figures of measured runs.
+//! Evaluation data of retrieval: queries with results, judgments, and metrics of measured runs.
 
 use serde_json::Value;
 
@@ -6,84 +6,75 @@ use crate::pool::in_transaction;
 use crate::sql::{Row, Sql, Value as Bound, columns, sql, values};
 use crate::{Store, StoreError, now_micros};
 
-/// A query, and what was found for it.
+/// A query and its results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvalQueryRow {
-    /// Its id.
     pub query_id: String,
-    /// What was asked.
     pub query: String,
-    /// What the asker was after.
+    /// Classified intent of the query.
     pub intent: Option<String>,
-    /// How deep the search went: quick, focused or deep.
+    /// Search depth: quick, focused or deep.
     pub mode: Option<String>,
-    /// The session it was asked in.
     pub session_id: Option<String>,
-    /// The tool that was asked.
+    /// Tool that was called.
     pub tool_name: String,
-    /// What was found, best first.
+    /// Ids of the results, best first.
     pub result_ids: Vec<String>,
-    /// By channel, what it found.
+    /// Results by channel.
     pub channel_contributions: Value,
-    /// How long it took.
     pub total_latency_ms: Option<f64>,
-    /// The weights of the channels.
+    /// Weights of the channels.
     pub fusion_weights: Option<Value>,
-    /// How well the pipeline seems to have done.
+    /// Estimated quality of the search.
     pub quality_proxy_score: Option<f64>,
-    /// What tells its trace from others.
     pub trace_id: Option<String>,
-    /// Whether it belongs to the corpus that systems are measured with.
+    /// Whether it belongs to the evaluation corpus.
     pub is_eval_corpus: bool,
-    /// Its category there.
+    /// Category in the corpus.
     pub eval_category: Option<String>,
-    /// What else is known about it.
+    /// Further data.
     pub detail: Value,
 }
 
-/// A graded document.
+/// A relevance judgment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvalJudgmentRow {
-    /// The query.
     pub query_id: String,
-    /// The document.
     pub memory_id: String,
-    /// Where the grade comes from.
+    /// Source of the grade, such as `manual`.
     pub source: String,
-    /// The grade.
+    /// Relevance grade.
     pub relevance: i64,
-    /// Who judged.
     pub annotator: Option<String>,
-    /// How sure they were.
+    /// Confidence of the judgment, 0 to 1.
     pub confidence: Option<f64>,
 }
 
-/// The figures of a measured run, under the names of the specification.
+/// Metrics of a measured run, named as in the specification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EvalResultRow {
-    /// Its id.
     pub run_id: String,
-    /// Why it was measured: `full`, `shadow`, `regression` or `ab_test`.
+    /// Type of run: `full`, `shadow`, `regression` or `ab_test`.
     pub run_type: String,
-    /// The feature that is being tried.
+    /// Feature under test, if any.
     pub feature_id: Option<String>,
-    /// The figures that have columns, by the names of those; see [`FIGURES`].
+    /// Metrics that have columns, by column name; see [`FIGURES`].
     pub figures: Vec<(String, f64)>,
-    /// By channel, its contribution.
+    /// Contribution by channel.
     pub channel_contribution: Option<Value>,
-    /// Queries that counted.
+    /// Number of queries in the metrics.
     pub query_count: i64,
-    /// What it was compared with.
+    /// Id of the control run, if it was compared.
     pub control_run_id: Option<String>,
-    /// Whether the difference is significant.
+    /// Whether the difference to the control is significant.
     pub is_significant: Option<bool>,
-    /// Every value of every query.
+    /// Value of each measure by query.
     pub per_query_results: Value,
-    /// The whole report.
+    /// Full report.
     pub report: Value,
 }
 
-/// The columns of figures, in the order of the table.
+/// Metric columns, in the order of the table.
 pub const FIGURES: [&str; 19] = [
     "mrr_at_5",
     "mrr_at_10",
@@ -106,13 +97,13 @@ pub const FIGURES: [&str; 19] = [
     "p_value",
 ];
 
-/// What retrieval is measured with, and the results: [`Store::evaluation`].
+/// Evaluation corpus and measured runs: [`Store::evaluation`].
 #[derive(Debug, Clone, Copy)]
 pub struct Evaluation<'s>(pub(crate) &'s Store);
 
 impl Evaluation<'_> {
-    /// Writes queries, over those with the same ids, and judgments, over those of the same query, document and source;
-    /// all of them or none.
+    /// Writes queries (replacing those with the same id) and judgments (replacing those of the same query,
+    /// document and source), atomically.
     pub async fn put_corpus(
         self,
         queries: &[EvalQueryRow],
@@ -148,7 +139,8 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Queries of the evaluation corpus after an id, in the order of ids, with their judgments; at most `limit`.
+    /// Returns at most `limit` queries of the evaluation corpus after an id, ordered by id, with their
+    /// judgments.
     pub async fn corpus(
         self,
         after: Option<&str>,
@@ -186,7 +178,7 @@ impl Evaluation<'_> {
         let mut judgments = judgments.into_iter().peekable();
         let mut corpus = Vec::with_capacity(rows.len());
         for (row, _) in rows {
-            // Both are in the order of ids; judgments of queries that are not in the corpus lie in between.
+            // Both are ordered by id; judgments of queries outside the corpus lie in between.
             while judgments
                 .next_if(|judgment| judgment.query_id < row.query_id)
                 .is_some()
@@ -200,7 +192,7 @@ impl Evaluation<'_> {
         Ok(corpus)
     }
 
-    /// All queries after an id, in the order of ids, with when they were asked: those of the log and of the corpus.
+    /// Returns all queries after an id, ordered by id, with their time: those of the log and of the corpus.
     pub async fn logged_queries(
         self,
         after: Option<&str>,
@@ -234,7 +226,7 @@ impl Evaluation<'_> {
             .collect()
     }
 
-    /// Writes the figures of a measured run.
+    /// Stores the metrics of a measured run.
     pub async fn put_result(self, row: &EvalResultRow) -> Result<(), StoreError> {
         let now = now_micros();
         let figure = |name: &str| {
@@ -268,7 +260,7 @@ pub(crate) const INSERT_QUERIES: &str = "INSERT INTO eval_queries (query_id, que
      result_ids, result_count, channel_contributions, total_latency_ms, fusion_weights, quality_proxy_score, trace_id,
      created_at, is_eval_corpus, eval_category, detail) ";
 
-/// The values of [`INSERT_QUERIES`] for a query that was made at `at`.
+/// Values of [`INSERT_QUERIES`] for a query made at `at`.
 pub(crate) fn query_values(row: &EvalQueryRow, at: i64) -> Vec<Bound<'_>> {
     let count = i64::try_from(row.result_ids.len()).unwrap_or(i64::MAX);
     values! {

@@ -1,5 +1,5 @@
-//! Features under test: where each test stands, what its shadow runs found, and the one transaction that counts an
-//! observation exactly once, whoever else is counting.
+//! Features under test: the state of each test, its shadow runs, and the transaction that counts each
+//! observation exactly once, even with concurrent counters.
 
 use serde_json::Value;
 
@@ -10,114 +10,100 @@ use crate::{Store, StoreError, now_micros};
 /// A feature and its test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExperimentRow {
-    /// The feature.
     pub feature_id: String,
     /// `running`, `paused`, `graduated` or `rejected`.
     pub status: String,
-    /// The evidence.
+    /// Evidence of the sequential test.
     pub log_likelihood_ratio: f64,
-    /// Where the treatment is accepted.
+    /// Bound at which the treatment is accepted.
     pub upper_bound: f64,
-    /// Where the control is.
+    /// Bound at which the control is accepted.
     pub lower_bound: f64,
-    /// Queries that counted.
+    /// Number of counted queries.
     pub sample_count: i64,
-    /// Reciprocal ranks of the control, summed.
+    /// Sum of the control's reciprocal ranks.
     pub control_mrr_sum: f64,
-    /// Of the treatment.
+    /// Sum of the treatment's reciprocal ranks.
     pub treatment_mrr_sum: f64,
-    /// Gains of the control, summed.
+    /// Sum of the control's NDCG values.
     pub control_ndcg_sum: f64,
-    /// Of the treatment.
+    /// Sum of the treatment's NDCG values.
     pub treatment_ndcg_sum: f64,
-    /// No decision before so many.
+    /// Minimum number of samples for a decision.
     pub min_samples: i64,
-    /// The improvement that is asked for.
+    /// Required improvement.
     pub graduation_threshold: f64,
-    /// When it was started, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub started_at: i64,
-    /// When anything about it changed last.
+    /// Time of the last change.
     pub updated_at: i64,
-    /// When it became the default.
     pub graduated_at: Option<i64>,
-    /// What the test says.
+    /// Decision of the test.
     pub decision: String,
-    /// Why it is in this state, by whoever put it there.
+    /// Reason given for the current state.
     pub reason: Option<String>,
-    /// All of the feature.
+    /// Feature definition as JSON.
     pub feature: Value,
-    /// All of the test.
+    /// Test state as JSON.
     pub state: Value,
-    /// The checklist as it was gone through last, with its evidence.
+    /// Last evaluated checklist with its evidence.
     pub checklist: Option<Value>,
-    /// Counts up with each change.
+    /// Version for optimistic concurrency, incremented with each change.
     pub version: i64,
 }
 
-/// What a run in the shadow found.
+/// A shadow run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShadowRunRow {
-    /// Its id.
     pub run_id: String,
-    /// The query.
     pub query_id: String,
-    /// The feature.
     pub feature_id: String,
-    /// Which list the asker got: `control` or `treatment`.
+    /// List shown to the caller: `control` or `treatment`.
     pub shown: String,
-    /// The list without the feature.
     pub control_result_ids: Vec<String>,
-    /// The list with it.
     pub treatment_result_ids: Vec<String>,
     /// Kendall's tau-b.
     pub rank_correlation: Option<f64>,
-    /// Jaccard's overlap.
+    /// Jaccard overlap.
     pub set_overlap: Option<f64>,
-    /// Whether another memory comes first.
     pub top_result_changed: Option<bool>,
-    /// Memories in another place.
+    /// Number of memories at a different rank.
     pub order_differences: Option<i64>,
-    /// The change of the reciprocal rank, once it is known.
+    /// Change of the reciprocal rank, once known.
     pub mrr_delta: Option<f64>,
-    /// The change of the gain.
+    /// Change of NDCG, once known.
     pub ndcg_delta: Option<f64>,
-    /// How long the control took.
     pub control_latency_ms: Option<f64>,
-    /// How long the treatment took.
     pub treatment_latency_ms: Option<f64>,
     /// `open`, `counted` or `failed`.
     pub outcome: String,
-    /// What told the worth of the lists: `judgments` or `use`.
+    /// Source of the grades: `judgments` or `use`.
     pub graded_by: Option<String>,
-    /// Why there is no answer from the shadow.
+    /// Error of a failed run.
     pub failure: Option<String>,
-    /// Everything about the difference, with the question.
+    /// Details of the difference, with the query.
     pub difference: Value,
-    /// When, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
 }
 
 /// A run whose lists were graded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GradedRun {
-    /// The run.
     pub run_id: String,
-    /// The change of the reciprocal rank.
+    /// Change of the reciprocal rank.
     pub mrr_delta: f64,
-    /// The change of the gain.
+    /// Change of NDCG.
     pub ndcg_delta: f64,
-    /// What told it: `judgments` or `use`.
+    /// Source of the grades: `judgments` or `use`.
     pub graded_by: String,
 }
 
-/// Something that was done with a result of a query.
+/// Use of a query's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UseRow {
-    /// The query.
     pub query_id: String,
-    /// What.
     pub event_type: String,
-    /// With which memory.
     pub memory_id: String,
 }
 
@@ -134,7 +120,7 @@ const RUN_COLUMNS: &str = "run_id, query_id, feature_id, shown, control_result_i
 pub struct Experiments<'s>(pub(crate) &'s Store);
 
 impl Experiments<'_> {
-    /// Starts a test; says whether the feature is new. One that is there stays as it is.
+    /// Starts a test; returns whether the feature is new. An existing one is left unchanged.
     pub async fn start(self, row: &ExperimentRow) -> Result<bool, StoreError> {
         let values = values! {
             &row.feature_id, &row.status, row.log_likelihood_ratio, row.upper_bound, row.lower_bound,
@@ -153,8 +139,8 @@ impl Experiments<'_> {
             == 1)
     }
 
-    /// Writes a test as it is now, with everything that was graded for it, or nothing at all when somebody else has
-    /// changed the test since `row` was read; says which. `row.version` is the version that was read.
+    /// Writes a test with its newly graded runs, atomically; returns false if the test has changed since
+    /// `row` was read. `row.version` is the version that was read.
     pub async fn change(self, row: &ExperimentRow, graded: &[GradedRun]) -> Result<bool, StoreError> {
         let now = now_micros();
         in_transaction!(&self.0.pool, |connection| {
@@ -185,27 +171,27 @@ impl Experiments<'_> {
         })
     }
 
-    /// A feature's test.
+    /// Returns the test of a feature.
     pub async fn get(self, feature_id: &str) -> Result<Option<ExperimentRow>, StoreError> {
         let select = format!("SELECT {TEST_COLUMNS} FROM eval_ab_tests WHERE feature_id = $1");
         let row = self.0.pool.row(sql!(select; feature_id)).await?;
         row.as_ref().map(test).transpose()
     }
 
-    /// All tests, the oldest first.
+    /// Lists all tests, oldest first.
     pub async fn list(self) -> Result<Vec<ExperimentRow>, StoreError> {
         let select = format!("SELECT {TEST_COLUMNS} FROM eval_ab_tests ORDER BY started_at, feature_id");
         self.0.pool.rows(sql!(select)).await?.iter().map(test).collect()
     }
 
-    /// Something that changes whenever a test does: how many there are, and the sum of their versions.
+    /// Returns a fingerprint that changes with every test: their number and the sum of their versions.
     pub async fn state(self) -> Result<(i64, i64), StoreError> {
         let select = sql!("SELECT COUNT(*), CAST(COALESCE(SUM(version), 0) AS BIGINT) FROM eval_ab_tests");
         let row = self.0.pool.one(select).await?;
         Ok((row.get(0)?, row.get(1)?))
     }
 
-    /// Keeps what a shadow run found; says whether this query had none for this feature.
+    /// Stores a shadow run; returns false if this query already has one for this feature.
     pub async fn put_shadow_run(self, row: &ShadowRunRow) -> Result<bool, StoreError> {
         let ids = |list: &[String]| Value::from(list.to_vec()).to_string();
         let values = values! {
@@ -225,13 +211,13 @@ impl Experiments<'_> {
             == 1)
     }
 
-    /// Shadow runs of a feature, the latest first.
+    /// Lists shadow runs of a feature, most recent first.
     pub async fn shadow_runs(self, feature_id: &str, limit: u32) -> Result<Vec<ShadowRunRow>, StoreError> {
         self.runs_where("feature_id = $1 AND created_at > $2", feature_id, i64::MIN, limit)
             .await
     }
 
-    /// Those whose lists were not graded yet, the latest first.
+    /// Lists ungraded shadow runs, most recent first.
     pub async fn open_shadow_runs(
         self,
         feature_id: &str,
@@ -241,7 +227,7 @@ impl Experiments<'_> {
         self.runs_where(open, feature_id, i64::MIN, limit).await
     }
 
-    /// Those of them from before a time with whose results something was done, the latest first.
+    /// Lists ungraded shadow runs before a time whose results were used, most recent first.
     pub async fn used_shadow_runs(
         self,
         feature_id: &str,
@@ -267,7 +253,7 @@ impl Experiments<'_> {
         rows.iter().map(shadow_run).collect()
     }
 
-    /// How many shadow runs of a feature there are of each outcome: `open`, `counted` and `failed`.
+    /// Counts the shadow runs of a feature by outcome: `open`, `counted` and `failed`.
     pub async fn count_shadow_runs(self, feature_id: &str) -> Result<[u64; 3], StoreError> {
         let select = sql!(
             "SELECT outcome, COUNT(*) FROM eval_shadow_runs WHERE feature_id = $1 GROUP BY outcome";
@@ -287,7 +273,7 @@ impl Experiments<'_> {
         Ok(counts)
     }
 
-    /// What was done with results of these queries, in the order in which it was done.
+    /// Returns the uses of these queries' results, in chronological order.
     pub async fn use_of_queries(self, query_ids: &[String]) -> Result<Vec<UseRow>, StoreError> {
         let mut found = Vec::new();
         for ids in query_ids.chunks(BATCH) {

@@ -1,5 +1,5 @@
-//! Golden data: which logged queries belong to the evaluation corpus, what each annotator said, and what systems answered
-//! when the corpus was replayed. What follows from any of it is not decided here.
+//! Golden data: queries of the evaluation corpus, annotations, and answers of systems to which the corpus was
+//! replayed. Only storage; decisions are made elsewhere.
 
 use serde_json::Value;
 
@@ -9,73 +9,65 @@ use crate::pool::{Connection, in_transaction};
 use crate::sql::{BATCH, Fault, Row, Sql, columns, sql};
 use crate::{StoreError, now_micros};
 
-/// A logged query that is taken into the corpus.
+/// Marks a logged query as part of the corpus.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CorpusMark {
-    /// Which one.
     pub query_id: String,
-    /// Its category there.
+    /// Category in the corpus.
     pub category: String,
-    /// What is known about it from now on.
+    /// New detail of the query.
     pub detail: Value,
 }
 
-/// What an annotator said about a result.
+/// An annotator's judgment of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnnotationRow {
-    /// The query.
     pub query_id: String,
-    /// The document.
     pub memory_id: String,
-    /// Who.
     pub annotator: String,
-    /// The grade; absent where they could not say.
+    /// Relevance grade; `None` if the annotator could not decide.
     pub relevance: Option<i64>,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
 }
 
-/// What a system answered to a query of the corpus.
+/// A system's answer to a query of the corpus.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerRow {
-    /// The run.
     pub run_id: String,
-    /// The query.
     pub query_id: String,
-    /// Which system, as it was asked.
+    /// System that was queried.
     pub system: String,
-    /// The results, best first: `[{"memoryId": …, "channels": {…}}]`.
+    /// Results, best first: `[{"memoryId": …, "channels": {…}}]`.
     pub results: Value,
-    /// How long it took.
     pub latency_ms: Option<f64>,
-    /// Why there is no answer.
+    /// Error message of a failed query.
     pub error: Option<String>,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
 }
 
-/// A measured run, as it is kept.
+/// A stored measured run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredResult {
-    /// Its id.
     pub run_id: String,
-    /// Why it was measured.
+    /// Type of run: `full`, `shadow`, `regression` or `ab_test`.
     pub run_type: String,
-    /// The figures that it has, by the names of their columns.
+    /// Metrics by column name.
     pub figures: Vec<(String, f64)>,
-    /// Queries that counted.
+    /// Number of queries in the metrics.
     pub query_count: i64,
-    /// What it was compared with.
+    /// Id of the control run, if it was compared.
     pub control_run_id: Option<String>,
-    /// Whether the difference is significant.
+    /// Whether the difference to the control is significant.
     pub is_significant: Option<bool>,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// The whole report.
+    /// Full report.
     pub report: Value,
 }
 
-/// Writes or takes away the manual judgment of a result, in the transaction of the annotation that it follows from.
+/// Writes or removes the manual judgment of a result, in the transaction of its annotation.
 async fn settle(
     connection: &mut Connection,
     row: &AnnotationRow,
@@ -99,7 +91,7 @@ async fn settle(
 }
 
 impl Evaluation<'_> {
-    /// Takes logged queries into the corpus, all of them or none.
+    /// Marks logged queries as part of the corpus, atomically.
     pub async fn mark_corpus(self, marks: &[CorpusMark]) -> Result<(), StoreError> {
         in_transaction!(&self.0.pool, |connection| {
             for mark in marks {
@@ -112,7 +104,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// What was done with the results of queries, oldest first.
+    /// Returns the feedback on results of queries, oldest first.
     pub async fn feedback_of_queries(self, ids: &[String]) -> Result<Vec<FeedbackRow>, StoreError> {
         let mut all = Vec::new();
         for batch in ids.chunks(BATCH) {
@@ -129,7 +121,7 @@ impl Evaluation<'_> {
         Ok(all)
     }
 
-    /// Keeps what an annotator said, over what they said before, with the judgment that follows from what all have said.
+    /// Stores an annotation, replacing an earlier one, with the resulting judgment of all annotators.
     pub async fn put_annotation(
         self,
         row: &AnnotationRow,
@@ -148,7 +140,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Takes back what an annotator said; the judgment becomes what follows from what the others have said.
+    /// Removes an annotation; the judgment is derived from the remaining ones.
     pub async fn remove_annotation(
         self,
         row: &AnnotationRow,
@@ -164,7 +156,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Everything that annotators said, in the order in which they said it.
+    /// Returns all annotations in chronological order.
     pub async fn annotations(self) -> Result<Vec<AnnotationRow>, StoreError> {
         let select = sql!(
             "SELECT query_id, memory_id, annotator, relevance, created_at FROM eval_annotations
@@ -177,7 +169,7 @@ impl Evaluation<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// Keeps an answer, over the one to the same query in the same run.
+    /// Stores an answer, replacing one to the same query in the same run.
     pub async fn put_answer(self, row: &AnswerRow) -> Result<(), StoreError> {
         let results = row.results.to_string();
         let insert = sql!(
@@ -192,7 +184,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// The answers of a run, in the order of queries.
+    /// Returns the answers of a run, ordered by query.
     pub async fn answers(self, run_id: &str) -> Result<Vec<AnswerRow>, StoreError> {
         let select = sql!(
             "SELECT run_id, query_id, system, results, latency_ms, error, created_at FROM eval_answers
@@ -203,8 +195,8 @@ impl Evaluation<'_> {
         rows.iter().map(answer).collect()
     }
 
-    /// The ids of the latest runs that have answers, newest first, with the system, the number of answers, and whether
-    /// the run was measured: one that was not is unfinished.
+    /// Returns the latest runs with answers, newest first: id, system, number of answers, and whether the run
+    /// was measured; one that was not is unfinished.
     pub async fn runs_with_answers(self, limit: u32) -> Result<Vec<(String, String, i64, bool)>, StoreError> {
         let select = sql!(
             "SELECT a.run_id, MIN(a.system), COUNT(*), COUNT(r.run_id) FROM eval_answers a
@@ -217,17 +209,17 @@ impl Evaluation<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// The latest measured runs, newest first.
+    /// Returns the latest measured runs, newest first.
     pub async fn results(self, limit: u32) -> Result<Vec<StoredResult>, StoreError> {
         self.stored_results(None, limit).await
     }
 
-    /// A measured run.
+    /// Returns a measured run.
     pub async fn result(self, run_id: &str) -> Result<Option<StoredResult>, StoreError> {
         Ok(self.stored_results(Some(run_id), 1).await?.pop())
     }
 
-    /// What a measured run got for each query, where that was kept.
+    /// Returns the values of a measured run by query, if stored.
     pub async fn results_by_query(self, run_id: &str) -> Result<Option<Value>, StoreError> {
         let select = sql!("SELECT per_query_results FROM eval_results WHERE run_id = $1"; run_id);
         let row = self.0.pool.row(select).await?;
@@ -235,7 +227,7 @@ impl Evaluation<'_> {
             .transpose()
     }
 
-    /// Relevant memories (grade above 0) of those of these queries that somebody judged: query and memory.
+    /// Returns relevant memories (grade above 0) of the judged ones among these queries: query and memory.
     pub async fn relevant_memories(self, queries: &[String]) -> Result<Vec<(String, String)>, StoreError> {
         let mut rows = Vec::new();
         for batch in queries.chunks(BATCH) {

@@ -1,7 +1,8 @@
-//! One writer for many callers: everything that is waiting when a commit ends goes into the next one.
+//! Group commit: one writer serves many callers, and everything queued during a commit goes into the next
+//! one.
 //!
-//! A durable commit costs a wait for the disk. Callers that write at the same time share that wait, and each is
-//! answered only after the commit that holds its rows. A caller alone pays one commit, as it would without this.
+//! A durable commit waits for the disk. Concurrent callers share that wait, and each returns only after the
+//! commit with its rows. A single caller pays for one commit, as it would without this.
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -9,14 +10,14 @@ use crate::StoreError;
 use crate::journal::{Event, insert_events};
 use crate::pool::Pool;
 
-/// Rows in one transaction at most, so that a flood does not hold the write lock for seconds.
+/// Maximum rows per transaction, so that a burst does not hold the write lock for seconds.
 const MAX_ROWS: usize = 20_000;
-/// Callers that may wait; more are held back until there is room.
+/// Maximum number of queued callers; more wait until there is capacity.
 const QUEUE: usize = 1024;
 
 type Answer = oneshot::Sender<Result<(), StoreError>>;
 
-/// The way to the writer task. The task ends when the last of these is dropped.
+/// Handle of the writer task, which ends when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupCommit {
     queue: mpsc::Sender<(Vec<Event>, Answer)>,
@@ -52,7 +53,7 @@ async fn write_until_closed(pool: Pool, mut waiting: mpsc::Receiver<(Vec<Event>,
         }
         let outcome = insert_events(&pool, &events).await;
         for answer in answers {
-            // A caller that stopped waiting has lost nothing: its rows are written or not, like anyone's.
+            // The caller may have stopped waiting; that does not affect its rows.
             let _ = answer.send(outcome.clone());
         }
     }

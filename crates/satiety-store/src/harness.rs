@@ -1,5 +1,5 @@
-//! The eval harness, each by its identity: its chained log, its versions with archived files, what auditors said. Everything that one event
-//! changes is written with it in one transaction, and only if nobody else wrote an event meanwhile.
+//! Harness data by harness id: hash-chained log, versions with archived files, and audits. Everything that an
+//! event changes is written in one transaction, unless another event was written concurrently.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,84 +9,79 @@ use crate::pool::in_transaction;
 use crate::sql::{Row, columns, first_column, sql};
 use crate::{Store, StoreError, now_micros};
 
-/// Any constant will do, as long as every Satiety uses the same one.
+/// Arbitrary constant; it must be the same in all versions of Satiety.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7214058331103)";
 
-/// An entry of the log, as it was hashed.
+/// An entry of the log, exactly as hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LedgerRow {
-    /// From 0, without gaps.
+    /// Sequence number, from 0, without gaps.
     pub seq: i64,
-    /// The hash of the entry before.
+    /// Hash of the previous entry.
     pub prev: String,
-    /// When, as text: what is hashed must not be rounded.
+    /// Time as text: hashed values must not be rounded.
     pub at: String,
-    /// What kind of event.
     pub kind: String,
-    /// What happened, as JSON.
+    /// Event data as JSON.
     pub body: String,
-    /// Its hash.
     pub hash: String,
 }
 
 /// A record that changes with an event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordChange {
-    /// Its key.
     pub key: String,
-    /// The version of its shape.
+    /// Version of the document format.
     pub schema_version: String,
-    /// The document.
     pub body: Value,
-    /// When it stops being there, if ever, in microseconds.
+    /// Expiry in microseconds since the Unix epoch, if any.
     pub expires_at: Option<i64>,
 }
 
 /// A version of the harness.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VersionRow {
-    /// Its hash.
+    /// Hash of the version.
     pub version: String,
-    /// What it is.
     pub manifest: Value,
-    /// Its files, once it is archived.
+    /// Files, once archived.
     pub files: Option<Value>,
 }
 
-/// Everything that an event changes.
+/// All changes of an event.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HarnessChange {
-    /// The harness whose log it is; empty for what was written before harnesses had identities.
+    /// Harness id; empty for data written before harnesses had ids.
     pub harness_id: String,
-    /// New entries; the first one follows the last that there is.
+    /// New entries; the first one follows the last existing one.
     pub entries: Vec<LedgerRow>,
-    /// Records that are written.
     pub records: Vec<RecordChange>,
-    /// Versions that are written; one that is there keeps its manifest, and its files once it has them.
+    /// Versions to write; an existing one keeps its manifest, and its files once archived.
     pub versions: Vec<VersionRow>,
 }
 
-/// What an auditor said.
+/// Verdict of an auditor on a cycle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditRow {
-    /// Its id.
+    /// Id of the audit.
     pub audit_id: String,
-    /// The harness; empty for what was written before harnesses had identities.
+    /// Harness id; empty for data written before harnesses had ids.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub harness_id: String,
-    /// The cycle.
+    /// Id of the audited cycle.
     pub cycle_id: String,
-    /// Who.
+    /// Name of the auditor.
     pub auditor: String,
-    /// Whether the auditor accepts.
+    /// Whether the auditor accepts the cycle.
     pub accepts: bool,
-    /// Why.
+    /// Reason given by the auditor.
     pub note: String,
-    /// When, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub at: i64,
 }
 
-/// The key of a record of one harness, from the specification's key: those of one that has no identity yet are the same.
+/// Returns the key of a harness's record, derived from the specification's key; identical to it for an empty
+/// id.
 pub fn harness_record_key(harness_id: &str, key: &str) -> String {
     const SPACE: &str = "eval-harness/saturation/";
     let Some(rest) = key.strip_prefix(SPACE).filter(|_| !harness_id.is_empty()) else {
@@ -103,7 +98,8 @@ pub fn harness_record_key(harness_id: &str, key: &str) -> String {
 pub struct Harness<'s>(pub(crate) &'s Store);
 
 impl Harness<'_> {
-    /// Writes everything of an event, or nothing: false when somebody else wrote an entry with the first one's number.
+    /// Writes an event with all its changes, atomically; returns false if an entry with the first one's
+    /// number already exists.
     pub async fn commit(self, change: &HarnessChange) -> Result<bool, StoreError> {
         let now = now_micros();
         let records: Vec<String> = change
@@ -125,7 +121,7 @@ impl Harness<'_> {
         let ours: Vec<&String> = change.entries.iter().map(|row| &row.hash).collect();
         in_transaction!(&self.0.pool, |connection| {
             if self.0.pool.is_postgres() {
-                // SQLite has one writer at a time anyway.
+                // SQLite has a single writer anyway.
                 connection.execute_raw(LOCK).await?;
             }
             let select = sql!(
@@ -134,7 +130,7 @@ impl Harness<'_> {
             );
             let there = connection.rows(select).await?;
             let there: Vec<String> = first_column(&there)?;
-            // Our own entries are there when a connection was lost after the commit; somebody else's otherwise.
+            // Our own entries are there if the connection was lost after the commit.
             let mine = there.iter().eq(ours.iter().copied());
             let written = there.is_empty() || mine;
             if there.is_empty() {
@@ -171,8 +167,8 @@ impl Harness<'_> {
         })
     }
 
-    /// Gives the log, versions, audits and records that have no identity yet to a harness, all together. Changes nothing
-    /// where the harness has a log already, so doing it twice does no harm.
+    /// Assigns the log, versions, audits and records without an id to a harness, atomically. Does nothing if
+    /// the harness already has a log, so it is idempotent.
     pub async fn claim(self, harness_id: &str) -> Result<(), StoreError> {
         in_transaction!(&self.0.pool, |connection| {
             if self.0.pool.is_postgres() {
@@ -185,7 +181,7 @@ impl Harness<'_> {
                     "UPDATE harness_ledger SET harness_id = $1 WHERE harness_id = ''",
                     "UPDATE harness_versions SET harness_id = $1 WHERE harness_id = ''",
                     "UPDATE harness_audits SET harness_id = $1 WHERE harness_id = ''",
-                    // As `harness_record_key` has it.
+                    // Must match `harness_record_key`.
                     "UPDATE records SET key = 'eval-harness/saturation/' || $1 || '/aggregate'
                      WHERE key = 'eval-harness/saturation/aggregate'",
                     "UPDATE records SET key = 'eval-harness/saturation/cycles/' || $1 || '/' || substr(key, 32)
@@ -199,14 +195,14 @@ impl Harness<'_> {
         })
     }
 
-    /// The harnesses that have a log in this store; empty names what has no identity yet.
+    /// Lists the harnesses that have a log in this store; an empty id stands for data without an id.
     pub async fn ids(self) -> Result<Vec<String>, StoreError> {
         let select = sql!("SELECT DISTINCT harness_id FROM harness_ledger ORDER BY harness_id");
         let rows = self.0.pool.rows(select).await?;
         first_column(&rows)
     }
 
-    /// Entries of a harness's log from a number on, a page at a time.
+    /// Returns entries of a harness's log from a sequence number on, one page at a time.
     pub async fn ledger(self, harness_id: &str, from: i64, limit: u32) -> Result<Vec<LedgerRow>, StoreError> {
         let select = sql!(
             "SELECT seq, prev, at, kind, body, hash FROM harness_ledger
@@ -218,7 +214,7 @@ impl Harness<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// A version of a harness by its hash.
+    /// Returns a version of a harness by its hash.
     pub async fn version(self, harness_id: &str, version: &str) -> Result<Option<VersionRow>, StoreError> {
         let select = sql!(
             "SELECT version, manifest, files FROM harness_versions WHERE harness_id = $1 AND version = $2";
@@ -240,7 +236,7 @@ impl Harness<'_> {
         .transpose()
     }
 
-    /// Keeps what an auditor said.
+    /// Stores the verdict of an auditor.
     pub async fn put_audit(self, row: &AuditRow) -> Result<(), StoreError> {
         let insert = sql!(
             "INSERT INTO harness_audits (audit_id, cycle_id, auditor, accepts, note, at, harness_id)
@@ -251,7 +247,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// What auditors said about a harness, newest first.
+    /// Lists audits of a harness, newest first.
     pub async fn audits(self, harness_id: &str, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
         let select = sql!(
             "SELECT audit_id, cycle_id, auditor, accepts, note, at FROM harness_audits

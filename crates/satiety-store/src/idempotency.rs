@@ -1,43 +1,36 @@
-//! Writes that may be sent again: who sends the same key and the same request gets the first answer.
+//! Idempotency keys: a repeated write with the same key and request gets the first response.
 
 use crate::pool::in_transaction;
 use crate::sql::sql;
 use crate::{Store, StoreError};
 
-/// What is known about a key when somebody comes with it.
+/// State of an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// It is ours: do the work and call [`Idempotency::settle`] or [`Idempotency::release`].
+    /// Claimed by this call: do the work, then [`Idempotency::settle`] or [`Idempotency::release`].
     Ours,
-    /// Somebody is at it.
+    /// Another attempt is in progress.
     UnderWay,
-    /// It was used for another request.
+    /// The key was used for a different request.
     OtherRequest,
-    /// This was the answer.
-    Answered {
-        /// The status.
-        status: i64,
-        /// The body.
-        body: String,
-    },
+    /// The first attempt has completed with this response.
+    Answered { status: i64, body: String },
 }
 
-/// A key that is about to be used.
+/// A claim to an idempotency key.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyClaim<'a> {
-    /// Whose key it is: two callers may choose the same one.
+    /// Caller that owns the key: two callers may choose the same one.
     pub caller: &'a str,
-    /// The key.
     pub key: &'a str,
-    /// The hash of the request.
     pub request_hash: &'a str,
-    /// Who does the work; different for each attempt.
+    /// Unique id of the attempt.
     pub holder: &'a str,
-    /// The present moment.
+    /// Current time in microseconds since the Unix epoch.
     pub now: i64,
-    /// Keys older than this are forgotten.
+    /// Keys older than this are deleted.
     pub forget_before: i64,
-    /// Work that began before this and has no answer is taken to be lost.
+    /// Attempts without a response that started before this are considered lost.
     pub lost_before: i64,
 }
 
@@ -46,7 +39,7 @@ pub struct KeyClaim<'a> {
 pub struct Idempotency<'s>(pub(crate) &'s Store);
 
 impl Idempotency<'_> {
-    /// Takes a key, or says what became of it.
+    /// Claims a key, or returns its state.
     pub async fn claim(self, claim: &KeyClaim<'_>) -> Result<Claim, StoreError> {
         in_transaction!(&self.0.pool, |connection| {
             let delete = sql!(
@@ -67,7 +60,7 @@ impl Idempotency<'_> {
             claim.caller, claim.key
         );
         let found = self.0.pool.row(select).await?;
-        // The one who held it failed and gave it back just now; who comes again will get it.
+        // The previous holder has just released the key; the next attempt will get it.
         let Some(row) = found else {
             return Ok(Claim::UnderWay);
         };
@@ -83,7 +76,7 @@ impl Idempotency<'_> {
         })
     }
 
-    /// Keeps the answer under the key.
+    /// Stores the response under the key.
     pub async fn settle(self, claim: &KeyClaim<'_>, status: i64, body: &str) -> Result<(), StoreError> {
         let update = sql!(
             "UPDATE idempotency_keys SET status = $4, body = $5 WHERE caller = $1 AND key = $2 AND holder = $3";
@@ -93,7 +86,7 @@ impl Idempotency<'_> {
         Ok(())
     }
 
-    /// Gives the key back: nothing was done, so the request may be tried again.
+    /// Releases the key after an attempt that changed nothing, so that the request can be retried.
     pub async fn release(self, claim: &KeyClaim<'_>) -> Result<(), StoreError> {
         let delete = sql!(
             "DELETE FROM idempotency_keys WHERE caller = $1 AND key = $2 AND holder = $3";

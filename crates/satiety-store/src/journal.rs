@@ -1,4 +1,4 @@
-//! The journal: what happened, in order, never changed.
+//! The journal: an append-only log of events.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -7,23 +7,22 @@ use crate::pool::{Pool, in_transaction};
 use crate::sql::{Row, columns, sql, values};
 use crate::{Store, StoreError, now_micros};
 
-/// One thing that happened.
+/// An event of the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// `evt-` and a time-ordered UUID.
     pub id: String,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub at: i64,
-    /// What kind of thing, `capability.what`: `dialogue.verdict`, `store.retained`.
+    /// Event type, `capability.event`: `dialogue.verdict`, `store.retained`.
     pub kind: String,
-    /// What it is about: the id of a conversation, a run, a rule.
+    /// Id of the subject: a conversation, a run, a rule.
     pub subject: String,
-    /// The rest.
     pub body: Value,
 }
 
 impl Event {
-    /// An event that happens now.
+    /// Creates an event with the current time.
     pub fn now(kind: impl Into<String>, subject: impl Into<String>, body: Value) -> Self {
         Self {
             id: satiety::ids::prefixed("evt", Uuid::now_v7()),
@@ -35,14 +34,14 @@ impl Event {
     }
 }
 
-/// Which events to read.
+/// Filter and page of events.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
-    /// Only those about this subject.
+    /// Only events of this subject.
     pub subject: Option<String>,
-    /// Only those after this id: the last one of the page before.
+    /// Only events after this id, the last one of the previous page.
     pub after: Option<String>,
-    /// At most this many; 0 means 100.
+    /// Maximum number of events; 0 means 100.
     pub limit: i64,
 }
 
@@ -51,12 +50,12 @@ pub struct Query {
 pub struct Journal<'s>(pub(crate) &'s Store);
 
 impl Journal<'_> {
-    /// Appends one event; when this returns `Ok`, it is durable.
+    /// Appends one event; it is durable when this returns `Ok`.
     pub async fn append(self, event: Event) -> Result<(), StoreError> {
         self.append_all(vec![event]).await
     }
 
-    /// Appends events, all of them or none.
+    /// Appends events atomically.
     pub async fn append_all(self, events: Vec<Event>) -> Result<(), StoreError> {
         if events.is_empty() {
             return Ok(());
@@ -64,7 +63,7 @@ impl Journal<'_> {
         self.0.journal.append(&self.0.pool, events).await
     }
 
-    /// Reads events, oldest first, a page at a time.
+    /// Reads events, oldest first, one page at a time.
     pub async fn events(self, query: &Query) -> Result<Vec<Event>, StoreError> {
         let limit = if query.limit <= 0 { 100 } else { query.limit };
         let after = query.after.as_deref().unwrap_or("");
@@ -82,7 +81,7 @@ impl Journal<'_> {
         rows.iter().map(event).collect()
     }
 
-    /// The latest events of a kind, newest first.
+    /// Returns the latest events of a kind, newest first.
     pub async fn latest(self, kind: &str, limit: i64) -> Result<Vec<Event>, StoreError> {
         let select = sql!(
             "SELECT id, at, kind, subject, body FROM journal WHERE kind = $1 ORDER BY id DESC LIMIT $2";
@@ -92,7 +91,7 @@ impl Journal<'_> {
         rows.iter().map(event).collect()
     }
 
-    /// How many events there are.
+    /// Returns the number of events.
     pub async fn count(self) -> Result<i64, StoreError> {
         let row = self.0.pool.one(sql!("SELECT COUNT(*) FROM journal")).await?;
         row.get(0)
@@ -105,8 +104,8 @@ fn event(row: &Row) -> Result<Event, StoreError> {
     Ok(columns!(row => Event { at, kind, subject; id, body }))
 }
 
-/// Inserts events in one transaction. An id that is already there is skipped: it is the same event, sent again after
-/// a connection was lost in mid-commit.
+/// Inserts events in one transaction. Skips existing ids: they were sent again after a connection was lost
+/// during a commit.
 pub(crate) async fn insert_events(pool: &Pool, events: &[Event]) -> Result<(), StoreError> {
     let rows: Vec<_> = events
         .iter()

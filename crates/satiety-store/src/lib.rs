@@ -1,27 +1,27 @@
-//! What Satiety remembers: one typed [`Store`] over two engines, SQLite and PostgreSQL.
+//! Storage of Satiety: one typed [`Store`] over two engines, SQLite and PostgreSQL.
 //!
-//! The engine is chosen by URL (`sqlite:PATH` or `postgres://…`) and nothing above this crate can tell which
-//! one it talks to. A write that was acknowledged is durable on both. This crate knows tables and transactions;
-//! it does not know what a verdict means, and it never decides anything.
+//! The URL selects the engine (`sqlite:PATH` or `postgres://…`), and no other crate depends on which one it
+//! is. An acknowledged write is durable on both. This crate knows tables and transactions; it makes no
+//! decisions.
 //!
-//! | module | what it keeps |
+//! | module | contents |
 //! |---|---|
-//! | [`journal`] | what happened, append-only, written by group commit |
+//! | [`journal`] | append-only log of events, written by group commit |
 //! | [`records`] | JSON documents under namespaced keys |
 //! | [`conversations`] | conversations, their rounds and verdicts |
-//! | [`evaluation`] | queries, judgments and figures of retrieval |
-//! | [`golden`] | annotations of people, and replays of the evaluation corpus |
-//! | [`mod@bench`] | benchmark runs, baselines, gates, ablations, cases that wait for workers |
-//! | [`mod@harness`] | the harness's chained log, versions and audits |
-//! | [`eviction`] | contexts, proposals and what came of them, versions of the scorer |
-//! | [`research`] | research runs, their rounds, searches made lately |
-//! | [`mod@memory`] | an agent's memories, their vectors and links, and what was done with results |
-//! | [`memory_tasks`] | tasks that an agent began and closed, and its sessions as a whole |
-//! | [`tokens`], [`idempotency`] | who may ask the server, and writes that may be sent again |
-//! | [`maintenance`] | what one process does for all that share the store |
-//! | [`ab`] | features of the memory's search under test, and their shadow runs |
-//! | [`retention`] | the rules that say how long each of these is kept |
-//! | [`transfer`] | the whole store as JSON Lines, out and in |
+//! | [`evaluation`] | queries, judgments and metrics of retrieval |
+//! | [`golden`] | annotations, and replays of the evaluation corpus |
+//! | [`mod@bench`] | benchmark runs, baselines, gates, ablations, cases queued for workers |
+//! | [`mod@harness`] | hash-chained log, versions and audits of harnesses |
+//! | [`eviction`] | scopes, proposals and feedback, scorer versions |
+//! | [`research`] | research runs, their rounds, cached searches |
+//! | [`mod@memory`] | an agent's memories, their vectors and links, and feedback on results |
+//! | [`memory_tasks`] | tasks and sessions of agents |
+//! | [`tokens`], [`idempotency`] | API tokens and idempotency keys of the server |
+//! | [`maintenance`] | leader election for periodic jobs, and one-time notices |
+//! | [`experiment`] | features of the memory search under test, and their shadow runs |
+//! | [`retention`] | retention rules |
+//! | [`transfer`] | export and import as JSON Lines |
 
 pub mod bench;
 pub mod conversations;
@@ -70,27 +70,27 @@ pub struct Store {
     log: std::sync::Arc<LogWriter>,
 }
 
-/// How to open a store.
+/// Migration policy for opening a store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Migrate {
-    /// Bring the schema up to date first: what every command does.
+    /// Migrate to the latest version: the default of all commands.
     #[default]
     ToLatest,
-    /// Leave the schema alone, whatever its version, as long as it is not newer than this program: for
-    /// `db status`, which must be able to look without changing anything.
+    /// Leave the schema unchanged, as long as it is not newer than this program: for `db status`, which must
+    /// not change anything.
     Never,
     /// Stop at this version: for tests of the migrations themselves.
     UpTo(i64),
 }
 
 impl Store {
-    /// Opens the store that `url` names, creates it when it is a SQLite file that is not there yet, and brings
-    /// its schema up to date. A schema from the future is refused and not touched.
+    /// Opens the store at `url`, creates it if it is a SQLite file that does not exist, and migrates its
+    /// schema. A schema newer than this program is refused and left unchanged.
     pub async fn open(url: &StoreUrl) -> Result<Self, StoreError> {
         Self::open_with(url, Migrate::ToLatest).await
     }
 
-    /// Opens the store with an explicit choice about migrations.
+    /// Opens the store with an explicit migration policy.
     pub async fn open_with(url: &StoreUrl, migrate: Migrate) -> Result<Self, StoreError> {
         let pool = Pool::connect(url, migrate != Migrate::Never).await?;
         match migrate {
@@ -103,24 +103,24 @@ impl Store {
         Ok(Self { pool, journal, log })
     }
 
-    /// Where this store is, with any password masked: what messages and logs may show.
+    /// Location of this store with the password masked, for messages and logs.
     pub fn place(&self) -> &str {
         &self.pool.place
     }
 
-    /// Has everything that is done with this store measured, with waiting and repeating; the first observer stays.
+    /// Reports the duration of every operation, including waits and retries; the first observer is kept.
     pub fn observe(&self, observe: impl Fn(Operation, std::time::Duration) + Send + Sync + 'static) {
         self.pool.observe(Box::new(observe));
     }
 
-    /// Closes all connections, after what was under way has finished and what was logged is written.
+    /// Closes all connections after pending operations and log writes have finished.
     pub async fn close(&self) {
         self.query_log().flush().await;
         self.pool.close().await;
     }
 }
 
-/// The capabilities. Each handle is a borrowed store with the methods of one capability.
+/// Capability handles: each is a borrowed store with the methods of one capability.
 impl Store {
     /// Memories, their chunks and links, and the feedback on results.
     pub fn memories(&self) -> memory::Memories<'_> {
@@ -203,7 +203,7 @@ impl Store {
     }
 }
 
-/// The present moment as the store keeps it: microseconds since 1970, UTC.
+/// Returns the current time as stored: microseconds since the Unix epoch, UTC.
 pub fn now_micros() -> i64 {
     jiff::Timestamp::now().as_microsecond()
 }

@@ -1,8 +1,10 @@
-//! What one does for all who share a store: chores that come round (retention), and notices that are sent once.
+//! Coordination of processes that share a store: periodic jobs (retention) that one of them runs, and notices
+//! that are sent once.
 //!
-//! A turn ends with its holder. On PostgreSQL it is an advisory lock of a connection of its own, which the server frees the
-//! moment that connection is gone; on SQLite, where all are on one machine, a row with an expiry. When the chore was done
-//! last is stored beside it, so that the next in line does not do it again at once.
+//! A turn ends with its holder. On PostgreSQL it is an advisory lock of a separate connection, which the
+//! server releases as soon as that connection is gone; on SQLite, where all processes are on one machine, it
+//! is a row with an expiry. The time of the last completion is stored as well, so that the next process does
+//! not repeat the job at once.
 
 use std::time::Duration;
 
@@ -13,9 +15,9 @@ use crate::pool::{Engine, in_transaction};
 use crate::sql::{sql, storable};
 use crate::{Store, StoreError, now_micros};
 
-/// A turn at a chore. Dropping it gives it back undone.
+/// A turn at a job. Dropping it releases it without marking the job as done.
 #[derive(Debug)]
-#[must_use = "a turn that is dropped is given back"]
+#[must_use = "dropping a turn releases it"]
 pub struct Turn {
     store: Store,
     name: String,
@@ -24,10 +26,10 @@ pub struct Turn {
 
 #[derive(Debug)]
 enum Hold {
-    /// The connection whose end frees the lock.
+    /// Connection that holds the lock.
     #[cfg(feature = "postgres")]
     Lock(Box<PgConnection>),
-    /// Who the row says it is.
+    /// Holder id in the row.
     Row(String),
 }
 
@@ -36,8 +38,8 @@ enum Hold {
 pub struct Maintenance<'s>(pub(crate) &'s Store);
 
 impl Maintenance<'_> {
-    /// Takes the turn at a chore, unless somebody has it or it was done within `every`. A holder on SQLite that says nothing
-    /// for `expiry` has lost it.
+    /// Takes the turn at a job, unless another process has it or the job was done within `every`. On SQLite a
+    /// turn expires after `expiry`.
     pub async fn take_turn(
         self,
         name: &str,
@@ -47,15 +49,15 @@ impl Maintenance<'_> {
         let hold = match &self.0.pool.engine {
             #[cfg(feature = "postgres")]
             Engine::Postgres(pool) => {
-                let sort = |error| crate::error::sort(self.0.place(), error);
-                let mut connection = pool.acquire().await.map_err(sort)?;
-                if was_done(&mut connection, name, every).await.map_err(sort)? {
+                let classify = |error| crate::error::classify(self.0.place(), error);
+                let mut connection = pool.acquire().await.map_err(classify)?;
+                if was_done(&mut connection, name, every).await.map_err(classify)? {
                     return Ok(None);
                 }
-                // Out of the pool before it locks anything: a lock must not come back to it.
+                // Detach the connection first: a locked one must not return to the pool.
                 lock(connection.detach(), name, every)
                     .await
-                    .map_err(sort)?
+                    .map_err(classify)?
                     .map(|connection| Hold::Lock(Box::new(connection)))
             }
             Engine::Sqlite { .. } => {
@@ -94,8 +96,9 @@ impl Maintenance<'_> {
         Ok(taken > 0)
     }
 
-    /// Whether this one is the first to tell about a subject, and so the one who does. Asked before telling: of two who could,
-    /// one does, and one who dies in between takes the notice with it.
+    /// Returns true for the first caller that claims the notice about a subject; only that caller sends it.
+    /// Claim before sending: of two callers one sends, and if that one crashes in between, the notice is
+    /// lost.
     pub async fn claim_notice(self, subject: &str, teller: &str) -> Result<bool, StoreError> {
         let now = now_micros();
         let first = in_transaction!(&self.0.pool, |connection| {
@@ -117,7 +120,7 @@ impl Maintenance<'_> {
 }
 
 impl Turn {
-    /// The chore is done: notes when, and lets go.
+    /// Marks the job as done and releases the turn.
     pub async fn done(self) -> Result<(), StoreError> {
         let note = format!(
             "INSERT INTO chores (name, done_at) VALUES ($1, {clock})
@@ -134,10 +137,10 @@ impl Turn {
         self.let_go().await
     }
 
-    /// Gives the turn back, for somebody else to take at once.
+    /// Releases the turn without marking the job as done, so that another process can take it.
     pub async fn let_go(self) -> Result<(), StoreError> {
         match self.hold {
-            // The server frees the lock when the connection ends, whether in good order or not.
+            // The server releases the lock when the connection ends, cleanly or not.
             #[cfg(feature = "postgres")]
             Hold::Lock(connection) => drop(connection.close().await),
             Hold::Row(holder) => {
@@ -152,7 +155,8 @@ impl Turn {
     }
 }
 
-/// Takes the lock if it is free and the chore is due. The key is of the schema, too: a database may have several stores.
+/// Takes the lock if it is free and the job is due. The key includes the schema: a database may have several
+/// stores.
 #[cfg(feature = "postgres")]
 async fn lock(
     mut connection: PgConnection,
@@ -165,7 +169,7 @@ async fn lock(
     .bind(storable(name.into()))
     .fetch_one(&mut connection)
     .await?;
-    // Looked at again with the lock in hand: who had it before has written its end.
+    // Check again while holding the lock: the previous holder has recorded its completion by now.
     if locked && !was_done(&mut connection, name, every).await? {
         return Ok(Some(connection));
     }
@@ -173,7 +177,7 @@ async fn lock(
     Ok(None)
 }
 
-/// Whether a chore was done within `every`.
+/// Returns true if a job was done within `every`.
 #[cfg(feature = "postgres")]
 async fn was_done(connection: &mut PgConnection, name: &str, every: Duration) -> Result<bool, sqlx::Error> {
     let lately: Option<i64> = sqlx::query_scalar(

@@ -1,5 +1,5 @@
-//! Memories: what an agent was told to remember, the pieces that are searched, their vectors, causal links, and what was
-//! done with results. Searching by words is the engine's own full text; ranking is not decided here.
+//! Memories: their content, searchable chunks, vectors, causal links, and feedback on results. Word search
+//! uses the engine's full-text search; ranking is done elsewhere.
 
 use serde_json::Value;
 
@@ -7,166 +7,143 @@ use crate::pool::{Connection, in_transaction};
 use crate::sql::{BATCH, Fault, Row, Sql, Value as Bound, columns, first_column, sql, values};
 use crate::{Store, StoreError, now_micros};
 
-/// A memory.
+/// A stored memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryRow {
     /// `mem-` and a time-ordered UUID.
     pub memory_id: String,
-    /// What it is called.
     pub title: String,
-    /// What it says.
     pub content: String,
-    /// How important it is.
     pub tier: String,
-    /// Phrases that bring it back.
+    /// Trigger phrases set by the author.
     pub triggers: Vec<String>,
-    /// Phrases that selections taught.
+    /// Trigger phrases learned from selections.
     pub learnt: Vec<String>,
-    /// Where it belongs.
+    /// Hierarchical path.
     pub folder: String,
-    /// What kind of thing it is.
     pub kind: String,
-    /// The file that it comes from.
+    /// Path of the source file, if any.
     pub origin: Option<String>,
-    /// The hash of title and content.
+    /// Hash of title and content.
     pub content_hash: String,
-    /// How much it has proved itself.
+    /// Confidence from validations, 0 to 1.
     pub confidence: f64,
-    /// How often somebody said whether it was useful.
+    /// Number of validations.
     pub validations: i64,
-    /// When it was first kept, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// When it last changed.
     pub updated_at: i64,
-    /// When it goes, if ever.
     pub expires_at: Option<i64>,
-    /// The number of its last change; given by the store.
+    /// Number of the last change; assigned by the store.
     pub change: i64,
-    /// The id of the project that it belongs to; absent for one that every project sees.
+    /// Id of its project; `None` for a global memory.
     pub project: Option<String>,
-    /// What people call that project.
+    /// Display name of the project.
     pub project_label: Option<String>,
 }
 
-/// A piece of a memory, as it is searched.
+/// A searchable chunk of a memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChunkRow {
-    /// The memory's title and the headings above the piece.
+    /// Title of the memory and the headings above the chunk.
     pub title: String,
-    /// What it says.
     pub body: String,
-    /// The memory's trigger phrases.
+    /// Trigger phrases of the memory.
     pub phrases: String,
-    /// Its vector with the id of the model that made it.
+    /// Vector with the id of its model.
     pub vector: Option<(String, String)>,
 }
 
-/// A piece as an index in memory needs it.
+/// A chunk for the in-memory index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChunkTextRow {
-    /// The piece.
+    /// Id of the chunk.
     pub doc: i64,
-    /// Its memory.
     pub memory_id: String,
-    /// Its place among the memory's pieces, from 0.
+    /// Position among the memory's chunks, from 0.
     pub position: i64,
-    /// The memory's title and the headings above the piece.
+    /// Title of the memory and the headings above the chunk.
     pub title: String,
-    /// What it says.
     pub body: String,
-    /// The memory's trigger phrases.
+    /// Trigger phrases of the memory.
     pub phrases: String,
-    /// Its vector as text with the id of the model that made it, where vectors were asked for.
+    /// Vector as text with the id of its model, if requested.
     pub vector: Option<(String, String)>,
 }
 
-/// What an index in memory needs to know about a memory besides its pieces.
+/// Metadata of a memory for the in-memory index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeadRow {
-    /// The memory.
     pub memory_id: String,
-    /// What it is called.
     pub title: String,
-    /// How important it is.
     pub tier: String,
-    /// Phrases that bring it back, with those that selections taught.
+    /// Trigger phrases, including learned ones.
     pub phrases: Vec<String>,
-    /// Where it belongs.
+    /// Hierarchical path.
     pub folder: String,
-    /// What kind of thing it is.
     pub kind: String,
-    /// How much it has proved itself.
+    /// Confidence from validations, 0 to 1.
     pub confidence: f64,
-    /// When it goes, if ever.
     pub expires_at: Option<i64>,
-    /// The number of its last change.
+    /// Number of the last change.
     pub change: i64,
-    /// Bytes of what it says.
+    /// Size of the content in bytes.
     pub bytes: i64,
-    /// The id of the project that it belongs to; absent for one that every project sees.
+    /// Id of its project; `None` for a global memory.
     pub project: Option<String>,
-    /// What people call that project.
+    /// Display name of the project.
     pub project_label: Option<String>,
 }
 
-/// Something that was found by words.
+/// A hit of the word search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WordHit {
-    /// The memory.
     pub memory_id: String,
-    /// The piece.
+    /// Id of the chunk.
     pub doc: i64,
-    /// More is better.
+    /// Higher is better.
     pub score: f64,
 }
 
 /// A causal link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkRow {
-    /// From which memory.
     pub from_id: String,
-    /// To which.
     pub to_id: String,
-    /// How the one bears on the other.
     pub kind: String,
 }
 
-/// What was done with a result.
+/// A feedback event on a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedbackRow {
     /// `fb-` and a time-ordered UUID.
     pub feedback_id: String,
-    /// What.
     pub event_type: String,
-    /// In which session.
     pub session_id: String,
-    /// After which query.
     pub query_id: Option<String>,
-    /// With which memory.
     pub memory_id: Option<String>,
-    /// Its rank among the results, from 1; absent when it is not from a search.
+    /// Rank among the results, from 1; `None` if it is not from a search.
     pub rank_in_results: Option<i64>,
-    /// What else is known.
     pub metadata: Value,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
 }
 
-/// How far a reader has read.
+/// Counters that tell a reader what has changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryState {
-    /// The last piece.
+    /// Id of the last chunk.
     pub doc: i64,
-    /// The last change of a memory.
+    /// Number of the last change of a memory.
     pub change: i64,
-    /// How often memories were deleted; another number means that some are gone.
+    /// Number of deletions; a different value means that memories were deleted.
     pub deleted: i64,
 }
 
 const COLUMNS: &str = "memory_id, title, content, tier, triggers, learnt, folder, kind, origin, content_hash, confidence, \
      validations, created_at, updated_at, expires_at, change, project, project_label";
 
-/// Adds to a counter and gives its new value, in the transaction of what it counts.
+/// Increments a counter and returns its new value, in the transaction of the change.
 async fn count(connection: &mut Connection, name: &str, by: i64) -> Result<i64, Fault> {
     let insert = sql!(
         "INSERT INTO memory_counters (name, value) VALUES ($1, $2)
@@ -177,7 +154,7 @@ async fn count(connection: &mut Connection, name: &str, by: i64) -> Result<i64, 
     Ok(row.get(0)?)
 }
 
-/// Inserts events; one that is there already is the same event.
+/// Inserts events; an existing id is the same event.
 pub(crate) async fn insert_feedback(
     connection: &mut Connection,
     rows: &[Vec<Bound<'_>>],
@@ -189,7 +166,7 @@ pub(crate) async fn insert_feedback(
         .await
 }
 
-/// The values of one event for [`insert_feedback`].
+/// Values of one event for [`insert_feedback`].
 pub(crate) fn feedback_values(row: &FeedbackRow) -> Vec<Bound<'_>> {
     values! {
         &row.feedback_id, &row.event_type, &row.session_id, &row.query_id, &row.memory_id,
@@ -246,13 +223,14 @@ fn header(row: &Row) -> Result<HeadRow, StoreError> {
 pub struct Memories<'s>(pub(crate) &'s Store);
 
 impl Memories<'_> {
-    /// Keeps a memory, over the one with the same id. With `chunks`, its pieces are replaced; without, they stay.
+    /// Stores a memory, replacing one with the same id. `Some` chunks replace the existing ones; `None` keeps
+    /// them.
     pub async fn put(self, row: &MemoryRow, chunks: Option<&[ChunkRow]>) -> Result<(), StoreError> {
         self.put_all(&[(row.clone(), chunks.map(<[ChunkRow]>::to_vec))])
             .await
     }
 
-    /// Keeps memories, all of them or none.
+    /// Stores memories atomically.
     pub async fn put_all(self, rows: &[(MemoryRow, Option<Vec<ChunkRow>>)]) -> Result<(), StoreError> {
         in_transaction!(&self.0.pool, |connection| {
             for (row, chunks) in rows {
@@ -276,11 +254,11 @@ impl Memories<'_> {
                 );
                 connection.execute(insert).await?;
                 let Some(chunks) = chunks else { continue };
-                // Readers follow a memory's change and look at its pieces again.
+                // Readers follow the change of a memory and reload its chunks.
                 let delete = sql!("DELETE FROM memory_chunks WHERE memory_id = $1"; &row.memory_id);
                 connection.execute(delete).await?;
-                let pieces = i64::try_from(chunks.len()).unwrap_or(i64::MAX);
-                let first = count(connection, "doc", pieces).await? - pieces + 1;
+                let chunk_count = i64::try_from(chunks.len()).unwrap_or(i64::MAX);
+                let first = count(connection, "doc", chunk_count).await? - chunk_count + 1;
                 let rows: Vec<_> = (0_i64..)
                     .zip(chunks)
                     .map(|(position, chunk)| {
@@ -301,7 +279,7 @@ impl Memories<'_> {
         })
     }
 
-    /// Forgets memories with their pieces and links; says how many were there.
+    /// Deletes memories with their chunks and links; returns how many existed.
     pub async fn remove(self, ids: &[String]) -> Result<u64, StoreError> {
         if ids.is_empty() {
             return Ok(0);
@@ -320,9 +298,9 @@ impl Memories<'_> {
         })
     }
 
-    /// Ids of memories whose time has come.
+    /// Returns ids of expired memories.
     ///
-    /// In the order of expiry, so that the index on it is used: by id, `SQLite` looks through all memories.
+    /// Ordered by expiry, so that the index on it is used: ordered by id, `SQLite` scans all memories.
     pub async fn expired(self, now: i64) -> Result<Vec<String>, StoreError> {
         let select = sql!(
             "SELECT memory_id FROM memories WHERE expires_at <= $1 ORDER BY expires_at LIMIT 10000";
@@ -332,7 +310,7 @@ impl Memories<'_> {
         first_column(&rows)
     }
 
-    /// Memories by their ids, in the order of ids.
+    /// Returns memories by id, ordered by id.
     pub async fn by_id(self, ids: &[String]) -> Result<Vec<MemoryRow>, StoreError> {
         let mut all = Vec::with_capacity(ids.len());
         for batch in ids.chunks(BATCH) {
@@ -345,14 +323,14 @@ impl Memories<'_> {
         Ok(all)
     }
 
-    /// The memory that comes from a file.
+    /// Returns the memory of a source file.
     pub async fn by_origin(self, origin: &str) -> Result<Option<MemoryRow>, StoreError> {
         let select = format!("SELECT {COLUMNS} FROM memories WHERE origin = $1");
         let rows = self.0.pool.rows(sql!(select; origin)).await?;
         rows.last().map(memory).transpose()
     }
 
-    /// Ids and files of the memories whose files begin so.
+    /// Returns ids and source files of the memories whose source file has this prefix.
     pub async fn origins(self, prefix: &str) -> Result<Vec<(String, String)>, StoreError> {
         let end = format!("{prefix}\u{10FFFF}");
         let select = sql!(
@@ -363,7 +341,7 @@ impl Memories<'_> {
         rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
     }
 
-    /// Whether every piece of a memory has a vector of this model; with an empty name, always.
+    /// Returns true if every chunk of a memory has a vector of this model; always true for an empty name.
     pub async fn is_embedded(self, id: &str, embedder: &str) -> Result<bool, StoreError> {
         let select = sql!(
             "SELECT COUNT(*) FROM memory_chunks WHERE memory_id = $1 AND (embedder IS NULL OR embedder <> $2)";
@@ -373,14 +351,14 @@ impl Memories<'_> {
         Ok(embedder.is_empty() || missing.get::<i64>(0)? == 0)
     }
 
-    /// Memories that changed after a number, oldest change first, a page at a time.
+    /// Returns memories that changed after a number, oldest change first, one page at a time.
     pub async fn after(self, change: i64, limit: u32) -> Result<Vec<MemoryRow>, StoreError> {
         let select = format!("SELECT {COLUMNS} FROM memories WHERE change > $1 ORDER BY change LIMIT $2");
         let rows = self.0.pool.rows(sql!(select; change, limit)).await?;
         rows.iter().map(memory).collect()
     }
 
-    /// What is to be known about memories that changed after a number, oldest change first, a page at a time.
+    /// Returns metadata of memories that changed after a number, oldest change first, one page at a time.
     pub async fn headers_after(self, change: i64, limit: u32) -> Result<Vec<HeadRow>, StoreError> {
         let select = sql!(
             "SELECT memory_id, title, tier, triggers, learnt, folder, kind, confidence, expires_at, change,
@@ -392,7 +370,7 @@ impl Memories<'_> {
         rows.iter().map(header).collect()
     }
 
-    /// Chunks after a number, a page at a time, with or without their vectors.
+    /// Returns chunks after an id, one page at a time, with or without their vectors.
     pub async fn chunks_after(
         self,
         doc: i64,
@@ -408,7 +386,7 @@ impl Memories<'_> {
         rows.iter().map(chunk).collect()
     }
 
-    /// All chunks of these memories, in their order, with or without their vectors.
+    /// Returns all chunks of these memories in order, with or without their vectors.
     pub async fn chunks_of(self, ids: &[String], vectors: bool) -> Result<Vec<ChunkTextRow>, StoreError> {
         let mut all = Vec::new();
         for batch in ids.chunks(BATCH) {
@@ -425,7 +403,7 @@ impl Memories<'_> {
         Ok(all)
     }
 
-    /// The ids of all memories.
+    /// Returns the ids of all memories.
     pub async fn ids(self) -> Result<Vec<String>, StoreError> {
         let rows = self
             .0
@@ -435,7 +413,7 @@ impl Memories<'_> {
         first_column(&rows)
     }
 
-    /// How far there is something to read.
+    /// Returns the current counters.
     pub async fn state(self) -> Result<MemoryState, StoreError> {
         let rows = self
             .0
@@ -454,10 +432,10 @@ impl Memories<'_> {
         Ok(state)
     }
 
-    /// Pieces that have any of these words, best first. Words are alternatives, stemmed as English by both engines; on
-    /// SQLite the score is BM25, on PostgreSQL its own density rank.
+    /// Searches chunks that contain any of these words, best first. Both engines stem the words as English;
+    /// the score is BM25 on SQLite and the density rank on PostgreSQL.
     pub async fn search_words(self, words: &[&str], limit: u32) -> Result<Vec<WordHit>, StoreError> {
-        // Letters and digits only: nothing that either engine's query language could read as an operator.
+        // Letters and digits only: nothing that either engine's query language could parse as an operator.
         let words: Vec<String> = words
             .iter()
             .map(|word| {
@@ -495,7 +473,7 @@ impl Memories<'_> {
         self.0.pool.rows(select).await?.iter().map(hit).collect()
     }
 
-    /// The title and text of chunks.
+    /// Returns title and text of chunks.
     pub async fn chunk_texts(self, docs: &[i64]) -> Result<Vec<(i64, String, String)>, StoreError> {
         let mut all = Vec::with_capacity(docs.len());
         for batch in docs.chunks(BATCH) {
@@ -512,7 +490,7 @@ impl Memories<'_> {
         Ok(all)
     }
 
-    /// How many pieces there are, and how many of them have a vector of this model.
+    /// Returns the number of chunks, and how many of them have a vector of this model.
     pub async fn count_chunks(self, embedder: &str) -> Result<(i64, i64), StoreError> {
         let select = sql!(
             "SELECT COUNT(*), COUNT(CASE WHEN embedder = $1 THEN 1 END) FROM memory_chunks";
@@ -522,7 +500,7 @@ impl Memories<'_> {
         Ok((row.get(0)?, row.get(1)?))
     }
 
-    /// Links one memory to another; the same link twice is one. False when one of them is not there.
+    /// Links one memory to another, idempotently; returns false if either does not exist.
     pub async fn link(self, link: &LinkRow) -> Result<bool, StoreError> {
         let now = now_micros();
         in_transaction!(&self.0.pool, |connection| {
@@ -544,7 +522,7 @@ impl Memories<'_> {
         })
     }
 
-    /// Takes a link away; says whether it was there.
+    /// Removes a link; returns whether it existed.
     pub async fn unlink(self, link: &LinkRow) -> Result<bool, StoreError> {
         let delete = sql!(
             "DELETE FROM memory_links WHERE from_id = $1 AND to_id = $2 AND kind = $3";
@@ -554,7 +532,7 @@ impl Memories<'_> {
         Ok(gone > 0)
     }
 
-    /// All links that begin or end at these memories.
+    /// Returns all links from or to these memories.
     pub async fn links(self, ids: &[String]) -> Result<Vec<LinkRow>, StoreError> {
         let mut rows = Vec::new();
         for batch in ids.chunks(BATCH) {
@@ -571,14 +549,14 @@ impl Memories<'_> {
         Ok(rows)
     }
 
-    /// Keeps what was done with results.
+    /// Stores feedback events.
     pub async fn put_feedback(self, rows: &[FeedbackRow]) -> Result<(), StoreError> {
         let rows: Vec<_> = rows.iter().map(feedback_values).collect();
         in_transaction!(&self.0.pool, |connection| insert_feedback(connection, &rows)
             .await?)
     }
 
-    /// What was done in a session, newest first, with what is still waiting to be written.
+    /// Returns the feedback of a session, newest first, including events that are not yet written.
     pub async fn feedback_of_session(
         self,
         session: &str,
@@ -587,7 +565,7 @@ impl Memories<'_> {
         let waiting = self.0.query_log().waiting_queries(session);
         let mut rows = self.written_feedback(session, limit).await?;
         for event in waiting.iter().flat_map(|query| &query.events) {
-            // It may have been written since we looked at what is waiting.
+            // It may have been written since the buffer was read.
             if !rows.iter().any(|row| row.feedback_id == event.feedback_id) {
                 rows.push(event.clone());
             }

@@ -1,64 +1,57 @@
-//! Tasks that an agent began and closed, and what is known about its sessions.
+//! Tasks and sessions of agents.
 
 use serde_json::Value;
 
 use crate::sql::{Row, Sql, columns, sql};
 use crate::{Store, StoreError};
 
-/// A task.
+/// A task of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskRow {
-    /// Its id.
     pub task_id: String,
-    /// The session it belongs to.
     pub session_id: String,
-    /// Where it belongs.
+    /// Hierarchical path.
     pub folder: String,
-    /// What was to be done.
+    /// Description of the task.
     pub task: String,
-    /// The query that brought its context.
+    /// Query that retrieved its context.
     pub query_id: Option<String>,
-    /// What was known before.
+    /// Scores and gaps before the task.
     pub preflight: Value,
-    /// How it went; absent while it is open.
+    /// Outcome; `None` while the task is open.
     pub outcome: Option<String>,
-    /// What was known afterwards.
+    /// Scores and gaps after the task.
     pub postflight: Option<Value>,
-    /// What was learnt, in one figure.
     pub learning_index: Option<f64>,
-    /// The session when it was closed.
+    /// Summary of the session when the task was closed.
     pub summary: Option<Value>,
-    /// When it began, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub opened_at: i64,
-    /// When it was closed.
     pub closed_at: Option<i64>,
 }
 
-/// A session in a list.
+/// Summary of a session in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionRow {
-    /// Its id.
     pub session_id: String,
-    /// Queries that were asked.
+    /// Number of queries.
     pub queries: i64,
-    /// When the first one was, in microseconds since 1970.
+    /// Time of the first event, in microseconds since the Unix epoch.
     pub first_at: i64,
-    /// When the last one was.
+    /// Time of the last event.
     pub last_at: i64,
 }
 
 /// A query of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionQueryRow {
-    /// Its id.
     pub query_id: String,
-    /// What was asked.
     pub query: String,
-    /// What the asker was after.
+    /// Classified intent of the query.
     pub intent: Option<String>,
-    /// What was found, best first.
+    /// Ids of the results, best first.
     pub result_ids: Vec<String>,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
 }
 
@@ -70,7 +63,7 @@ const COLUMNS: &str = "task_id, session_id, folder, task, query_id, preflight, o
 pub struct Tasks<'s>(pub(crate) &'s Store);
 
 impl Tasks<'_> {
-    /// Writes a task, over the one with the same id, unless that one is closed; says whether it did.
+    /// Writes a task, replacing an open one with the same id; returns false if that one is closed.
     pub async fn put(self, row: &TaskRow) -> Result<bool, StoreError> {
         let preflight = row.preflight.to_string();
         let postflight = row.postflight.as_ref().map(ToString::to_string);
@@ -93,14 +86,14 @@ impl Tasks<'_> {
         Ok(written > 0)
     }
 
-    /// A task by its id.
+    /// Returns a task by id.
     pub async fn get(self, task_id: &str) -> Result<Option<TaskRow>, StoreError> {
         let select = format!("SELECT {COLUMNS} FROM memory_tasks WHERE task_id = $1");
         let row = self.0.pool.row(sql!(select; task_id)).await?;
         row.as_ref().map(task).transpose()
     }
 
-    /// Tasks of a session, or of all, newest first.
+    /// Lists tasks of a session, or of all sessions, newest first.
     pub async fn list(self, session: Option<&str>, limit: u32) -> Result<Vec<TaskRow>, StoreError> {
         let mut select = Sql::build(&format!("SELECT {COLUMNS} FROM memory_tasks"));
         if let Some(session) = session {
@@ -112,7 +105,7 @@ impl Tasks<'_> {
         self.0.pool.rows(select).await?.iter().map(task).collect()
     }
 
-    /// Sessions with queries or tasks, the latest first.
+    /// Lists sessions with queries or tasks, most recent first.
     pub async fn sessions(self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
         let select = sql!(
             "SELECT session_id, CAST(SUM(asked) AS BIGINT) AS queries, MIN(at) AS first_at, MAX(at) AS last_at FROM (
@@ -126,7 +119,7 @@ impl Tasks<'_> {
         rows.iter().map(session).collect()
     }
 
-    /// The queries of a session, newest first.
+    /// Returns the queries of a session, newest first.
     pub async fn session_queries(
         self,
         session: &str,

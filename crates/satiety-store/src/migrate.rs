@@ -1,17 +1,17 @@
-//! Versioned migrations, run at open, in one transaction each, one process at a time.
+//! Versioned migrations, run when a store is opened: one transaction each, one process at a time.
 //!
-//! The same text serves both engines. A store that a newer program wrote is refused before anything is changed.
+//! Both engines use the same SQL text. A store with a newer schema is refused before anything is changed.
 
 use crate::pool::{Pool, in_transaction};
 use crate::sql::{first_column, sql};
 use crate::{StoreError, now_micros};
 
-/// One step of the schema.
+/// One migration of the schema.
 #[derive(Debug, Clone, Copy)]
 pub struct Migration {
-    /// Its number; versions count up from 1, and a number may stay unused.
+    /// Version; versions increase from 1, and a number may be unused.
     pub version: i64,
-    /// Its name, as in the file name.
+    /// Name, as in the file name.
     pub name: &'static str,
     sql: &'static str,
 }
@@ -94,10 +94,10 @@ const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// The version this program writes.
+/// Schema version that this program writes.
 pub const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
-/// All migrations, oldest first.
+/// Returns all migrations, oldest first.
 pub fn migrations() -> &'static [Migration] {
     MIGRATIONS
 }
@@ -105,10 +105,10 @@ pub fn migrations() -> &'static [Migration] {
 const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS satiety_schema (
     version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";
 
-/// Any constant will do, as long as every Satiety uses the same one.
+/// Arbitrary constant; it must be the same in all versions of Satiety.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7214058331102)";
 
-/// Brings the schema up to `target`.
+/// Migrates the schema to `target`.
 pub(crate) async fn run(pool: &Pool, target: i64) -> Result<(), StoreError> {
     refuse_foreign(pool).await?;
     refuse_newer(pool).await?;
@@ -125,7 +125,7 @@ pub(crate) async fn run(pool: &Pool, target: i64) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses a store that a newer program wrote.
+/// Refuses a store with a newer schema.
 pub(crate) async fn refuse_newer(pool: &Pool) -> Result<(), StoreError> {
     let found = version(pool).await?;
     if found > SCHEMA_VERSION {
@@ -138,12 +138,12 @@ pub(crate) async fn refuse_newer(pool: &Pool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The version of the store's schema; 0 for an empty one.
+/// Returns the schema version of the store; 0 if it is empty.
 pub(crate) async fn version(pool: &Pool) -> Result<i64, StoreError> {
     Ok(applied(pool).await?.last().map_or(0, |(version, _)| *version))
 }
 
-/// Runs one migration, unless another process has done so while we waited for the lock.
+/// Runs one migration, unless another process has done so while this one waited for the lock.
 async fn apply(pool: &Pool, migration: &Migration) -> Result<(), StoreError> {
     let Migration { version, name, sql } = *migration;
     let postgres = pool.is_postgres();
@@ -168,7 +168,7 @@ async fn apply(pool: &Pool, migration: &Migration) -> Result<(), StoreError> {
     })
 }
 
-/// A migration as one engine reads it: without the lines that are only for the other.
+/// Returns a migration for one engine, without the lines for the other.
 fn for_engine(sql: &str, postgres: bool) -> String {
     let other = if postgres {
         "-- only sqlite"
@@ -190,7 +190,7 @@ fn for_engine(sql: &str, postgres: bool) -> String {
     }
 }
 
-/// Versions that are applied, with the checksums of what was applied, oldest first.
+/// Returns the applied versions with their checksums, oldest first.
 async fn applied(pool: &Pool) -> Result<Vec<(i64, String)>, StoreError> {
     if !user_tables(pool)
         .await?
@@ -207,7 +207,8 @@ async fn applied(pool: &Pool) -> Result<Vec<(i64, String)>, StoreError> {
     rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
 }
 
-/// A migration that was edited after it was applied somewhere would leave two kinds of stores with one number.
+/// Detects a migration that was edited after it was applied: two different schemas would have the same
+/// version.
 fn check_applied(pool: &Pool, applied: &[(i64, String)]) -> Result<(), StoreError> {
     for migration in MIGRATIONS {
         if let Some((_, found)) = applied.iter().find(|(version, _)| *version == migration.version)
@@ -223,10 +224,10 @@ fn check_applied(pool: &Pool, applied: &[(i64, String)]) -> Result<(), StoreErro
     Ok(())
 }
 
-/// A database that holds tables, and none of them ours, belongs to somebody else.
+/// Refuses a database that has tables, none of which belong to Satiety.
 async fn refuse_foreign(pool: &Pool) -> Result<(), StoreError> {
     let tables = user_tables(pool).await?;
-    // A PostgreSQL database may be shared on purpose; a SQLite file is named by hand and easily the wrong one.
+    // A PostgreSQL database may be shared on purpose; the path of a SQLite file is easily mistyped.
     if pool.is_postgres() || tables.is_empty() || tables.iter().any(|table| table == "satiety_schema") {
         return Ok(());
     }
@@ -280,7 +281,7 @@ mod tests {
         );
     }
 
-    /// A migration is history once it has been released: stores out there carry its checksum.
+    /// A released migration must not change: existing stores carry its checksum.
     #[test]
     fn released_migrations_are_not_edited() {
         let sums: Vec<String> = MIGRATIONS

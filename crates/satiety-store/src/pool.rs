@@ -1,7 +1,8 @@
-//! Connections to either engine, and what runs statements on them.
+//! Connection pools of both engines, and execution of statements.
 //!
-//! SQLite has one writer: a pool of one connection that begins every transaction with the write lock in hand, and
-//! a pool of readers beside it. Readers never wait for the writer (WAL), other processes wait for the lock.
+//! SQLite has a single writer: a pool of one connection that starts every transaction with the write lock,
+//! and a separate pool of readers. Readers never wait for the writer (WAL); other processes wait for the
+//! lock.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use tracing::Instrument as _;
 #[cfg(feature = "postgres")]
 use {
-    crate::error::sort,
+    crate::error::classify,
     crate::sql::postgres_query,
     sqlx::postgres::{PgConnectOptions, PgPoolOptions},
     sqlx::{Connection as _, PgConnection, PgPool},
@@ -26,17 +27,17 @@ use crate::{StoreError, StoreUrl};
 
 /// How long a writer waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long opening may take before the server counts as unreachable.
+/// Timeout for opening a connection.
 #[cfg(feature = "postgres")]
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Readers of one process; each is a thread and a file handle.
+/// Reader connections per process; each is a thread and a file handle.
 const SQLITE_READERS: u32 = 4;
 #[cfg(feature = "postgres")]
 const POSTGRES_CONNECTIONS: u32 = 10;
-/// Tries of a transaction that was rolled back for no fault of its own.
-const ATTEMPTS: u32 = 8;
+/// Attempts for a transaction that was rolled back by a transient error.
+const MAX_ATTEMPTS: u32 = 8;
 
-/// The connections of one store.
+/// Connections of one store.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
     pub(crate) engine: Engine,
@@ -54,10 +55,10 @@ pub(crate) enum Engine {
     Postgres(PgPool),
 }
 
-/// What is done with the store, for who measures it.
+/// Kind of operation, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Reading.
+    /// A read.
     Read,
     /// A write transaction.
     Write,
@@ -65,7 +66,7 @@ pub enum Operation {
 
 type Observe = Box<dyn Fn(Operation, Duration) + Send + Sync>;
 
-/// Who measures the store, if anybody does. Clones are the same one.
+/// Optional observer of operations, shared by all clones.
 #[derive(Clone, Default)]
 pub(crate) struct Observer(Arc<OnceLock<Observe>>);
 
@@ -75,9 +76,9 @@ impl std::fmt::Debug for Observer {
     }
 }
 
-/// Runs `$body` in one write transaction, again if the engine rolled it back through no fault of its own. The body
-/// must be safe to repeat: a connection that is lost during the commit leaves open whether it took place. A macro and not
-/// a function, because a future that borrows from its caller through a closure cannot be sent between threads.
+/// Runs `$body` in one write transaction, and retries it on transient errors. The body must be idempotent:
+/// after a connection loss during the commit it is unknown whether it took place. A macro instead of a
+/// function, because a future that borrows from its caller through a closure is not `Send`.
 macro_rules! in_transaction {
     ($pool:expr, |$connection:ident| $body:expr) => {{
         let pool: &$crate::pool::Pool = $pool;
@@ -101,7 +102,7 @@ macro_rules! in_transaction {
             }
         };
         let outcome = tracing::Instrument::instrument(work, $crate::pool::Operation::Write.span()).await;
-        pool.tell($crate::pool::Operation::Write, started);
+        pool.report_duration($crate::pool::Operation::Write, started);
         outcome
     }};
 }
@@ -117,7 +118,7 @@ impl Operation {
     }
 }
 
-/// A transaction that is under way; dropping it takes back what was done.
+/// A transaction in progress; dropping it rolls it back.
 #[derive(Debug)]
 pub(crate) struct Connection {
     transaction: Transaction,
@@ -132,12 +133,12 @@ enum Transaction {
 }
 
 impl Connection {
-    /// Runs a statement; returns how many rows it changed.
+    /// Executes a statement; returns the number of changed rows.
     pub(crate) async fn execute(&mut self, sql: Sql<'_>) -> Result<u64, Fault> {
         self.execute_again(&sql).await
     }
 
-    /// The same with a statement that may have to be repeated.
+    /// Executes a statement that may have to be repeated.
     async fn execute_again(&mut self, sql: &Sql<'_>) -> Result<u64, Fault> {
         let changed = match &mut self.transaction {
             Transaction::Sqlite(transaction) => match sqlite_query(sql) {
@@ -159,7 +160,7 @@ impl Connection {
         changed.map_err(|error| Fault::new(&self.place, error))
     }
 
-    /// Runs an insert of many rows, [`BATCH`] with one statement: `head VALUES (…), (…) tail`.
+    /// Inserts many rows, [`BATCH`] per statement: `head VALUES (…), (…) tail`.
     pub(crate) async fn insert(
         &mut self,
         head: &str,
@@ -177,7 +178,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs statements of this program that bind nothing, one or many.
+    /// Executes one or more constant statements without parameters.
     pub(crate) async fn execute_raw(&mut self, text: &str) -> Result<(), Fault> {
         let text = sqlx::raw_sql(sqlx::AssertSqlSafe(text));
         let done = match &mut self.transaction {
@@ -188,7 +189,7 @@ impl Connection {
         done.map_err(|error| Fault::new(&self.place, error))
     }
 
-    /// All rows that a statement returns.
+    /// Returns all rows of a statement.
     pub(crate) async fn rows(&mut self, sql: Sql<'_>) -> Result<Vec<Row>, Fault> {
         let rows = match &mut self.transaction {
             Transaction::Sqlite(transaction) => sqlite_rows(transaction, &sql).await,
@@ -198,18 +199,18 @@ impl Connection {
         placed(&self.place, rows)
     }
 
-    /// The first of them.
+    /// Returns the first row of a statement.
     pub(crate) async fn row(&mut self, sql: Sql<'_>) -> Result<Option<Row>, Fault> {
         Ok(self.rows(sql).await?.into_iter().next())
     }
 
-    /// The only one: for aggregates and `RETURNING`.
+    /// Returns the only row of a statement: for aggregates and `RETURNING`.
     pub(crate) async fn one(&mut self, sql: Sql<'_>) -> Result<Row, Fault> {
         let row = self.row(sql).await?;
         row.ok_or_else(|| Fault::new(&self.place, sqlx::Error::RowNotFound))
     }
 
-    /// The rows one by one, for what does not fit into memory.
+    /// Streams the rows, for results that do not fit into memory.
     pub(crate) fn stream<'c>(
         &'c mut self,
         sql: &Sql<'_>,
@@ -278,7 +279,7 @@ fn placed(place: &Arc<str>, rows: Result<Vec<EngineRow>, sqlx::Error>) -> Result
 }
 
 impl Pool {
-    /// Connects, and for SQLite creates the file when `create` says so.
+    /// Connects; creates the SQLite file if `create` is set.
     pub(crate) async fn connect(url: &StoreUrl, create: bool) -> Result<Self, StoreError> {
         let place: Arc<str> = url.to_string().into();
         let engine = match url {
@@ -313,7 +314,7 @@ impl Pool {
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true)
             .journal_mode(SqliteJournalMode::Wal)
-            // FULL: in WAL mode NORMAL may forget acknowledged commits when the power fails.
+            // FULL: in WAL mode NORMAL may lose acknowledged commits on power failure.
             .synchronous(SqliteSynchronous::Full);
         let write_options = SqlitePoolOptions::new()
             .max_connections(1)
@@ -323,12 +324,13 @@ impl Pool {
             match write_options.clone().connect_with(options.clone()).await {
                 Ok(pool) => break pool,
                 Err(error) => {
-                    // While two processes turn a new file to WAL at once, SQLite tells one of them "busy" without waiting.
+                    // When two processes switch a new file to WAL at once, SQLite reports "busy" to one of
+                    // them without waiting.
                     let transient = is_busy(&error);
                     let mut fault = Fault::new(place, error);
                     fault.transient |= transient;
                     if !backoff.retries(&fault) {
-                        return Err(explain_refusal(fault.error, path));
+                        return Err(explain_open_error(fault.error, path));
                     }
                     backoff.pause().await;
                 }
@@ -344,18 +346,18 @@ impl Pool {
     #[cfg(feature = "postgres")]
     async fn connect_postgres(options: PgConnectOptions, place: &str) -> Result<Engine, StoreError> {
         let options = options.application_name("satiety");
-        // One connection by hand first: a pool keeps trying a server that refuses until its time is up, and then says
-        // only that.
+        // Open a single connection first: a pool retries a server that refuses until the timeout, and then
+        // reports only the timeout.
         let first = tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&options)).await;
         let first = first.unwrap_or_else(|_| {
-            let waited = format!("no answer in {} seconds", CONNECT_TIMEOUT.as_secs());
+            let waited = format!("connection timed out after {} seconds", CONNECT_TIMEOUT.as_secs());
             Err(sqlx::Error::Io(std::io::Error::new(
                 std::io::ErrorKind::TimedOut,
                 waited,
             )))
         });
-        let first = first.map_err(|error| sort(place, error))?;
-        // It has shown what it should; whether it is closed in good order does not matter.
+        let first = first.map_err(|error| classify(place, error))?;
+        // The connection has served its purpose; errors on closing do not matter.
         let _ = first.close().await;
         let pool = PgPoolOptions::new()
             .max_connections(POSTGRES_CONNECTIONS)
@@ -364,12 +366,12 @@ impl Pool {
         Ok(Engine::Postgres(pool))
     }
 
-    /// Begins a write transaction.
+    /// Starts a write transaction.
     pub(crate) async fn begin(&self) -> Result<Connection, Fault> {
         self.begin_with("BEGIN IMMEDIATE", "BEGIN").await
     }
 
-    /// Begins a transaction that reads everything as of one moment.
+    /// Starts a read transaction on a consistent snapshot.
     pub(crate) async fn begin_snapshot(&self) -> Result<Connection, Fault> {
         self.begin_with(
             "BEGIN DEFERRED",
@@ -398,12 +400,12 @@ impl Pool {
         })
     }
 
-    /// Runs one statement as a write transaction; returns how many rows it changed.
+    /// Executes one statement as a write transaction; returns the number of changed rows.
     pub(crate) async fn execute(&self, sql: Sql<'_>) -> Result<u64, StoreError> {
         in_transaction!(self, |connection| connection.execute_again(&sql).await?)
     }
 
-    /// All rows that a statement reads.
+    /// Returns all rows of a query.
     pub(crate) async fn rows(&self, sql: Sql<'_>) -> Result<Vec<Row>, StoreError> {
         let started = Instant::now();
         let work = async {
@@ -416,7 +418,7 @@ impl Pool {
             }
         };
         let outcome = work.instrument(Operation::Read.span()).await;
-        self.tell(Operation::Read, started);
+        self.report_duration(Operation::Read, started);
         outcome
     }
 
@@ -434,25 +436,25 @@ impl Pool {
         }
     }
 
-    /// The first of them.
+    /// Returns the first row of a query.
     pub(crate) async fn row(&self, sql: Sql<'_>) -> Result<Option<Row>, StoreError> {
         Ok(self.rows(sql).await?.into_iter().next())
     }
 
-    /// The only one: for aggregates.
+    /// Returns the only row of a query: for aggregates.
     pub(crate) async fn one(&self, sql: Sql<'_>) -> Result<Row, StoreError> {
         let row = self.row(sql).await?;
         row.ok_or_else(|| Fault::new(&self.place, sqlx::Error::RowNotFound).error)
     }
 
-    pub(crate) fn tell(&self, operation: Operation, started: Instant) {
+    pub(crate) fn report_duration(&self, operation: Operation, started: Instant) {
         if let Some(observe) = self.observer.0.get() {
             observe(operation, started.elapsed());
         }
     }
 
     pub(crate) fn observe(&self, observe: Observe) {
-        // The first one stays: measuring twice would count twice.
+        // The first observer is kept: a second one would count twice.
         let _ = self.observer.0.set(observe);
     }
 
@@ -460,7 +462,8 @@ impl Pool {
         !matches!(self.engine, Engine::Sqlite { .. })
     }
 
-    /// The engine's own clock in microseconds, as SQL: the same for all who share the store.
+    /// SQL expression for the engine's clock in microseconds: the same for all processes that share the
+    /// store.
     pub(crate) fn clock(&self) -> &'static str {
         if self.is_postgres() {
             "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
@@ -469,7 +472,8 @@ impl Pool {
         }
     }
 
-    /// What lets two take different rows at once. SQLite has one writer, so there is nothing to lock.
+    /// SQL clause that lets two processes take different rows concurrently. SQLite has a single writer, so it
+    /// needs no lock.
     pub(crate) fn skip_locked(&self) -> &'static str {
         if self.is_postgres() {
             "FOR UPDATE SKIP LOCKED"
@@ -490,7 +494,7 @@ impl Pool {
     }
 }
 
-/// How often, and after which pauses, to try again: a few seconds in all.
+/// Retry policy with exponential backoff: a few seconds in total.
 pub(crate) struct Backoff {
     left: u32,
     next: Duration,
@@ -499,32 +503,32 @@ pub(crate) struct Backoff {
 impl Default for Backoff {
     fn default() -> Self {
         Self {
-            left: ATTEMPTS - 1,
+            left: MAX_ATTEMPTS - 1,
             next: Duration::from_millis(20),
         }
     }
 }
 
 impl Backoff {
-    /// Whether to try again after this fault.
+    /// Returns true if this fault should be retried.
     pub(crate) fn retries(&self, fault: &Fault) -> bool {
         self.left > 0 && fault.transient
     }
 
     pub(crate) async fn pause(&mut self) {
-        tracing::debug!(pause = ?self.next, "the engine rolled back or went away, trying again");
+        tracing::debug!(pause = ?self.next, "transient database error, retrying");
         tokio::time::sleep(self.next).await;
         self.left -= 1;
         self.next *= 2;
     }
 }
 
-/// SQLite says only "unable to open"; the file system knows why.
-fn explain_refusal(error: StoreError, path: &Path) -> StoreError {
+/// SQLite only reports "unable to open"; the file system knows the reason.
+fn explain_open_error(error: StoreError, path: &Path) -> StoreError {
     let StoreError::CannotOpen { place, detail } = error else {
         return error;
     };
-    // Asks for what SQLite asked for, so the system answers with the reason it gave SQLite.
+    // Open the file like SQLite does, to get the reason from the operating system.
     let detail = match fs_err::OpenOptions::new()
         .read(true)
         .write(true)

@@ -1,9 +1,9 @@
-//! The log of searches, written behind the searcher's back: a search hands over what it found and goes on, and one
-//! writer puts everything that is waiting into one commit.
+//! Asynchronous query log: searches enqueue a row; one writer batches the commits.
 //!
-//! What waits is bounded: when the writer falls behind, searches wait for room rather than lose what they asked. What
-//! waits can already be read by sessions, and [`QueryLog::flush`] writes it at once, which everything that reads the
-//! tables calls first. A process that is killed loses at most what came in the last [`LINGER`] and the commit under way.
+//! The queue is bounded: when the writer falls behind, searches wait for capacity rather than lose rows.
+//! Sessions can already read queued rows, and [`QueryLog::flush`] writes them at once; everything that reads
+//! the tables calls it first. A killed process loses at most the rows of the last [`LINGER`] and the commit
+//! in progress.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,52 +20,51 @@ use crate::pool::{Pool, in_transaction};
 use crate::sql::sql;
 use crate::{Store, StoreError};
 
-/// Searches that may wait; more are held back until there is room.
-const MOST_WAITING: usize = 4096;
-/// Searches in one transaction at most, so that other writers get their turn.
-const TOGETHER: usize = 500;
-/// How long the writer lets searches gather, unless somebody wants to read.
+/// Maximum number of queued searches; more wait until there is capacity.
+const MAX_QUEUED: usize = 4096;
+/// Maximum searches per transaction, so that other writers get their turn.
+const BATCH: usize = 500;
+/// How long the writer collects searches, unless a reader flushes.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// A search, as it is logged.
+/// A search to be logged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedQuery {
-    /// What was asked and found.
     pub row: EvalQueryRow,
-    /// When, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub at: i64,
-    /// What it says about earlier results.
+    /// Feedback events on earlier results.
     pub events: Vec<FeedbackRow>,
 }
 
-/// How the log is.
+/// State of the query log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LogState {
-    /// Searches that this process has written.
+    /// Number of searches written by this process.
     pub written: u64,
-    /// Searches that are waiting to be written.
+    /// Number of searches in the queue.
     pub waiting: u64,
-    /// Searches that could not be written.
+    /// Number of searches that could not be written.
     pub lost: u64,
-    /// Why the last of those could not.
+    /// Error of the last failed write, if any.
     pub problem: Option<String>,
 }
 
 #[derive(Debug)]
 struct Shared {
     waiting: Mutex<VecDeque<Arc<LoggedQuery>>>,
-    /// Something came, or somebody does not want to wait.
+    /// Signals a new row or a flush.
     wake: Notify,
-    /// Searches that were handed over, and those that the writer is done with.
+    /// Number of enqueued searches, and of those that the writer has processed.
     handed: AtomicU64,
     done: watch::Sender<u64>,
-    hurry: AtomicBool,
+    flush_requested: AtomicBool,
     closed: AtomicBool,
     lost: AtomicU64,
     problem: Mutex<Option<String>>,
 }
 
-/// The way to the writer. Its task ends when the last of these is gone and nothing waits any more.
+/// Handle of the writer task, which ends when the last handle is dropped and the queue is empty.
 #[derive(Debug)]
 pub(crate) struct LogWriter(Arc<Shared>);
 
@@ -76,7 +75,7 @@ impl LogWriter {
             wake: Notify::new(),
             handed: AtomicU64::new(0),
             done: watch::Sender::new(0),
-            hurry: AtomicBool::new(false),
+            flush_requested: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             lost: AtomicU64::new(0),
             problem: Mutex::default(),
@@ -95,11 +94,11 @@ impl Drop for LogWriter {
 
 impl Shared {
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Arc<LoggedQuery>>> {
-        // Nothing under this lock can fail half way.
+        // No code under this lock can panic halfway.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the writer is done with the first so many.
+    /// Waits until the writer has processed the first `target` searches.
     async fn until(&self, target: u64) {
         let mut done = self.done.subscribe();
         // The sender lives as long as `self`.
@@ -107,19 +106,19 @@ impl Shared {
     }
 }
 
-/// The asynchronous log of searches: [`Store::query_log`].
+/// The asynchronous query log: [`Store::query_log`].
 #[derive(Debug, Clone, Copy)]
 pub struct QueryLog<'s>(pub(crate) &'s Store);
 
 impl QueryLog<'_> {
-    /// Logs a search. Returns as soon as there is room for it, and that is at once unless thousands wait.
+    /// Enqueues a search. Returns immediately unless the queue is full.
     pub async fn append(self, query: LoggedQuery) {
         let shared = &self.0.log.0;
         let query = Arc::new(query);
         loop {
             let full = {
                 let mut waiting = shared.waiting();
-                if waiting.len() < MOST_WAITING {
+                if waiting.len() < MAX_QUEUED {
                     waiting.push_back(Arc::clone(&query));
                     shared.handed.fetch_add(1, Ordering::SeqCst);
                     None
@@ -131,26 +130,26 @@ impl QueryLog<'_> {
             match full {
                 None => return,
                 Some(done) => {
-                    shared.hurry.store(true, Ordering::SeqCst);
+                    shared.flush_requested.store(true, Ordering::SeqCst);
                     shared.until(done + 1).await;
                 }
             }
         }
     }
 
-    /// Returns when everything that was logged before is written, or has turned out to be unwritable.
+    /// Returns when everything logged before is written, or has failed permanently.
     pub async fn flush(self) {
         let shared = &self.0.log.0;
         let target = shared.handed.load(Ordering::SeqCst);
         if *shared.done.borrow() >= target {
             return;
         }
-        shared.hurry.store(true, Ordering::SeqCst);
+        shared.flush_requested.store(true, Ordering::SeqCst);
         shared.wake.notify_one();
         shared.until(target).await;
     }
 
-    /// How the log is.
+    /// Returns the state of the log.
     pub fn state(self) -> LogState {
         let shared = &self.0.log.0;
         let lost = shared.lost.load(Ordering::SeqCst);
@@ -163,7 +162,7 @@ impl QueryLog<'_> {
         }
     }
 
-    /// The queries of a session with what they found, newest first, with those that are still waiting to be written:
+    /// Returns the queries of a session with their results, newest first, including those not yet written:
     /// id, query, results.
     pub async fn queries_of_session(self, session: &str, limit: u32) -> Result<Vec<QueryFound>, StoreError> {
         let waiting = self.waiting_queries(session);
@@ -171,7 +170,7 @@ impl QueryLog<'_> {
         Ok(newest_queries(written, &waiting, limit as usize))
     }
 
-    /// The queries of a session that are in the table, with the time of each.
+    /// Returns the written queries of a session with their times.
     async fn written_queries(self, session: &str, limit: u32) -> Result<Vec<(i64, QueryFound)>, StoreError> {
         let select = sql!(
             "SELECT created_at, query_id, query, result_ids FROM eval_queries WHERE session_id = $1
@@ -187,7 +186,7 @@ impl QueryLog<'_> {
         written.collect()
     }
 
-    /// Searches of a session that are not written yet, oldest first.
+    /// Returns the queued searches of a session, oldest first.
     pub(crate) fn waiting_queries(self, session: &str) -> Vec<Arc<LoggedQuery>> {
         let waiting = self.0.log.0.waiting();
         let own = waiting
@@ -197,11 +196,11 @@ impl QueryLog<'_> {
     }
 }
 
-/// A query that was made: its id, its words, what it found.
+/// A logged query: id, text, results.
 pub(crate) type QueryFound = (String, String, Vec<String>);
 
-/// Both together, newest first. What waits to be written may have been written since it was looked at, and then be newer or
-/// older than what was read.
+/// Merges queued and written queries, newest first. A queued one may have been written since the queue was
+/// read, and may be newer or older than the written ones.
 fn newest_queries(
     written: Vec<(i64, QueryFound)>,
     waiting: &[Arc<LoggedQuery>],
@@ -229,14 +228,15 @@ async fn write_until_closed(pool: Pool, shared: Arc<Shared>) {
             if shared.closed.load(Ordering::SeqCst) {
                 return;
             }
-            shared.hurry.store(false, Ordering::SeqCst);
-            // A wake that came since `empty` was looked at is kept for us.
+            shared.flush_requested.store(false, Ordering::SeqCst);
+            // A notification since `empty` was read is not lost.
             shared.wake.notified().await;
             continue;
         }
-        let hurry = || shared.hurry.load(Ordering::SeqCst) || shared.closed.load(Ordering::SeqCst);
+        let flush_requested =
+            || shared.flush_requested.load(Ordering::SeqCst) || shared.closed.load(Ordering::SeqCst);
         let gathering = tokio::time::Instant::now() + LINGER;
-        while !hurry() && shared.waiting().len() < TOGETHER {
+        while !flush_requested() && shared.waiting().len() < BATCH {
             if tokio::time::timeout_at(gathering, shared.wake.notified())
                 .await
                 .is_err()
@@ -244,9 +244,9 @@ async fn write_until_closed(pool: Pool, shared: Arc<Shared>) {
                 break;
             }
         }
-        let batch: Vec<Arc<LoggedQuery>> = shared.waiting().iter().take(TOGETHER).cloned().collect();
+        let batch: Vec<Arc<LoggedQuery>> = shared.waiting().iter().take(BATCH).cloned().collect();
         if let Err(error) = insert(&pool, &batch).await {
-            tracing::warn!(%error, queries = batch.len(), "searches could not be logged");
+            tracing::warn!(%error, queries = batch.len(), "cannot write to the query log");
             shared.lost.fetch_add(batch.len() as u64, Ordering::SeqCst);
             *shared.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
         }
@@ -255,8 +255,8 @@ async fn write_until_closed(pool: Pool, shared: Arc<Shared>) {
     }
 }
 
-/// Writes searches with their events in one transaction. An id that is there already is the same search, sent again
-/// after a connection was lost in mid-commit.
+/// Writes searches with their events in one transaction. Skips existing ids: they were sent again after a
+/// connection was lost during a commit.
 async fn insert(pool: &Pool, batch: &[Arc<LoggedQuery>]) -> Result<(), StoreError> {
     let queries: Vec<_> = batch
         .iter()

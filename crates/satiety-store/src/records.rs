@@ -1,26 +1,23 @@
 //! Records: JSON documents under namespaced keys, such as `eval-harness/saturation/aggregate`.
 //!
-//! For state that is read whole by its key. What is searched or joined has tables of its own.
+//! For state that is read as a whole by key. Data that is searched or joined has separate tables.
 
 use serde_json::Value;
 
 use crate::sql::{Row, columns, sql};
 use crate::{Store, StoreError, now_micros};
 
-/// A document and what is known about it.
+/// A document with its metadata.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Its key: segments joined by `/`.
+    /// Key: segments joined by `/`.
     pub key: String,
-    /// The version of the document's shape (`x-schema-version`).
+    /// Version of the document format (`x-schema-version`).
     pub schema_version: String,
-    /// The document.
     pub body: Value,
-    /// When it was first written, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// When it was last written.
     pub updated_at: i64,
-    /// When it stops being there, if ever.
     pub expires_at: Option<i64>,
 }
 
@@ -29,7 +26,7 @@ pub struct Record {
 pub struct Records<'s>(pub(crate) &'s Store);
 
 impl Records<'_> {
-    /// Writes a document, over the one that has this key.
+    /// Writes a document, replacing the one with this key.
     pub async fn put(
         self,
         key: &str,
@@ -50,7 +47,7 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// The document with this key, unless it has expired.
+    /// Returns the document with this key, unless it has expired.
     pub async fn get(self, key: &str) -> Result<Option<Record>, StoreError> {
         let select = sql!(
             "SELECT key, schema_version, body, created_at, updated_at, expires_at FROM records
@@ -61,7 +58,7 @@ impl Records<'_> {
         row.as_ref().map(record).transpose()
     }
 
-    /// The documents whose keys begin with `prefix`, by key, a page at a time: at most `limit` after key `after`.
+    /// Returns at most `limit` documents whose keys start with `prefix`, ordered by key, after key `after`.
     pub async fn list_under(self, prefix: &str, after: &str, limit: i64) -> Result<Vec<Record>, StoreError> {
         // A range instead of LIKE: no escaping, and both engines use the index.
         let end = format!("{prefix}\u{10FFFF}");
@@ -75,7 +72,7 @@ impl Records<'_> {
         rows.iter().map(record).collect()
     }
 
-    /// Removes a document; says whether it was there.
+    /// Removes a document; returns whether it existed.
     pub async fn remove(self, key: &str) -> Result<bool, StoreError> {
         let removed = self
             .0

@@ -1,46 +1,38 @@
-//! Research runs, their rounds, and searches that were made lately. A round is written once, before it counts, so that a
-//! run that was killed can be taken up where it was.
+//! Research runs, their rounds, and cached searches. A round is written once, before it counts, so that an
+//! interrupted run can be resumed.
 
 use serde_json::Value;
 
 use crate::sql::{Row, columns, sql};
 use crate::{Store, StoreError, now_micros};
 
-/// A run.
+/// A research run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResearchRunRow {
-    /// Its id.
     pub run_id: String,
-    /// What was asked.
     pub task: String,
-    /// Where was searched.
     pub source: String,
-    /// When it began, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub started_at: i64,
-    /// When it ended.
     pub completed_at: Option<i64>,
-    /// Everything that is needed to take it up again.
+    /// Everything needed to resume the run.
     pub settings: Value,
-    /// Why it ended.
     pub stop_reason: Option<String>,
-    /// What was found.
     pub report: Option<Value>,
 }
 
-/// A round.
+/// A round of a research run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResearchRoundRow {
-    /// Its number.
     pub round: i64,
-    /// What was asked.
     pub query: String,
-    /// Why it was decided as it was.
+    /// Reason for the decision.
     pub reason: String,
-    /// Whether its results were kept.
+    /// Whether its results were accepted.
     pub accepted: bool,
-    /// The share that was new.
+    /// Share of new content, 0 to 1.
     pub novelty: Option<f64>,
-    /// All of it, as JSON.
+    /// Complete round as JSON.
     pub body: String,
 }
 
@@ -49,7 +41,7 @@ pub struct ResearchRoundRow {
 pub struct Research<'s>(pub(crate) &'s Store);
 
 impl Research<'_> {
-    /// Begins a run, or does nothing when it has begun.
+    /// Starts a run; does nothing if it exists.
     pub async fn begin(self, run: &ResearchRunRow) -> Result<(), StoreError> {
         let settings = run.settings.to_string();
         let insert = sql!(
@@ -61,7 +53,7 @@ impl Research<'_> {
         Ok(())
     }
 
-    /// Writes a round; one that is there already stays as it is.
+    /// Writes a round; an existing one is kept.
     pub async fn put_round(self, run_id: &str, round: &ResearchRoundRow) -> Result<(), StoreError> {
         let insert = sql!(
             "INSERT INTO research_rounds (run_id, round, query, reason, accepted, novelty, body)
@@ -72,7 +64,7 @@ impl Research<'_> {
         Ok(())
     }
 
-    /// Ends a run with its report.
+    /// Completes a run with its report.
     pub async fn complete(
         self,
         run_id: &str,
@@ -89,7 +81,7 @@ impl Research<'_> {
         Ok(())
     }
 
-    /// A run by its id.
+    /// Returns a run by id.
     pub async fn run(self, run_id: &str) -> Result<Option<ResearchRunRow>, StoreError> {
         let select = sql!(
             "SELECT run_id, task, source, started_at, completed_at, settings, stop_reason, report
@@ -100,7 +92,7 @@ impl Research<'_> {
         row.as_ref().map(run).transpose()
     }
 
-    /// Runs, newest first, each with the number of its rounds; without their reports, which are long.
+    /// Lists runs, newest first, with the number of their rounds; without their reports, which are long.
     pub async fn runs(self, limit: u32) -> Result<Vec<(ResearchRunRow, i64)>, StoreError> {
         let select = sql!(
             "SELECT run_id, task, source, started_at, completed_at, stop_reason,
@@ -119,7 +111,7 @@ impl Research<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// The newest run that has not ended.
+    /// Returns the newest run that is not complete.
     pub async fn unfinished(self) -> Result<Option<ResearchRunRow>, StoreError> {
         let select = sql!(
             "SELECT run_id, task, source, started_at, completed_at, settings, stop_reason, report
@@ -129,7 +121,7 @@ impl Research<'_> {
         row.as_ref().map(run).transpose()
     }
 
-    /// The rounds of a run, in order.
+    /// Returns the rounds of a run, in order.
     pub async fn rounds(self, run_id: &str) -> Result<Vec<ResearchRoundRow>, StoreError> {
         let select = sql!(
             "SELECT round, query, reason, accepted, novelty, body
@@ -143,7 +135,7 @@ impl Research<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// What a search brought, if it was made since `not_before`.
+    /// Returns the cached results of a search made since `not_before`.
     pub async fn cached_search(self, key: &str, not_before: i64) -> Result<Option<String>, StoreError> {
         let select = sql!(
             "SELECT body FROM research_searches WHERE key = $1 AND created_at >= $2";
@@ -153,7 +145,7 @@ impl Research<'_> {
         row.map(|row| row.get(0)).transpose()
     }
 
-    /// Keeps what a search brought, over what was kept before.
+    /// Caches the results of a search, replacing earlier ones.
     pub async fn cache_search(
         self,
         key: &str,

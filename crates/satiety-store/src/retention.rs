@@ -1,8 +1,8 @@
-//! How long things are kept: a table of rules, and the run that carries them out.
+//! Retention: a table of rules, and the job that applies them.
 //!
-//! A rule's subject is a table (`journal`) or the keys of a table under a prefix (`records:eval-harness/…`). What is
-//! archived is on disk, synced, before it is deleted; a run that dies in between archives some rows twice and loses
-//! none.
+//! A rule's subject is a table (`journal`) or the keys of a table under a prefix (`records:eval-harness/…`).
+//! Archived rows are synced to disk before they are deleted; a job that crashes in between archives some rows
+//! twice and loses none.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,54 +19,54 @@ use crate::tables::Table;
 use crate::transfer::row_to_json;
 use crate::{Store, StoreError, now_micros};
 
-/// Rows that go at a time: long enough to be quick, short enough not to hold up other writers.
+/// Rows per batch: large enough to be fast, small enough not to block other writers.
 const BATCH: i64 = 1000;
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// What happens to rows past their time.
+/// Action for rows past their retention time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// They stay.
+    /// Keep the rows permanently.
     Keep,
-    /// They go.
+    /// Delete the rows permanently.
     Delete,
-    /// They go, after they were written to a JSONL file.
+    /// Write the rows to a JSONL file, then delete them.
     Archive,
 }
 
-/// One rule.
+/// A retention rule for one subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
-    /// A table, or a table and a prefix of its keys: `records:eval-harness/saturation/cycles/`.
+    /// Table, or table and key prefix: `records:eval-harness/saturation/cycles/`.
     pub subject: String,
-    /// For how many days; absent when they stay for ever.
+    /// Retention time in days; absent to keep rows permanently.
     pub keep_days: Option<i64>,
-    /// What happens then.
+    /// Action after the retention time.
     pub action: Action,
 }
 
-/// What a rule did, or would do.
+/// Effect of a retention rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// The rule.
+    /// Rule that was applied.
     #[serde(flatten)]
     pub rule: Rule,
-    /// Rows past their time.
+    /// Number of rows past their retention time.
     pub rows: u64,
-    /// Where they were archived.
+    /// Archive file, if rows were archived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<PathBuf>,
 }
 
-/// A run of all rules.
+/// Result of applying all retention rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retained {
-    /// Whether this only looked.
+    /// Whether nothing was changed.
     pub dry_run: bool,
-    /// Records that had expired by themselves.
+    /// Number of records that had expired.
     pub expired_records: u64,
-    /// Rule by rule.
+    /// Effect of each rule.
     pub outcomes: Vec<Outcome>,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Rule {
 impl FromStr for Rule {
     type Err = StoreError;
 
-    /// `journal=90d:archive`, `journal=90d` (delete) or `journal=keep`.
+    /// Parses `journal=90d:archive`, `journal=90d` (delete) or `journal=keep`.
     fn from_str(text: &str) -> Result<Self, StoreError> {
         let invalid = |reason: String| StoreError::InvalidRule {
             rule: text.into(),
@@ -102,7 +102,7 @@ impl FromStr for Rule {
         };
         let (subject, rest) = text
             .rsplit_once('=')
-            .ok_or_else(|| invalid("there is no `=`".into()))?;
+            .ok_or_else(|| invalid("missing `=`".into()))?;
         retained_table(subject).map_err(invalid)?;
         if rest == "keep" {
             return Ok(Self {
@@ -116,11 +116,19 @@ impl FromStr for Rule {
             .strip_suffix('d')
             .and_then(|days| days.parse().ok())
             .filter(|days| (0..=100_000).contains(days))
-            .ok_or_else(|| invalid(format!("`{days}` is not a number of days such as `90d`")))?;
+            .ok_or_else(|| {
+                invalid(format!(
+                    "invalid number of days `{days}` (expected for example `90d`)"
+                ))
+            })?;
         let action = match action {
             "delete" => Action::Delete,
             "archive" => Action::Archive,
-            other => return Err(invalid(format!("`{other}` is neither `delete` nor `archive`"))),
+            other => {
+                return Err(invalid(format!(
+                    "unknown action `{other}` (expected one of: delete, archive)"
+                )));
+            }
         };
         Ok(Self {
             subject: subject.into(),
@@ -135,7 +143,7 @@ impl FromStr for Rule {
 pub struct Retention<'s>(pub(crate) &'s Store);
 
 impl Retention<'_> {
-    /// The rules, by subject.
+    /// Returns the rules, ordered by subject.
     pub async fn rules(self) -> Result<Vec<Rule>, StoreError> {
         let select = sql!("SELECT subject, keep_days, action FROM retention_rules ORDER BY subject");
         let rows = self.0.pool.rows(select).await?;
@@ -167,7 +175,7 @@ impl Retention<'_> {
         Ok(())
     }
 
-    /// Carries out all rules as of `now` (microseconds since 1970). Archives go to `archive_folder`.
+    /// Applies all rules as of `now` (microseconds since the Unix epoch). Archives go to `archive_folder`.
     pub async fn apply(self, now: i64, archive_folder: &Path, dry_run: bool) -> Result<Retained, StoreError> {
         self.0.query_log().flush().await;
         let expired_records = self.remove_expired(now, dry_run).await?;
@@ -180,7 +188,7 @@ impl Retention<'_> {
                     archive: None,
                 },
                 (_, Some(days)) => {
-                    self.carry_out(rule, now - days.saturating_mul(DAY), archive_folder, dry_run)
+                    self.apply_rule(rule, now - days.saturating_mul(DAY), archive_folder, dry_run)
                         .await?
                 }
             };
@@ -212,7 +220,7 @@ impl Retention<'_> {
             .await
     }
 
-    async fn carry_out(
+    async fn apply_rule(
         self,
         rule: Rule,
         cutoff: i64,
@@ -253,7 +261,8 @@ impl Retention<'_> {
             }
             let count = scope.remove(self.0, cutoff, &keys).await?;
             removed += count;
-            // Rows that were touched meanwhile are young again; without this, a busy one would be fetched for ever.
+            // Rows that were changed meanwhile are no longer expired; without this check, a busy one would be
+            // fetched forever.
             if count == 0 {
                 break;
             }
@@ -266,17 +275,17 @@ impl Retention<'_> {
     }
 }
 
-/// The table of a rule's subject, if retention can apply to it.
+/// Returns the table of a rule's subject, if retention applies to it.
 fn retained_table(subject: &str) -> Result<(&'static Table, &'static str, &str), String> {
     let (name, prefix) = subject.split_once(':').unwrap_or((subject, ""));
-    let table = Table::named(name).ok_or_else(|| format!("there is no table `{name}`"))?;
+    let table = Table::named(name).ok_or_else(|| format!("unknown table `{name}`"))?;
     match table.age {
         Some(age) => Ok((table, age, prefix)),
-        None => Err(format!("the rows of `{name}` have no age of their own")),
+        None => Err(format!("rows of `{name}` have no age")),
     }
 }
 
-/// The rows that a rule is about.
+/// Rows that a rule applies to.
 struct Scope<'a> {
     table: &'static Table,
     age: &'static str,
@@ -299,7 +308,8 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Both engines compare these keys by bytes, so a prefix is a range. `$1` is the cutoff, `$2` and `$3` the range.
+    /// Both engines compare these keys by bytes, so a prefix is a range. `$1` is the cutoff, `$2` and `$3`
+    /// the range.
     fn condition(&self) -> String {
         let exempt = self
             .table
@@ -367,7 +377,7 @@ impl<'a> Scope<'a> {
         rows.iter().map(|row| row_to_json(child, row)).collect()
     }
 
-    /// Deletes these rows, unless they were written to since they were read. What belongs to them goes with them.
+    /// Deletes these rows with their children, unless they were changed since they were read.
     async fn remove(&self, store: &Store, cutoff: i64, keys: &[String]) -> Result<u64, StoreError> {
         let delete = Sql::build(&format!("DELETE FROM {} WHERE {} < ", self.table.name, self.age))
             .push_bind(cutoff)
@@ -377,7 +387,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// A file of archived rows, in the shape of an export's lines.
+/// A file of archived rows, in the format of an export.
 struct Archive {
     path: PathBuf,
     file: tokio::io::BufWriter<fs_err::tokio::File>,
@@ -442,12 +452,21 @@ mod tests {
     #[test]
     fn rules_that_make_no_sense() {
         for (text, reason) in [
-            ("journal", "there is no `=`"),
-            ("diary=5d", "there is no table `diary`"),
-            ("rounds=5d", "the rows of `rounds` have no age of their own"),
-            ("journal=five", "`five` is not a number of days such as `90d`"),
-            ("journal=-1d", "`-1d` is not a number of days such as `90d`"),
-            ("journal=5d:burn", "`burn` is neither `delete` nor `archive`"),
+            ("journal", "missing `=`"),
+            ("diary=5d", "unknown table `diary`"),
+            ("rounds=5d", "rows of `rounds` have no age"),
+            (
+                "journal=five",
+                "invalid number of days `five` (expected for example `90d`)",
+            ),
+            (
+                "journal=-1d",
+                "invalid number of days `-1d` (expected for example `90d`)",
+            ),
+            (
+                "journal=5d:burn",
+                "unknown action `burn` (expected one of: delete, archive)",
+            ),
         ] {
             assert!(
                 text.parse::<Rule>().unwrap_err().to_string().contains(reason),

@@ -1,5 +1,5 @@
-//! Statements and rows of either engine behind one type each, so that a method of the store is compiled once and has no
-//! driver's type in it. Values are bound and columns are read at run time by what they hold.
+//! Engine-independent statements and rows, so that a store method is compiled once and has no driver types.
+//! Values are bound and columns are read dynamically by type.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _, SqlSafeStr as _, SqlStr};
 
 use crate::StoreError;
-use crate::error::{is_transient, sort};
+use crate::error::{classify, is_transient};
 
-/// Rows that go with one statement: the engines' limits on bound values are 32,766 and 65,535.
+/// Rows per statement: the engines' limits on bound values are 32,766 and 65,535.
 pub(crate) const BATCH: usize = 500;
 
-/// A bound value. Absent ones have a type as well, because PostgreSQL wants to know it.
+/// A bound value. NULLs have a type as well, because PostgreSQL requires it.
 #[derive(Debug)]
 pub(crate) enum Value<'a> {
     Text(Option<Cow<'a, str>>),
@@ -23,7 +23,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The same value without a copy of its text.
+    /// Borrows the value without copying its text.
     pub(crate) fn borrowed(&self) -> Value<'_> {
         match self {
             Self::Text(text) => Value::Text(text.as_deref().map(Cow::Borrowed)),
@@ -34,7 +34,8 @@ impl Value<'_> {
     }
 }
 
-/// Text that both engines can hold: PostgreSQL has no NUL character, and a store must be able to move there.
+/// Makes text storable on both engines: PostgreSQL has no NUL character, and a store must be able to move
+/// there.
 pub(crate) fn storable(text: Cow<'_, str>) -> Cow<'_, str> {
     if text.contains('\0') {
         text.replace('\0', "\u{FFFD}").into()
@@ -43,7 +44,7 @@ pub(crate) fn storable(text: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Conversions from what the rows hold.
+/// Conversions from the types of row fields.
 macro_rules! value_from {
     ($($variant:ident: $($type:ty => |$value:ident| $convert:expr),+;)+) => {
         $($(impl<'a> From<$type> for Value<'a> {
@@ -63,29 +64,29 @@ value_from! {
     Boolean: bool => |flag| Some(flag), Option<bool> => |flag| flag;
 }
 
-/// A statement and what is bound to it.
+/// A statement with its bound values.
 #[derive(Debug)]
 pub(crate) struct Sql<'a> {
     text: Cow<'static, str>,
     values: Vec<Value<'a>>,
-    /// Whether the text was put together and its placeholders are `?`. SQLite finds a `$1` among thousands by looking at
-    /// all of them.
+    /// Whether the text was built dynamically and its placeholders are `?`. SQLite looks up each `$1` with a
+    /// linear search.
     built: bool,
 }
 
-/// A statement whose placeholders are `$1`, `$2`, …, with its values.
+/// Creates a statement whose placeholders are `$1`, `$2`, …, with its values.
 macro_rules! sql {
     ($text:expr $(; $($value:expr),+)?) => {
         $crate::sql::Sql::new($text, vec![$($($crate::sql::Value::from($value)),+)?])
     };
 }
-/// The values of one row of [`Sql::push_values`].
+/// Values of one row of [`Sql::push_values`].
 macro_rules! values {
     ($($value:expr),+ $(,)?) => {
         vec![$($crate::sql::Value::from($value)),+]
     };
 }
-/// A struct whose fields are columns of the same names, then fields with expressions.
+/// Reads a struct whose fields are columns of the same names, followed by fields with expressions.
 macro_rules! columns {
     ($row:expr => $type:ident { $($field:ident),* $(; $($other:ident $(: $value:expr)?),+)? }) => {
         $type { $($field: $row.get(stringify!($field))?,)* $($($other $(: $value)?),+)? }
@@ -102,7 +103,7 @@ impl<'a> Sql<'a> {
         }
     }
 
-    /// A statement that is put together piece by piece.
+    /// Starts a statement that is built dynamically.
     pub(crate) fn build(text: &str) -> Self {
         Self {
             text: text.to_owned().into(),
@@ -121,7 +122,7 @@ impl<'a> Sql<'a> {
         self.push("?")
     }
 
-    /// `(a, b, c)`.
+    /// Appends `(a, b, c)`.
     pub(crate) fn push_list(mut self, values: impl IntoIterator<Item = Value<'a>>) -> Self {
         let before = self.values.len();
         self.values.extend(values);
@@ -129,7 +130,7 @@ impl<'a> Sql<'a> {
         self.push("(").push(&marks).push(")")
     }
 
-    /// `VALUES (a, b), (c, d)`.
+    /// Appends `VALUES (a, b), (c, d)`.
     pub(crate) fn push_values(mut self, rows: impl IntoIterator<Item = Vec<Value<'a>>>) -> Self {
         let mut separator = "VALUES ";
         for row in rows {
@@ -143,13 +144,13 @@ impl<'a> Sql<'a> {
         match &self.text {
             Cow::Borrowed(text) => (*text).into_sql_str(),
             Cow::Owned(text) if self.built && postgres => AssertSqlSafe(numbered(text)).into_sql_str(),
-            // Not user input: constants of this program, put together; what users give is bound.
+            // Safe: built from constants of this program; user input is bound.
             Cow::Owned(text) => AssertSqlSafe(text.clone()).into_sql_str(),
         }
     }
 }
 
-/// The same with `$1`, `$2`, … for each `?`.
+/// Replaces each `?` with `$1`, `$2`, ….
 fn numbered(text: &str) -> String {
     let mut pieces = text.split('?');
     let mut numbered = pieces.next().unwrap_or_default().to_owned();
@@ -161,7 +162,7 @@ fn numbered(text: &str) -> String {
     numbered
 }
 
-/// The statement for one engine: text and arguments.
+/// Builds the statement for one engine: text and arguments.
 macro_rules! engine_query {
     ($function:ident, $database:ty, $arguments:ty, $postgres:literal) => {
         pub(crate) fn $function<'q>(
@@ -186,7 +187,7 @@ engine_query!(sqlite_query, sqlx::Sqlite, sqlx::sqlite::SqliteArguments, false);
 #[cfg(feature = "postgres")]
 engine_query!(postgres_query, sqlx::Postgres, sqlx::postgres::PgArguments, true);
 
-/// Why an attempt failed, and whether trying again can help.
+/// Error of an attempt, and whether a retry can help.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: StoreError,
@@ -197,7 +198,7 @@ impl Fault {
     pub(crate) fn new(place: &str, error: sqlx::Error) -> Self {
         Self {
             transient: is_transient(&error),
-            error: sort(place, error),
+            error: classify(place, error),
         }
     }
 }
@@ -224,14 +225,14 @@ pub(crate) enum EngineRow {
     Postgres(sqlx::postgres::PgRow),
 }
 
-/// A row that was read.
+/// A row of a result.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) row: EngineRow,
     pub(crate) place: Arc<str>,
 }
 
-/// What a column can be read as.
+/// Types that a column can be read as.
 pub(crate) trait Column: Sized {
     fn read(row: &EngineRow, index: Index<'_>) -> Result<Self, sqlx::Error>;
 }
@@ -283,12 +284,12 @@ column!(
 );
 
 impl Row {
-    /// The column of that name or number.
+    /// Reads a column by name or number.
     pub(crate) fn get<'n, T: Column>(&self, index: impl Into<Index<'n>>) -> Result<T, StoreError> {
-        T::read(&self.row, index.into()).map_err(|error| sort(&self.place, error))
+        T::read(&self.row, index.into()).map_err(|error| classify(&self.place, error))
     }
 
-    /// A column of JSON that this store wrote; `what` names it in the error.
+    /// Reads a JSON column written by this store; `what` names it in errors.
     pub(crate) fn json(
         &self,
         column: &str,
@@ -297,7 +298,7 @@ impl Row {
         self.parse(&self.get::<String>(column)?, what)
     }
 
-    /// The same where it may be absent.
+    /// Like `json`, for a nullable column.
     pub(crate) fn optional_json(
         &self,
         column: &str,
@@ -307,7 +308,7 @@ impl Row {
         text.map(|text| self.parse(&text, what)).transpose()
     }
 
-    /// A column of JSON that is a list of texts.
+    /// Reads a JSON column with a list of strings.
     pub(crate) fn list(
         &self,
         column: &str,
@@ -329,7 +330,7 @@ impl Row {
     }
 }
 
-/// One column of each row.
+/// Reads the first column of each row.
 pub(crate) fn first_column<T: Column>(rows: &[Row]) -> Result<Vec<T>, StoreError> {
     rows.iter().map(|row| row.get(0)).collect()
 }

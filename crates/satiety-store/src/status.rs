@@ -1,4 +1,4 @@
-//! What is in a store: for `db status` and `doctor`.
+//! Contents and health of a store, for `db status` and `doctor`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,42 +7,42 @@ use crate::pool::Backoff;
 use crate::sql::{first_column, sql};
 use crate::{SCHEMA_VERSION, Store, StoreError, TABLES, migrate};
 
-/// The state of a store.
+/// Status of a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
-    /// `sqlite` or `postgres`.
+    /// Database engine: `sqlite` or `postgres`.
     pub engine: String,
-    /// Where it is, password masked.
+    /// Location of the store, password masked.
     pub place: String,
-    /// The version of its schema.
+    /// Schema version of the store.
     pub schema_version: i64,
-    /// The version this program writes.
+    /// Schema version that this program writes.
     pub latest_schema_version: i64,
-    /// The engine's own version.
+    /// Version of the database engine.
     pub engine_version: String,
-    /// How many bytes it takes up.
+    /// Size on disk in bytes.
     pub bytes: i64,
-    /// Its tables.
+    /// Tables with their row counts.
     pub tables: Vec<TableStatus>,
 }
 
-/// The state of a table.
+/// Status of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableStatus {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// How many rows it has.
+    /// Number of rows in the table.
     pub rows: i64,
 }
 
 impl Store {
-    /// Whether the engine answers.
+    /// Checks that the engine responds.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.pool.one(sql!("SELECT CAST(1 AS BIGINT)")).await?;
         Ok(())
     }
 
-    /// What is in this store. Works on an older schema, too, and changes nothing.
+    /// Returns the status of this store. Also works on an older schema, and changes nothing.
     pub async fn status(&self) -> Result<Status, StoreError> {
         self.query_log().flush().await;
         let schema_version = migrate::version(&self.pool).await?;
@@ -79,7 +79,8 @@ impl Store {
         })
     }
 
-    /// Looks for damage. SQLite reads the whole file for this; PostgreSQL checks its pages whenever it reads them.
+    /// Checks for corruption. SQLite reads the whole file for this; PostgreSQL checks its pages whenever it
+    /// reads them.
     pub async fn check_integrity(&self) -> Result<(), StoreError> {
         if self.pool.is_postgres() {
             return Ok(());
@@ -94,7 +95,7 @@ impl Store {
         })
     }
 
-    /// Makes sure that a write would succeed, without leaving one.
+    /// Checks that a write would succeed, without leaving one.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         let mut backoff = Backoff::default();
         loop {

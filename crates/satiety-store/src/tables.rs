@@ -1,51 +1,47 @@
-//! The catalogue of tables: what export, import, retention and status go by.
+//! Catalogue of tables, used by export, import, retention and status.
 //!
-//! A test compares it with what the engine says is there, so a table that a migration adds cannot be forgotten here.
+//! A test compares it with the schema of the engine, so that a table added by a migration cannot be missing
+//! here.
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Text, also ids and JSON.
+    /// Text, including ids and JSON.
     Text,
-    /// A whole number, also times in microseconds.
+    /// Integer, including times in microseconds.
     Integer,
-    /// A floating-point number.
     Float,
-    /// True or false.
     Boolean,
 }
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// Its name.
     pub name: &'static str,
-    /// What it holds.
     pub kind: Kind,
-    /// Whether it may be absent.
+    /// Whether it is nullable.
     pub optional: bool,
 }
 
-/// A table, in the order in which rows can be inserted without breaking a reference.
+/// A table, in an order in which rows can be inserted without breaking foreign keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
-    /// Its name.
     pub name: &'static str,
-    /// Its columns, in a fixed order.
+    /// Columns in a fixed order.
     pub columns: &'static [Column],
-    /// The columns that identify a row.
+    /// Primary key columns.
     pub key: &'static [&'static str],
-    /// The time that decides a row's age, where retention applies.
+    /// Time column that determines a row's age, if retention applies.
     pub age: Option<&'static str>,
-    /// The column that exempts a row from retention.
+    /// Column that exempts a row from retention.
     pub keep: Option<&'static str>,
-    /// Tables whose rows belong to a row of this one, with the column that says so.
+    /// Tables whose rows belong to a row of this one, with the foreign key column.
     pub children: &'static [(&'static str, &'static str)],
-    /// The schema version that brought it.
+    /// Schema version that added it.
     pub since: i64,
 }
 
-/// The catalogue as a list of constants: a table, its properties, and `column: kind` or `column: optional kind`.
+/// Catalogue as a list of constants: a table, its properties, and `column: kind` or `column: optional kind`.
 macro_rules! tables {
     (@kind text) => { Kind::Text };
     (@kind integer) => { Kind::Integer };
@@ -73,7 +69,7 @@ macro_rules! tables {
     };
 }
 
-/// All tables that hold what users put in.
+/// All tables with user data.
 pub const TABLES: &[Table] = tables! {
     journal since 1 key(id) age(at) {
         id: text, at: integer, kind: text, subject: text, body: text
@@ -139,7 +135,7 @@ pub const TABLES: &[Table] = tables! {
     bench_responses since 4 key(key) age(created_at) {
         key: text, body: text, created_at: integer
     }
-    // A chain with a part cut out is broken: it stays.
+    // Deleting an entry would break the hash chain, so retention does not apply.
     harness_ledger since 5 key(harness_id, seq) {
         seq: integer, prev: text, at: text, kind: text, body: text, hash: text, harness_id: text
     }
@@ -183,7 +179,7 @@ pub const TABLES: &[Table] = tables! {
     research_searches since 7 key(key) age(created_at) {
         key: text, source: text, query: text, body: text, created_at: integer
     }
-    // Memories go when they say so, not by age.
+    // Memories expire individually, not by age.
     memories since 8 key(memory_id) children(memory_chunks.memory_id) {
         memory_id: text, title: text, content: text, tier: text, triggers: text, learnt: text, folder: text,
         kind: text, origin: optional text, content_hash: text, confidence: float, validations: integer,
@@ -254,12 +250,12 @@ pub const TABLES: &[Table] = tables! {
 };
 
 impl Table {
-    /// The table of that name.
+    /// Finds a table by name.
     pub fn named(name: &str) -> Option<&'static Table> {
         TABLES.iter().find(|table| table.name == name)
     }
 
-    /// `a, b, c`: its columns as a list.
+    /// Returns the columns as a list: `a, b, c`.
     pub(crate) fn column_list(&self) -> String {
         self.columns
             .iter()

@@ -1,26 +1,24 @@
-//! Tokens that let programs and people in. Only hashes are kept: who reads the store cannot log in with it.
+//! API tokens. Only hashes are stored: a copy of the store does not grant access.
 
 use crate::sql::{Row, columns, sql};
 use crate::{Store, StoreError};
 
-/// A token, without the secret.
+/// A token without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRow {
-    /// The part of it that is no secret.
+    /// Public id, the non-secret part of the token.
     pub token_id: String,
-    /// What its owner calls it.
+    /// Descriptive name chosen by the owner.
     pub name: String,
-    /// The hash of the secret, in hexadecimal digits.
+    /// Hash of the secret in hexadecimal.
     pub hash: String,
     /// `read`, `write` or `admin`.
     pub scope: String,
-    /// When it was made, in microseconds since 1970.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// When it ends by itself.
     pub expires_at: Option<i64>,
-    /// When it was taken back.
     pub revoked_at: Option<i64>,
-    /// When it last let somebody in, to the minute.
+    /// Time of the last authenticated request, to the minute.
     pub last_used_at: Option<i64>,
 }
 
@@ -29,7 +27,7 @@ pub struct TokenRow {
 pub struct Tokens<'s>(pub(crate) &'s Store);
 
 impl Tokens<'_> {
-    /// Keeps a new token.
+    /// Stores a new token.
     pub async fn put(self, token: &TokenRow) -> Result<(), StoreError> {
         let insert = sql!(
             "INSERT INTO api_tokens
@@ -42,7 +40,7 @@ impl Tokens<'_> {
         Ok(())
     }
 
-    /// The token with this id.
+    /// Returns a token by id.
     pub async fn get(self, token_id: &str) -> Result<Option<TokenRow>, StoreError> {
         let select = sql!(
             "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
@@ -53,7 +51,7 @@ impl Tokens<'_> {
         row.as_ref().map(token).transpose()
     }
 
-    /// All tokens, the newest first.
+    /// Lists all tokens, newest first.
     pub async fn list(self) -> Result<Vec<TokenRow>, StoreError> {
         let select = sql!(
             "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
@@ -63,7 +61,7 @@ impl Tokens<'_> {
         rows.iter().map(token).collect()
     }
 
-    /// Takes a token back; says whether there was one that was not.
+    /// Revokes a token; returns false if it does not exist or was already revoked.
     pub async fn revoke(self, token_id: &str, at: i64) -> Result<bool, StoreError> {
         let update = sql!(
             "UPDATE api_tokens SET revoked_at = $2 WHERE token_id = $1 AND revoked_at IS NULL";
@@ -73,7 +71,7 @@ impl Tokens<'_> {
         Ok(changed > 0)
     }
 
-    /// Notes that a token let somebody in.
+    /// Records the use of a token.
     pub async fn touch(self, token_id: &str, at: i64) -> Result<(), StoreError> {
         let update = sql!("UPDATE api_tokens SET last_used_at = $2 WHERE token_id = $1"; token_id, at);
         self.0.pool.execute(update).await?;

@@ -1,7 +1,8 @@
-//! The whole store as JSON Lines, out and in: how a store moves between engines, and the backup of a server.
+//! Export and import of a store as JSON Lines, to move between engines and to back up a server.
 //!
-//! The first line says what this is, then a line a row, and the last line counts and hashes what came before, so that
-//! a file that was cut off is not taken for a smaller store. Both directions stream; an import is one transaction.
+//! The first line identifies the format, each following line is a row, and the last line has the count and
+//! the hash of all lines before it, so that a truncated file is detected. Both directions stream; an import
+//! is one transaction.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,17 +18,17 @@ use crate::sql::{BATCH, Row, Sql, Value as Cell, sql, storable};
 use crate::tables::{Column, Kind, TABLES, Table};
 use crate::{SCHEMA_VERSION, Store, StoreError, migrate};
 
-/// The version of the file format.
+/// Version of the file format.
 const FORMAT: i64 = 1;
-/// Longest line that is read: no row of ours comes near, and a file without line ends must not fill the memory.
+/// Maximum bytes of a line: far beyond any row, but a file without line ends must not exhaust memory.
 const MAX_LINE: usize = 256 * 1024 * 1024;
 
-/// What was moved.
+/// Result of an export or import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TransferReport {
-    /// Rows by table.
+    /// Number of rows by table.
     pub tables: BTreeMap<String, u64>,
-    /// Rows in all.
+    /// Total number of rows.
     pub rows: u64,
 }
 
@@ -38,17 +39,17 @@ impl TransferReport {
     }
 }
 
-/// How a backup was made.
+/// Format of a backup file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackupKind {
-    /// A copy of the SQLite file, ready to be opened.
+    /// Copy of the SQLite file, ready to be opened.
     SqliteFile,
-    /// An export, to be imported into a new store.
+    /// Export, to be imported into a new store.
     Export,
 }
 
-/// A row as a JSON object.
+/// Converts a row to a JSON object.
 pub(crate) fn row_to_json(table: &Table, row: &Row) -> Result<Map<String, Value>, StoreError> {
     let mut object = Map::new();
     for (index, column) in table.columns.iter().enumerate() {
@@ -64,7 +65,7 @@ pub(crate) fn row_to_json(table: &Table, row: &Row) -> Result<Map<String, Value>
 }
 
 impl Store {
-    /// Writes everything to `out`, as of one moment.
+    /// Exports everything to `out`, as of one snapshot.
     pub async fn export(
         &self,
         out: &mut (impl AsyncWrite + Unpin + Send),
@@ -101,7 +102,7 @@ impl Store {
         Ok(moved)
     }
 
-    /// Reads an export into this store, which must hold nothing yet. All of it is kept, or nothing.
+    /// Imports an export into this store, which must be empty, atomically.
     pub async fn import(
         &self,
         input: &mut (impl AsyncBufRead + Unpin + Send),
@@ -109,7 +110,8 @@ impl Store {
         self.import_lines(input, true).await
     }
 
-    /// The same, but an export with constitutional memories is refused: [`StoreError::ConstitutionalMemory`].
+    /// Like `import`, but refuses an export with constitutional memories:
+    /// [`StoreError::ConstitutionalMemory`].
     pub async fn import_without_rules(
         &self,
         input: &mut (impl AsyncBufRead + Unpin + Send),
@@ -134,7 +136,7 @@ impl Store {
         lines.header().await?;
         let mut moved = TransferReport::default();
         let mut transaction = self.pool.begin().await?;
-        // An export brings its own rules; the ones that a new store starts with would collide.
+        // An export has its own rules; the defaults of a new store would conflict.
         transaction.execute(sql!("DELETE FROM retention_rules")).await?;
         while let Some(Batch {
             table,
@@ -150,10 +152,10 @@ impl Store {
         Ok(moved)
     }
 
-    /// Makes a backup at `path`, which must not exist yet, while the store stays in use.
+    /// Creates a backup at `path`, which must not exist yet, while the store stays in use.
     pub async fn backup(&self, path: &Path) -> Result<BackupKind, StoreError> {
         self.query_log().flush().await;
-        let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "there is a file of that name");
+        let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "the file already exists");
         if path.exists() {
             return Err(StoreError::file("cannot write the backup", path, taken));
         }
@@ -161,14 +163,14 @@ impl Store {
             Engine::Sqlite { read, .. } => {
                 let target = path.to_str().ok_or_else(|| {
                     let cause =
-                        std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path is not UTF-8");
+                        std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path is not valid UTF-8");
                     StoreError::file("cannot write the backup", path, cause)
                 })?;
                 sqlx::query("VACUUM INTO $1")
                     .bind(target)
                     .execute(read)
                     .await
-                    .map_err(|error| crate::error::sort(self.place(), error))?;
+                    .map_err(|error| crate::error::classify(self.place(), error))?;
                 let sync = async { fs_err::tokio::File::open(path).await?.sync_all().await }.await;
                 sync.map_err(|cause| StoreError::file("cannot sync the backup", path, cause))?;
                 Ok(BackupKind::SqliteFile)
@@ -199,7 +201,7 @@ impl Store {
     }
 }
 
-/// A constraint that a row breaks is a fault of the file; anything else is one of the store.
+/// A violated constraint is an error in the file; anything else is an error of the store.
 fn at_line(line: u64, error: StoreError) -> StoreError {
     match &error {
         StoreError::Engine { cause, .. } => match cause.as_database_error() {
@@ -211,7 +213,7 @@ fn at_line(line: u64, error: StoreError) -> StoreError {
                 StoreError::Import {
                     line,
                     reason: format!(
-                        "at or shortly before it, a row is refused: {}",
+                        "constraint violation at or shortly before this line: {}",
                         database.message()
                     ),
                 }
@@ -222,7 +224,7 @@ fn at_line(line: u64, error: StoreError) -> StoreError {
     }
 }
 
-/// JSON has no infinities; as words they survive the way there and back.
+/// JSON has no infinities; as strings they survive the round trip.
 pub(crate) fn float_to_json(value: f64) -> Value {
     if value.is_finite() {
         Value::from(value)
@@ -250,7 +252,6 @@ impl<W: AsyncWrite + Unpin> HashingWriter<'_, W> {
 
 type TableRow = (&'static Table, Vec<Cell<'static>>);
 
-/// What a line can be.
 enum Item {
     Row(TableRow),
     End,
@@ -262,46 +263,42 @@ struct Batch {
     last_line: u64,
 }
 
-/// Reads the lines of an export and checks each one.
+/// Parses and validates the lines of an export.
 struct Lines<'a, R> {
     input: &'a mut R,
     line: u64,
     hasher: blake3::Hasher,
-    /// What was read one too far: a row of the next table, or the end.
+    /// Item read in advance: a row of the next table, or the end.
     put_back: Option<Item>,
-    /// Whether constitutional memories are taken.
+    /// Whether constitutional memories are accepted.
     rules: bool,
 }
 
 impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
     async fn header(&mut self) -> Result<(), StoreError> {
         let Some((bytes, header)) = self.next().await? else {
-            return Err(self.wrong("the file is empty"));
+            return Err(self.wrong("empty file"));
         };
         self.hasher.update(&bytes);
         match header.get("satiety_export").and_then(Value::as_i64) {
             None => {
-                return Err(
-                    self.wrong("this is not a Satiety export: the first line has no `satiety_export`")
-                );
+                return Err(self.wrong("not a Satiety export: missing `satiety_export` in the first line"));
             }
             Some(FORMAT) => {}
             Some(other) => {
-                return Err(self.wrong(format!(
-                    "export format {other}; this program reads format {FORMAT}"
-                )));
+                return Err(self.wrong(format!("unsupported export format {other} (expected {FORMAT})")));
             }
         }
         match header.get("schema_version").and_then(Value::as_i64) {
             Some(version) if version <= SCHEMA_VERSION => Ok(()),
             Some(version) => Err(self.wrong(format!(
-                "the export has schema version {version}, and this program knows versions up to {SCHEMA_VERSION}"
+                "the export has schema version {version}, but this program supports versions up to {SCHEMA_VERSION}"
             ))),
-            None => Err(self.wrong("the first line has no `schema_version`")),
+            None => Err(self.wrong("missing `schema_version` in the first line")),
         }
     }
 
-    /// The next rows of one table, or nothing after a last line that agrees with all before it.
+    /// Returns the next rows of one table, or `None` after a valid last line.
     async fn batch(&mut self, moved: &mut TransferReport) -> Result<Option<Batch>, StoreError> {
         let Item::Row((table, first)) = self.item(moved).await? else {
             return Ok(None);
@@ -329,7 +326,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             return Ok(item);
         }
         let Some((bytes, line)) = self.next().await? else {
-            return Err(self.wrong("the file ends without its last line: it was cut off"));
+            return Err(self.wrong("truncated file: missing the last line"));
         };
         if let Some(end) = line.get("end") {
             self.check_end(end, moved).await?;
@@ -345,17 +342,17 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
         let name = line
             .get("table")
             .and_then(Value::as_str)
-            .ok_or_else(|| self.wrong("there is no `table`"))?;
-        let table = Table::named(name).ok_or_else(|| self.wrong(format!("there is no table `{name}`")))?;
+            .ok_or_else(|| self.wrong("missing `table`"))?;
+        let table = Table::named(name).ok_or_else(|| self.wrong(format!("unknown table `{name}`")))?;
         let object = line
             .get("row")
             .and_then(Value::as_object)
-            .ok_or_else(|| self.wrong("there is no `row`"))?;
+            .ok_or_else(|| self.wrong("missing `row`"))?;
         if let Some(stranger) = object
             .keys()
             .find(|key| !table.columns.iter().any(|column| column.name == **key))
         {
-            return Err(self.wrong(format!("table `{name}` has no column `{stranger}`")));
+            return Err(self.wrong(format!("unknown column `{stranger}` in table `{name}`")));
         }
         let tier = object.get("tier").and_then(Value::as_str).unwrap_or_default();
         if !self.rules && name == "memories" && tier.trim().eq_ignore_ascii_case("constitutional") {
@@ -366,7 +363,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             .iter()
             .map(|column| {
                 let found = object.get(column.name);
-                // Exports from before harnesses had identities.
+                // Exports from before harnesses had ids.
                 if found.is_none() && column.name == "harness_id" {
                     return Ok(String::new().into());
                 }
@@ -378,9 +375,9 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
 
     fn cell(&self, column: &Column, value: &Value) -> Result<Cell<'static>, StoreError> {
         let name = column.name;
-        let wrong = |wanted: &str| self.wrong(format!("column `{name}` should be {wanted}, and is {value}"));
+        let wrong = |wanted: &str| self.wrong(format!("column `{name}` must be {wanted}, got {value}"));
         if value.is_null() && !column.optional {
-            return Err(self.wrong(format!("column `{name}` is missing")));
+            return Err(self.wrong(format!("missing column `{name}`")));
         }
         let present = !value.is_null();
         Ok(match column.kind {
@@ -394,7 +391,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             ),
             Kind::Integer => Cell::Integer(
                 present
-                    .then(|| value.as_i64().ok_or_else(|| wrong("a whole number")))
+                    .then(|| value.as_i64().ok_or_else(|| wrong("an integer")))
                     .transpose()?,
             ),
             Kind::Float => Cell::Float(
@@ -422,21 +419,19 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
                 || "does not count the rows".to_owned(),
                 |rows| format!("counts {rows} rows"),
             );
-            return Err(self.wrong(format!("the last line {said}, and {} came before it", moved.rows)));
+            return Err(self.wrong(format!("the last line {said}, but {} were read", moved.rows)));
         }
         let hash = self.hasher.finalize().to_hex();
         if end.get("blake3").and_then(Value::as_str) != Some(hash.as_str()) {
-            return Err(self.wrong(
-                "the hash in the last line is not that of the lines before it: the file was changed",
-            ));
+            return Err(self.wrong("hash mismatch in the last line: the file was changed"));
         }
         if self.next().await?.is_some() {
-            return Err(self.wrong("there is more after the last line"));
+            return Err(self.wrong("unexpected data after the last line"));
         }
         Ok(())
     }
 
-    /// The next line that is not blank, as bytes and as JSON.
+    /// Returns the next non-blank line, as bytes and as JSON.
     async fn next(&mut self) -> Result<Option<(Vec<u8>, Value)>, StoreError> {
         loop {
             let mut bytes = Vec::new();
@@ -447,13 +442,13 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             }
             self.line += 1;
             if bytes.len() >= MAX_LINE {
-                return Err(self.wrong("the line is too long"));
+                return Err(self.wrong("line too long"));
             }
             if bytes.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let value =
-                serde_json::from_slice(&bytes).map_err(|cause| self.wrong(format!("not JSON: {cause}")))?;
+            let value = serde_json::from_slice(&bytes)
+                .map_err(|cause| self.wrong(format!("invalid JSON: {cause}")))?;
             return Ok(Some((bytes, value)));
         }
     }

@@ -1,4 +1,4 @@
-//! Store URLs: which engine, where, and how to print that without giving a password away.
+//! Store URLs: engine and location, printed without the password.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::StoreError;
 
-/// Which engine to use and where it is.
+/// Engine and location of a store.
 #[derive(Clone)]
 pub enum StoreUrl {
     /// A SQLite file: `sqlite:PATH`.
@@ -16,20 +16,20 @@ pub enum StoreUrl {
     /// A PostgreSQL database: `postgres://user:password@host:port/database?sslmode=…`.
     #[cfg(feature = "postgres")]
     Postgres {
-        /// What the driver connects with; holds the password.
+        /// Connection options of the driver, including the password.
         options: Box<PgConnectOptions>,
-        /// The URL with the password masked.
+        /// URL with the password masked.
         shown: String,
     },
 }
 
 impl StoreUrl {
-    /// The URL of a SQLite file.
+    /// Creates the URL of a SQLite file.
     pub fn sqlite(path: impl AsRef<Path>) -> Self {
         Self::Sqlite(path.as_ref().to_path_buf())
     }
 
-    /// Name of the engine: `sqlite` or `postgres`.
+    /// Returns the name of the engine: `sqlite` or `postgres`.
     pub fn engine(&self) -> &'static str {
         match self {
             Self::Sqlite(_) => "sqlite",
@@ -50,11 +50,11 @@ impl FromStr for StoreUrl {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             if path.is_empty() {
-                return Err(invalid("it names no file".into()));
+                return Err(invalid("missing file path".into()));
             }
             if path == ":memory:" {
                 return Err(invalid(
-                    "a store in memory would forget everything when the command ends".into(),
+                    "an in-memory store would lose all data when the command ends".into(),
                 ));
             }
             return Ok(Self::Sqlite(PathBuf::from(path)));
@@ -66,8 +66,8 @@ impl FromStr for StoreUrl {
             });
             #[cfg(feature = "postgres")]
             let options = PgConnectOptions::from_str(text)
-                // The driver's message may quote the URL, and with it the password.
-                .map_err(|_| invalid("it is not a PostgreSQL connection URL".into()))?;
+                // Drop the driver's message: it may quote the URL with the password.
+                .map_err(|_| invalid("not a valid PostgreSQL connection URL".into()))?;
             #[cfg(feature = "postgres")]
             return Ok(Self::Postgres {
                 options: Box::new(options),
@@ -76,9 +76,9 @@ impl FromStr for StoreUrl {
         }
         Err(invalid(match text.split_once(':') {
             Some((scheme, _)) if scheme.chars().all(|c| c.is_ascii_alphanumeric()) && scheme.len() > 1 => {
-                format!("there is no engine called `{scheme}`")
+                format!("unknown engine `{scheme}` (expected one of: sqlite, postgres)")
             }
-            _ => "it does not say which engine to use".into(),
+            _ => "missing engine (expected sqlite: or postgres://)".into(),
         }))
     }
 }
@@ -99,14 +99,14 @@ impl std::fmt::Debug for StoreUrl {
     }
 }
 
-/// Replaces the password of a URL, both in `user:password@host` and in a `password=` parameter.
+/// Masks the password of a URL, both in `user:password@host` and in a `password=` parameter.
 fn mask_password(url: &str) -> String {
     let (base, query) = url
         .split_once('?')
         .map_or((url, None), |(base, query)| (base, Some(query)));
     let mut masked = match base.split_once("://") {
         Some((scheme, rest)) => {
-            // The last `@`: an unescaped one may stand inside the password.
+            // Use the last `@`: an unescaped one may be part of the password.
             let authority_end = rest.find('/').unwrap_or(rest.len());
             match rest[..authority_end].rfind('@').or_else(|| rest.rfind('@')) {
                 Some(at) => match rest[..at].split_once(':') {
@@ -179,17 +179,20 @@ mod tests {
     #[cfg(feature = "postgres")]
     fn what_cannot_be_a_store_is_refused_without_showing_a_password() {
         for (text, reason) in [
-            ("", "it does not say which engine to use"),
-            ("notes.db", "it does not say which engine to use"),
-            ("sqlite:", "it names no file"),
+            ("", "missing engine (expected sqlite: or postgres://)"),
+            ("notes.db", "missing engine (expected sqlite: or postgres://)"),
+            ("sqlite:", "missing file path"),
             (
                 "sqlite::memory:",
-                "a store in memory would forget everything when the command ends",
+                "an in-memory store would lose all data when the command ends",
             ),
-            ("mysql://u:secret@h/d", "there is no engine called `mysql`"),
+            (
+                "mysql://u:secret@h/d",
+                "unknown engine `mysql` (expected one of: sqlite, postgres)",
+            ),
             (
                 "postgres://u:secret@h:notaport/d",
-                "it is not a PostgreSQL connection URL",
+                "not a valid PostgreSQL connection URL",
             ),
         ] {
             let error = text.parse::<StoreUrl>().unwrap_err();

@@ -214,11 +214,11 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     page(
         "/ab/critical-first",
         &[
-            "Evidence for the feature, and where it decides",
+            "Evidence for the feature, with decision thresholds",
             "better above",
             "Shadow runs",
-            "What it takes to graduate",
-            "same first result",
+            "Graduation checklist",
+            "same top result",
         ],
     );
     retrieval(address);

@@ -218,7 +218,7 @@ fn a_version_goes_live_only_through_an_ablation() {
     assert_eq!(made["variant"], "prompt");
     let refused = place.run(&["evict", "activate", &version, "--reason", "try", "--by", "me"]);
     assert!(
-        refused.starts_with("exit 1") && refused.contains("there is no ablation"),
+        refused.starts_with("exit 1") && refused.contains("no ablation was given"),
         "{refused}"
     );
     let written = place.run(&["evict", "variants", &version, "--out", "study"]);

@@ -194,7 +194,7 @@ fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
 fn wrong_requests_end_with_two_and_say_what_to_do() {
     let place = Place::new();
     for (arguments, expected) in [
-        (&["ab", "status", "none"][..], "there is no feature `none`"),
+        (&["ab", "status", "none"][..], "feature `none` not found"),
         (
             &["ab", "start", "x", "--pipeline", "{\"fussion\": 1}"],
             "unknown pipeline key `fussion`",

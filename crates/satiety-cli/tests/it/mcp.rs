@@ -202,7 +202,7 @@ fn a_task_is_begun_used_and_closed_from_the_command_line() {
     for (arguments, expected) in [
         (
             &["postflight", "success", "--session", "s1"][..],
-            "no task is open in the session `s1`",
+            "no open task in session `s1`",
         ),
         (
             &["postflight", "fine", "--session", "s1"],
@@ -210,12 +210,12 @@ fn a_task_is_begun_used_and_closed_from_the_command_line() {
         ),
         (
             &["postflight", "success", "--task-id", "t1"],
-            "the task `t1` is closed",
+            "task `t1` is closed",
         ),
-        (&["preflight", "x", "--task-id", "t1"], "the task `t1` is closed"),
+        (&["preflight", "x", "--task-id", "t1"], "task `t1` is closed"),
         (&["preflight", "x", "--knowledge", "140"], "must be from 0 to 100"),
-        (&["sessions", "s9"], "nothing is known about a session `s9`"),
-        (&["get", "mem-0"], "there is no memory `mem-0`"),
+        (&["sessions", "s9"], "session `s9` not found"),
+        (&["get", "mem-0"], "memory `mem-0` not found"),
     ] {
         let text = place.run(&[&["memory"], arguments].concat());
         assert!(

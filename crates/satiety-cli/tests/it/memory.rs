@@ -169,16 +169,16 @@ fn what_is_wrong_is_told_and_nothing_changes() {
             &["save", "t", "c", "--expires", "0"],
             "the number of days must be from 1",
         ),
-        (&["search", "  "], "the question is empty"),
+        (&["search", "  "], "empty query"),
         (&["search", "x", "--usage", "7"], "must be from 0 to 1"),
         (&["search", "x", "--limit", "0"], "must be from 1 to 200"),
-        (&["delete", "mem-0"], "there is no memory `mem-0`"),
-        (&["validate", "mem-0", "--useful"], "there is no memory `mem-0`"),
+        (&["delete", "mem-0"], "memory `mem-0` not found"),
+        (&["validate", "mem-0", "--useful"], "memory `mem-0` not found"),
         (&["validate", "mem-0"], "--useful"),
-        (&["link", "a", "caused", "a"], "cannot be linked to itself"),
+        (&["link", "a", "caused", "a"], "cannot link memory `a` to itself"),
         (&["link", "a", "causes", "b"], "unknown link kind `causes`"),
-        (&["link", "a", "caused", "b"], "there is no memory `a`"),
-        (&["index", "nowhere"], "nowhere is not a folder"),
+        (&["link", "a", "caused", "b"], "memory `a` not found"),
+        (&["index", "nowhere"], "nowhere is not a directory"),
     ] {
         let text = place.run(&[&["memory"], arguments].concat());
         assert!(

@@ -241,7 +241,7 @@ fn an_import_brings_rules_only_with_a_person() {
     let import = ["--db", "sqlite:new.db", "db", "import", path.to_str().unwrap()];
     let text = desk.place.run(&import);
     assert!(
-        text.starts_with("exit 2") && text.contains("is a constitutional memory"),
+        text.starts_with("exit 2") && text.contains("a constitutional memory needs confirmation"),
         "{text}"
     );
     let mut piped = desk
@@ -404,8 +404,7 @@ fn long_questions_are_refused_and_the_log_stays_short() {
     ] {
         let text = desk.run("a", arguments);
         assert!(
-            text.starts_with("exit 2")
-                && text.contains("the question has 24000 bytes, and at most 16384 are allowed"),
+            text.starts_with("exit 2") && text.contains("query too long: 24000 bytes (limit 16384)"),
             "{}",
             &text[..500.min(text.len())]
         );
@@ -413,15 +412,21 @@ fn long_questions_are_refused_and_the_log_stays_short() {
     for (arguments, what) in [
         (
             &["search", "x", "--session", huge.as_str()][..],
-            "the session's name",
+            "session name too long",
         ),
-        (&["search", "x", "--folder", huge.as_str()], "the folder"),
-        (&["preflight", "x", "--task-id", huge.as_str()], "the task's id"),
+        (&["search", "x", "--folder", huge.as_str()], "folder too long"),
+        (
+            &["preflight", "x", "--task-id", huge.as_str()],
+            "task id too long",
+        ),
         (
             &["preflight", "x", "--gap", huge.as_str()],
-            "the list of knowledge gaps",
+            "list of knowledge gaps",
         ),
-        (&["match", "x", "--session", huge.as_str()], "the session's name"),
+        (
+            &["match", "x", "--session", huge.as_str()],
+            "session name too long",
+        ),
         (&["save", "t", "c", "--folder", huge.as_str()], "folder"),
         (&["save", "t", "c", "--kind", huge.as_str()], "kind is too long"),
         (
@@ -531,7 +536,7 @@ fn agents_over_mcp_keep_to_the_same_rules() {
     );
     assert_eq!(saved[2]["structuredContent"]["results"][0]["project"], "a");
     assert!(text(&saved[3]).contains("at most 16384"), "{}", saved[3]);
-    assert!(text(&saved[4]).contains("the session's name"), "{}", saved[4]);
+    assert!(text(&saved[4]).contains("session name too long"), "{}", saved[4]);
     let outside = [
         ("memory_search", json!({"query": "swordfish"})),
         ("memory_context", json!({"query": "queue password"})),

@@ -95,7 +95,7 @@ fn what_cannot_be_researched_is_told_with_a_hint() {
         (
             research(&["--in", "nowhere"]),
             2,
-            vec!["`nowhere` is no source", "hint: a source is a folder"],
+            vec!["invalid source `nowhere`", "hint: use a directory"],
         ),
         (
             research(&["--in", "brave"]),

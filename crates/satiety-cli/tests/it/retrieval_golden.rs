@@ -402,7 +402,7 @@ fn another_server_is_measured_by_the_same_judgments() {
             vec!["run", "--memory", "--http", "http://x"],
             "cannot be used with",
         ),
-        (vec!["run", "--mcp", "x"], "name the tool"),
+        (vec!["run", "--mcp", "x"], "missing tool name"),
         (vec!["run", "--mcp", "x", "--preset", "nobody"], "server-memory"),
         (
             vec!["run", "--mcp", "x", "--tool", "t", "--args", "{}"],
@@ -410,15 +410,15 @@ fn another_server_is_measured_by_the_same_judgments() {
         ),
         (
             vec!["run", "--memory", "--baseline", "eval-7"],
-            "there is no run `eval-7`",
+            "run `eval-7` not found",
         ),
         (
             vec!["run", "--memory", "--resume", "eval-7"],
-            "there is no run `eval-7`",
+            "run `eval-7` not found",
         ),
         (vec!["run", "--memory", "--fail-if-worse", "0.1"], "--baseline"),
-        (vec!["annotate", "--annotator", " "], "needs a name"),
-        (vec!["harvest", "--share", "0"], "the share of the targets"),
+        (vec!["annotate", "--annotator", " "], "missing annotator name"),
+        (vec!["harvest", "--share", "0"], "share of the targets"),
     ] {
         let text = place.run(&[&["retrieval"], &arguments[..]].concat());
         assert!(
@@ -482,7 +482,7 @@ fn an_address_is_measured_and_what_it_does_not_answer_is_missing() {
     assert!(found["report"]["queries"].as_u64().unwrap() <= 3);
     let text = place.run(&[&["retrieval"], &run[..]].concat());
     assert!(
-        text.starts_with("exit 4") && text.contains("none of 5 queries was answered"),
+        text.starts_with("exit 4") && text.contains("all 5 queries failed"),
         "{text}"
     );
     // Such a run can be taken up again, by the same system only.
@@ -490,7 +490,7 @@ fn an_address_is_measured_and_what_it_does_not_answer_is_missing() {
     let open = runs["unfinished"][0]["run_id"].as_str().unwrap().to_owned();
     let text = place.run(&["retrieval", "run", "--memory", "--resume", &open]);
     assert!(
-        text.starts_with("exit 2") && text.contains("and now it would ask memory"),
+        text.starts_with("exit 2") && text.contains("has changed from"),
         "{text}"
     );
 }

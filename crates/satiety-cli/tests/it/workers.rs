@@ -470,7 +470,7 @@ fn a_worker_with_other_files_leaves_the_run_to_others() {
     let run = cluster.detach(&[]);
     let other = cluster.place.path("other");
     for (file, content, what) in [
-        ("suite/suite.json", "", "there is nothing at"),
+        ("suite/suite.json", "", "not found below the root"),
         (
             "suite/agent.sh",
             "printf no",
@@ -536,7 +536,7 @@ fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
         (&["suite", "--distributed", "--root", "suite/cases"], "the root"),
         (
             &["suite", "--distributed", "--root", "../scratch"],
-            "not a place below the root",
+            "not a path below the root",
         ),
         (&["suite", "--distributed", "--sequential"], "--sequential"),
         (&["suite", "--detach"], "--distributed"),
@@ -554,12 +554,12 @@ fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
         (
             "\"suite\":\"suite/suite.json\"",
             "\"suite\":\"../outside/suite.json\"",
-            "not a place below the root",
+            "not a path below the root",
         ),
         (
             "\"suite\":\"../outside/suite.json\"",
             "\"suite\":\"/etc/passwd\"",
-            "not a place below the root",
+            "not a path below the root",
         ),
         (
             "\"suite\":\"/etc/passwd\"",
@@ -569,7 +569,7 @@ fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
         (
             "\"target\":null",
             &format!("\"target\":\"{command}\""),
-            "there is nothing at",
+            "not found below the root",
         ),
     ] {
         sql(

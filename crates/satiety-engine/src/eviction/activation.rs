@@ -1,5 +1,5 @@
-//! Which version of the scorer is in force. A version comes into force only with an ablation that shows it does no harm;
-//! going back to what was in force before needs none. Both are kept, with who and why.
+//! Activation of scorer versions. A version becomes active only with an ablation that shows no regression; a
+//! rollback to the previous version needs none. Both are logged with author and reason.
 
 use crate::handles::EvictionOperations;
 use satiety::bench::AblationReport;
@@ -14,77 +14,77 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::scopes::{heuristic_named, parse};
+use super::scopes::{built_in_weights, parse};
 use crate::EngineError;
 
-/// Versions that are listed.
-const LISTED: u32 = 1000;
+/// Maximum number of versions in a list.
+const MAX_VERSIONS: u32 = 1000;
 
-/// Puts a version into force.
+/// Request to activate a scorer version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActivateRequest {
-    /// The version.
+    /// Version of the scorer to activate.
     pub version: String,
-    /// The ablation that permits it.
+    /// Id of the ablation that permits the activation.
     pub ablation_id: Option<String>,
-    /// Who does it.
+    /// Name of the person who activates it.
     pub by: String,
-    /// Why.
+    /// Reason for the activation, for the log.
     pub reason: String,
 }
 
-/// Goes back to what was in force before.
+/// Request to return to the previously active version.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackRequest {
-    /// Who does it.
+    /// Name of the person who rolls back.
     pub by: String,
-    /// Why.
+    /// Reason for the rollback, for the log.
     pub reason: String,
 }
 
-/// What is in force now.
+/// Result of an activation or a rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ActivateResponse {
-    /// What is in force from now on.
+    /// Activation that is active from now on.
     #[serde(flatten)]
     pub activation: ActivationRow,
 }
 
-/// All versions, and what was put into force.
+/// All scorer versions and the activation log.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Scorers {
-    /// What is in force.
+    /// Version of the active scorer.
     pub in_force: String,
-    /// All versions, the newest first; the built-in one is last.
+    /// All versions, newest first; the built-in one is last.
     pub versions: Vec<ScorerSummary>,
-    /// What was put into force, the latest first.
+    /// Activation log, most recent first.
     pub log: Vec<ActivationRow>,
 }
 
-/// A version in a list.
+/// Summary of a scorer version in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ScorerSummary {
-    /// Its name.
+    /// Version of the scorer.
     pub version: String,
-    /// What it changes.
+    /// Kind of scorer: `baseline`, `weights`, `prompt` or `online`.
     pub variant: String,
-    /// When it was made, in microseconds; absent for the built-in one.
+    /// Creation time in microseconds since the Unix epoch; absent for the built-in version.
     pub created_at: Option<i64>,
-    /// AUC on proposals that its fit has not seen.
+    /// AUC on held-out proposals, 0 to 1.
     pub auc: Option<f64>,
-    /// Whether its fit showed a gain there.
+    /// Whether the fit showed a gain on held-out proposals.
     pub gain_shown: Option<bool>,
 }
 
 impl EvictionOperations<'_> {
-    /// All versions of the scorer.
+    /// Lists all versions of the scorer.
     pub async fn scorers(self) -> Result<Scorers, EngineError> {
         let store = self.engine.store().await?;
         let mut versions: Vec<ScorerSummary> = store
             .eviction()
-            .scorers(LISTED)
+            .scorers(MAX_VERSIONS)
             .await?
             .into_iter()
             .map(|row| {
@@ -106,29 +106,29 @@ impl EvictionOperations<'_> {
             gain_shown: None,
         });
         Ok(Scorers {
-            in_force: self.version_in_force().await?,
+            in_force: self.active_version().await?,
             versions,
-            log: store.eviction().activations(LISTED).await?,
+            log: store.eviction().activations(MAX_VERSIONS).await?,
         })
     }
 
-    /// A version of the scorer.
+    /// Returns a version of the scorer.
     pub async fn scorer(self, version: &str) -> Result<Scorer, EngineError> {
-        if heuristic_named(version).is_some() {
+        if built_in_weights(version).is_some() {
             return Ok(Scorer::baseline());
         }
         let row = self.engine.store().await?.eviction().scorer(version).await?;
-        let row = row.ok_or_else(|| no_version(version))?;
+        let row = row.ok_or_else(|| version_not_found(version))?;
         parse(&row.body, || format!("scorer `{version}`"))
     }
 
-    /// Puts a version into force, if an ablation permits it.
+    /// Activates a version if an ablation permits it.
     pub async fn activate(self, request: ActivateRequest) -> Result<ActivateResponse, EngineError> {
         let scorer = self.scorer(&request.version).await?;
-        let in_force = self.version_in_force().await?;
+        let in_force = self.active_version().await?;
         if scorer.weights.version == in_force {
             return Err(EngineError::Conflict {
-                message: format!("`{in_force}` is in force already"),
+                message: format!("`{in_force}` is already active"),
                 hint: "`satiety evict weights` shows all versions".into(),
             });
         }
@@ -137,7 +137,7 @@ impl EvictionOperations<'_> {
             reasons,
         };
         let Some(ablation_id) = &request.ablation_id else {
-            return Err(refused(vec!["there is no ablation".into()]));
+            return Err(refused(vec!["no ablation was given".into()]));
         };
         let report = self
             .engine
@@ -147,16 +147,14 @@ impl EvictionOperations<'_> {
             .ablation_report(ablation_id)
             .await?;
         let Some(report) = report else {
-            return Err(refused(vec![format!(
-                "there is no ablation `{ablation_id}` in the store"
-            )]));
+            return Err(refused(vec![format!("ablation `{ablation_id}` not found")]));
         };
         let report: AblationReport = parse(&report, || format!("ablation `{ablation_id}`"))?;
         let reasons = refusals(&scorer.weights.version, &in_force, &report);
         if !reasons.is_empty() {
             return Err(refused(reasons));
         }
-        self.put_into_force(ActivationRow {
+        self.store_activation(ActivationRow {
             activation_id: ids::prefixed("act", Uuid::now_v7()),
             version: scorer.weights.version,
             previous: in_force,
@@ -169,16 +167,16 @@ impl EvictionOperations<'_> {
         .await
     }
 
-    /// Goes back to what was in force before.
+    /// Returns to the previously active version.
     pub async fn rollback(self, request: RollbackRequest) -> Result<ActivateResponse, EngineError> {
         let log = self.engine.store().await?.eviction().activations(1).await?;
         let Some(last) = log.into_iter().next() else {
             return Err(EngineError::Conflict {
-                message: "nothing was put into force yet, so there is nothing to go back to".into(),
+                message: "cannot roll back: no version has been activated yet".into(),
                 hint: "`satiety evict weights` shows all versions".into(),
             });
         };
-        self.put_into_force(ActivationRow {
+        self.store_activation(ActivationRow {
             activation_id: ids::prefixed("act", Uuid::now_v7()),
             version: last.previous,
             previous: last.version,
@@ -191,14 +189,13 @@ impl EvictionOperations<'_> {
         .await
     }
 
-    async fn put_into_force(self, activation: ActivationRow) -> Result<ActivateResponse, EngineError> {
+    async fn store_activation(self, activation: ActivationRow) -> Result<ActivateResponse, EngineError> {
         let store = self.engine.store().await?;
         let heuristic = Weights::heuristic().version;
         if !store.eviction().activate_scorer(&activation, &heuristic).await? {
             return Err(EngineError::Invalid {
-                message: "somebody else has put another version into force just now; nothing was changed"
-                    .into(),
-                hint: "`satiety evict weights` shows what is in force".into(),
+                message: "another version was activated concurrently; nothing was changed".into(),
+                hint: "`satiety evict weights` shows the active version".into(),
             });
         }
         let body = json!({"version": activation.version, "previous": activation.previous, "by": activation.activated_by,
@@ -214,16 +211,16 @@ impl EvictionOperations<'_> {
         Ok(ActivateResponse { activation })
     }
 
-    pub(super) async fn scorer_in_force(self) -> Result<Scorer, EngineError> {
-        let version = self.version_in_force().await?;
+    pub(super) async fn active_scorer(self) -> Result<Scorer, EngineError> {
+        let version = self.active_version().await?;
         self.scorer(&version).await
     }
 
-    pub(super) async fn weights_in_force(self) -> Result<Weights, EngineError> {
-        Ok(self.scorer_in_force().await?.weights)
+    pub(super) async fn active_weights(self) -> Result<Weights, EngineError> {
+        Ok(self.active_scorer().await?.weights)
     }
 
-    async fn version_in_force(self) -> Result<String, EngineError> {
+    async fn active_version(self) -> Result<String, EngineError> {
         let log = self.engine.store().await?.eviction().activations(1).await?;
         Ok(log
             .into_iter()
@@ -232,7 +229,7 @@ impl EvictionOperations<'_> {
     }
 }
 
-pub(super) fn no_version(version: &str) -> EngineError {
+pub(super) fn version_not_found(version: &str) -> EngineError {
     EngineError::NotThere {
         what: format!("scorer `{version}`"),
         hint: "`satiety evict weights` shows all versions; `heuristic` is built in".into(),

@@ -1,38 +1,38 @@
-//! A circuit breaker: after three failures within five minutes nobody asks for a while.
+//! Circuit breaker: opens for five minutes after three failures within five minutes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Failures that open it.
-const FAILURES: usize = 3;
-/// Within which time, and how long it stays open.
+/// Number of failures that open the breaker.
+const MAX_FAILURES: usize = 3;
+/// Window in which failures are counted, and how long the breaker stays open.
 const WINDOW: Duration = Duration::from_mins(5);
 
-/// Remembers failures. Time comes in as an argument.
+/// Tracks failures. The caller passes the current time.
 #[derive(Debug, Default)]
 pub struct Breaker {
     failures: VecDeque<Instant>,
 }
 
 impl Breaker {
-    /// Whether it may be asked now.
+    /// Returns true if calls are allowed now.
     pub fn is_closed(&mut self, now: Instant) -> bool {
-        self.forget(now);
-        self.failures.len() < FAILURES
+        self.drop_expired(now);
+        self.failures.len() < MAX_FAILURES
     }
 
-    /// Notes a failure.
+    /// Records a failure.
     pub fn failed(&mut self, now: Instant) {
-        self.forget(now);
+        self.drop_expired(now);
         self.failures.push_back(now);
     }
 
-    /// Notes a success: what failed before counts no more.
+    /// Records a success, which resets the failures.
     pub fn succeeded(&mut self) {
         self.failures.clear();
     }
 
-    fn forget(&mut self, now: Instant) {
+    fn drop_expired(&mut self, now: Instant) {
         while self
             .failures
             .front()
@@ -55,7 +55,7 @@ mod tests {
         breaker.failed(after(0));
         breaker.failed(after(200));
         assert!(breaker.is_closed(after(200)));
-        // The first is forgotten by then.
+        // The first failure has left the window by then.
         breaker.failed(after(301));
         assert!(breaker.is_closed(after(301)));
         breaker.failed(after(302));

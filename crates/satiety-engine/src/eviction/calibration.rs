@@ -1,5 +1,5 @@
-//! What was kept back, and what follows from it: reports, exports, and new versions of the scorer, none of which goes into
-//! force by itself.
+//! Learning from exclusions: reports, exports, and new scorer versions. No new version becomes active by
+//! itself.
 
 use crate::handles::EvictionOperations;
 use satiety::eviction::calibration::{
@@ -18,85 +18,84 @@ use uuid::Uuid;
 use super::scopes::parse;
 use crate::EngineError;
 
-/// Proposals read at a time.
+/// Proposals per page when reading from the database.
 const PAGE: u32 = 500;
 
-/// What is known from feedback.
+/// Statistics over the feedback to proposals.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Feedback {
-    /// The scope; all where absent.
+    /// Scope of the statistics; all scopes if absent.
     pub scope_id: Option<String>,
-    /// Proposals that were answered by somebody.
+    /// Number of proposals answered by an agent or a person.
     pub answered: usize,
-    /// Proposals that nobody answered in time: nothing is learned from them.
+    /// Number of proposals that timed out; they are not used for learning.
     pub timed_out: usize,
-    /// Proposals that may still be answered.
+    /// Number of proposals that can still be answered.
     pub open: usize,
-    /// Keep-back rates and how well they were foretold; absent where nothing was answered.
+    /// Exclusion rates and how well they were predicted; absent without answers.
     pub report: Option<FeedbackReport>,
 }
 
-/// Feedback to be taken elsewhere.
+/// Request to export feedback.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExportFeedbackRequest {
-    /// The scope; all where absent.
+    /// Scope to export; all scopes if `None`.
     pub scope_id: Option<String>,
-    /// Whether snippets and reasons go along: words of the context.
+    /// Whether to include snippets and reasons, which contain text of the context.
     pub content: bool,
 }
 
 /// Feedback as JSON Lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedFeedback {
-    /// The lines.
+    /// JSON Lines, one label per line.
     pub text: String,
-    /// How many.
+    /// Number of labels.
     pub labels: usize,
 }
 
-/// What a new version of the scorer is made from.
+/// Basis of a new scorer version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CalibrateWith {
-    /// A: weights fitted to feedback.
+    /// Variant A: weights fitted to feedback.
     Weights(FitSettings),
-    /// B: another prompt for the scorer model.
+    /// Variant B: a different prompt for the scorer model.
     Prompt(String),
-    /// C: weights that adjust themselves in small steps.
+    /// Variant C: weights that are updated online in small steps.
     Online(OnlineSettings),
 }
 
-/// Asks for a new version of the scorer.
+/// Request for a new scorer version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalibrateRequest {
-    /// From the feedback of this scope; of all where absent.
+    /// Scope whose feedback is used; all scopes if `None`.
     pub scope_id: Option<String>,
-    /// From exported feedback (name and JSON Lines) in place of the store's.
+    /// Exported feedback (name and JSON Lines) to use instead of the database.
     pub exported: Option<(String, String)>,
-    /// How.
     pub with: CalibrateWith,
 }
 
-/// A new version of the scorer, not in force.
+/// A new scorer version, not yet active.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Calibrated {
-    /// Its name.
+    /// Version of the new scorer.
     pub version: String,
-    /// What it changes.
+    /// Kind of change that the version makes.
     pub variant: Variant,
-    /// What it builds on.
+    /// Version that it is based on.
     pub based_on: String,
-    /// How well it foretells what is kept back, for fitted weights.
+    /// Prediction quality on held-out proposals, for fitted weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fitted: Option<Fitted>,
-    /// Labels that it learned from.
+    /// Number of labels that it learned from.
     pub labels: usize,
-    /// Alarms of drift, for weights that adjust themselves.
+    /// Number of drift alarms, for weights that are updated online.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift_alarms: Option<u64>,
 }
 
 impl EvictionOperations<'_> {
-    /// How often items are kept back, and how well that was foretold.
+    /// Reports how often items are excluded, and how well that was predicted.
     pub async fn feedback(self, scope_id: Option<&str>) -> Result<Feedback, EngineError> {
         let rows = self.proposals(scope_id).await?;
         let (mut answered, mut timed_out, mut open) = (0, 0, 0);
@@ -125,7 +124,7 @@ impl EvictionOperations<'_> {
         })
     }
 
-    /// What became of each proposal of a scope.
+    /// Returns the outcome of each proposal of a scope.
     pub async fn timeline(self, scope_id: &str) -> Result<Timeline, EngineError> {
         let rows = self.proposals(Some(scope_id)).await?;
         Ok(timeline(
@@ -134,7 +133,7 @@ impl EvictionOperations<'_> {
         ))
     }
 
-    /// Feedback as JSON Lines, without words of the context unless asked for.
+    /// Exports feedback as JSON Lines, without text of the context unless requested.
     pub async fn export(self, request: &ExportFeedbackRequest) -> Result<ExportedFeedback, EngineError> {
         let mut exported = ExportedFeedback {
             text: String::new(),
@@ -164,9 +163,9 @@ impl EvictionOperations<'_> {
         Ok(exported)
     }
 
-    /// Makes a new version of the scorer. It is not in force: see [`EvictionOperations::activate`].
+    /// Creates a new scorer version. It is not active until [`EvictionOperations::activate`].
     pub async fn calibrate(self, request: CalibrateRequest) -> Result<Calibrated, EngineError> {
-        let base = self.scorer_in_force().await?;
+        let base = self.active_scorer().await?;
         let version = ids::prefixed("scorer", Uuid::now_v7());
         let all = match &request.exported {
             Some((name, text)) => read_labels(name, text)?,
@@ -264,7 +263,7 @@ fn read_labels(name: &str, text: &str) -> Result<Vec<Label>, EngineError> {
         }
         let label: Label = serde_json::from_str(line).map_err(|error| EngineError::Invalid {
             message: format!("{name}:{number}: {error}"),
-            hint: "a line is what `satiety evict export` writes".into(),
+            hint: "use lines written by `satiety evict export`".into(),
         })?;
         all.push(label);
     }

@@ -1,5 +1,5 @@
-//! Which context to drop: scopes that are kept between calls, proposals and answers, learning from them, versions of the
-//! scorer and the gate before them, and the simulator.
+//! Eviction of context items: persistent scopes, proposals and answers, learning from them, scorer versions
+//! with their activation gate, and the simulator.
 
 mod activation;
 mod breaker;
@@ -23,9 +23,9 @@ pub use simulation::{
 };
 pub use tokens::count_tokens;
 
-/// What the engine remembers of eviction between calls.
+/// In-memory eviction state between calls.
 #[derive(Debug, Default)]
-pub(crate) struct Memory {
+pub(crate) struct EvictionState {
     scopes: std::sync::Mutex<std::collections::BTreeMap<String, scopes::LoadedScope>>,
     breaker: std::sync::Mutex<Breaker>,
 }

@@ -1,4 +1,4 @@
-//! What could go, and what the agent says to it.
+//! Eviction proposals and the agent's answers to them.
 
 use crate::handles::EvictionOperations;
 use std::collections::BTreeMap;
@@ -12,88 +12,88 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::scopes::{deadline, no_scope, now};
+use super::scopes::{deadline, now, scope_not_found};
 use crate::EngineError;
 
-/// How long an agent may take to answer, unless said otherwise.
+/// Default time an agent may take to answer, in milliseconds.
 const TIMEOUT_MS: u64 = 2000;
-/// How many items are proposed only to learn about them, as a share of those that must go, unless said otherwise.
+/// Default share of exploratory candidates, relative to the items that must be evicted.
 const EXPLORATION: f64 = 0.05;
 
-/// Asks what could go.
+/// Request for an eviction proposal.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProposeScopeRequest {
-    /// The scope.
+    /// Id of the scope to shrink.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub scope_id: String,
-    /// The tokens that the context may have afterwards.
+    /// Maximum tokens after eviction.
     #[serde(default)]
     pub budget_tokens: Option<u64>,
-    /// Or the tokens that must come free.
+    /// Tokens to free, instead of `budget_tokens`.
     #[serde(default)]
     pub free_tokens: Option<u64>,
-    /// The present turn, where it has passed on.
+    /// Current turn, if it has advanced.
     #[serde(default)]
     pub turn: Option<u64>,
-    /// How long the agent may take to answer; 2000 where absent.
+    /// Answer timeout in milliseconds; 2000 if absent.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
-    /// How many items are proposed only to learn about them, as a share of those that must go; 0.05 where absent.
+    /// Extra candidates proposed only for learning, as a share of those that must go; 0.05 if absent.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 0.5))]
     pub exploration: Option<f64>,
-    /// The seed of that chance; any where absent.
+    /// Random seed; generated if absent.
     #[serde(default)]
     pub seed: Option<u64>,
 }
 
-/// What could go.
+/// An eviction proposal and how to present it.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ProposeResponse {
-    /// The proposal.
+    /// The proposal with its candidates.
     #[serde(flatten)]
     pub proposal: EvictionProposal,
-    /// What to show to the agent.
+    /// Compact candidates to show to the agent.
     pub view: Vec<CandidateView>,
-    /// Earlier proposals whose time was up, and which were carried out therefore.
+    /// Ids of earlier proposals that timed out and were therefore executed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timed_out: Vec<String>,
 }
 
-/// A candidate as the agent sees it: few words.
+/// Compact view of a candidate for the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CandidateView {
-    /// The item.
+    /// Id of the context item.
     pub ctx_id: String,
-    /// The probability that it will be needed again.
+    /// Probability that the item will be needed again, 0 to 1.
     pub relevance_score: f64,
-    /// One line that shows what it is.
+    /// One line that identifies the content.
     pub snippet: String,
 }
 
-/// An answer to a proposal.
+/// Answer to an eviction proposal.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResolveRequest {
-    /// The proposal.
+    /// Id of the answered proposal.
     pub proposal_id: String,
-    /// Who answers; `llm` where absent, `auto_accepted` where nothing is excluded.
+    /// Who answers; `llm` if absent, `auto_accepted` if nothing is excluded.
     #[serde(default)]
     pub resolved_by: Option<ResolvedBy>,
-    /// What is to be kept back, the most important first.
+    /// Items to keep, most important first.
     #[serde(default)]
     pub exclude_ctx_ids: Vec<String>,
-    /// Why, by id.
+    /// Reasons, by item id.
     #[serde(default)]
     pub exclude_reasons: BTreeMap<String, String>,
-    /// The share of the proposal's tokens that may be kept back; 0.3 where absent.
+    /// Share of the proposal's tokens that may be kept; 0.3 if absent.
     #[serde(default)]
     pub quota: Option<f64>,
 }
 
 impl EvictionOperations<'_> {
-    /// Proposes what to drop, and holds it until the proposal is answered or its time is up.
+    /// Proposes items to evict, and reserves them until the proposal is answered or times out.
     #[tracing::instrument(name = "propose eviction", skip_all)]
     pub async fn propose(self, request: ProposeScopeRequest) -> Result<ProposeResponse, EngineError> {
         let need = match (request.budget_tokens, request.free_tokens) {
@@ -101,8 +101,8 @@ impl EvictionOperations<'_> {
             (None, Some(free)) => Need::Free(free),
             _ => {
                 return Err(EngineError::Invalid {
-                    message: "say how much must come free".into(),
-                    hint: "give either a budget (budget_tokens, --budget) or what is missing (free_tokens, --free)".into(),
+                    message: "missing target size".into(),
+                    hint: "give either a budget (budget_tokens, --budget) or the tokens to free (free_tokens, --free)".into(),
                 });
             }
         };
@@ -115,10 +115,10 @@ impl EvictionOperations<'_> {
             .await?
             == 0
         {
-            return Err(no_scope(&request.scope_id));
+            return Err(scope_not_found(&request.scope_id));
         }
         let id = Uuid::now_v7();
-        // The lower half of a UUID is chance.
+        // The lower half of a UUID is random.
         let (_, chance) = id.as_u64_pair();
         let asked = ProposeRequest {
             proposal_id: ids::prefixed("prop", id),
@@ -127,7 +127,7 @@ impl EvictionOperations<'_> {
             proposed_at: now()?,
             timeout_ms: request.timeout_ms.unwrap_or(TIMEOUT_MS),
             exploration: request.exploration.unwrap_or(EXPLORATION),
-            // JSON readers in other languages lose digits beyond 2^53.
+            // JSON parsers in other languages lose precision beyond 2^53.
             seed: request.seed.unwrap_or(chance & ((1 << 53) - 1)),
         };
         self.change(&request.scope_id, |loaded, draft| {
@@ -162,7 +162,7 @@ impl EvictionOperations<'_> {
         .await
     }
 
-    /// Answers a proposal: evicts, keeps back, and keeps what is to be learned from it.
+    /// Answers a proposal: evicts items, excludes others, and stores the feedback for learning.
     pub async fn resolve(self, request: ResolveRequest) -> Result<EvictionFeedback, EngineError> {
         let unknown = |ids: Vec<String>| EvictionError::UnknownIds {
             proposal_id: request.proposal_id.clone(),
@@ -196,7 +196,7 @@ impl EvictionOperations<'_> {
         let outcome = self
             .change(&scope_id, |loaded, draft| {
                 let Some(proposal) = loaded.open.get(&request.proposal_id).cloned() else {
-                    // Timing out is a change of its own and stays, whatever becomes of this answer.
+                    // The timeout is a separate change and is kept, whatever happens to this answer.
                     return Ok(None);
                 };
                 let reason = |id: &String| request.exclude_reasons.get(id).cloned();
@@ -223,7 +223,7 @@ impl EvictionOperations<'_> {
         }
     }
 
-    /// Why a proposal cannot be answered any more.
+    /// Explains why a proposal can no longer be answered.
     async fn why_closed(self, proposal_id: &str) -> Result<EngineError, EngineError> {
         let row = self
             .engine

@@ -1,5 +1,6 @@
-//! What takes time and is therefore never done while an agent waits: how near items are to the goal by the sentence model,
-//! and what a cheap chat model thinks of them. Run it beside the agent; proposals use what is known by then.
+//! Slow relevance signals, computed outside the agent's critical path: similarity of items to the goal by the
+//! sentence model, and ratings by a cheap chat model. Run it in the background; proposals use the signals
+//! available by then.
 
 use crate::handles::EvictionOperations;
 use std::time::Instant;
@@ -13,42 +14,42 @@ use crate::embedding_cache::EmbeddingCache;
 use crate::{EngineError, extraction};
 
 const SYSTEM: &str = include_str!("../prompts/score_context.system.md");
-/// Items that are asked about at a time: those that would go first.
-const ASKED: usize = 32;
-/// Characters of an item that are sent.
-const LONGEST: usize = 4000;
+/// Items rated per call: those that would be evicted first.
+const MAX_RATED: usize = 32;
+/// Characters of an item that are sent to the model.
+const MAX_ITEM_CHARS: usize = 4000;
 const MAX_TOKENS: u32 = 64;
 
-/// What was found out.
+/// Result of refreshing the relevance signals of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RefreshResponse {
-    /// The scope.
+    /// Id of the refreshed scope.
     pub scope_id: String,
-    /// Items whose nearness to the goal is known now.
+    /// Items whose similarity to the goal is now known.
     pub embedded: usize,
-    /// Items that the scorer model was asked about.
+    /// Items sent to the scorer model.
     pub asked: usize,
-    /// Items whose opinion was known from before.
+    /// Items whose rating was already cached.
     pub cached: usize,
-    /// Questions that failed.
+    /// Requests to the scorer model that failed.
     pub failed: usize,
-    /// The scorer model; absent where none is set.
+    /// Scorer model; absent if none is configured.
     pub model: Option<String>,
-    /// Whether nobody asks for a while, because too much failed.
+    /// Whether the circuit breaker is open after repeated failures.
     pub breaker_open: bool,
 }
 
 #[derive(Deserialize)]
-struct Opinion {
+struct Rating {
     relevance: f64,
 }
 
 impl EvictionOperations<'_> {
-    /// Finds out what takes time about the items of a scope, and ranks them anew.
+    /// Computes the slow relevance signals of a scope's items and re-ranks them.
     pub async fn refresh(self, scope_id: &str) -> Result<RefreshResponse, EngineError> {
         let loaded = self.load(scope_id).await?;
         if loaded.revision == 0 {
-            return Err(super::scopes::no_scope(scope_id));
+            return Err(super::scopes::scope_not_found(scope_id));
         }
         let goal = loaded.goal.clone();
         let mut refreshed = RefreshResponse {
@@ -87,9 +88,9 @@ impl EvictionOperations<'_> {
                 .filter_map(|id| loaded.scope.item(id))
                 .filter(|item| item.signals.model.is_none())
                 .filter_map(|item| Some((item.ctx_id.clone(), item.content.clone()?)))
-                .take(ASKED)
+                .take(MAX_RATED)
                 .collect();
-            self.ask_about(
+            self.rate_items(
                 ranked,
                 goal.as_deref().unwrap_or_default(),
                 &mut found,
@@ -100,7 +101,7 @@ impl EvictionOperations<'_> {
         if !found.is_empty() {
             self.change(scope_id, |loaded, draft| {
                 for (ctx_id, signals) in &found {
-                    // What went in the meantime needs no opinion.
+                    // Items that were evicted in the meantime need no rating.
                     if loaded.scope.item(ctx_id).is_some() {
                         loaded.scope.inform(ctx_id, *signals)?;
                         loaded.keep(ctx_id, draft)?;
@@ -113,7 +114,7 @@ impl EvictionOperations<'_> {
         Ok(refreshed)
     }
 
-    async fn ask_about(
+    async fn rate_items(
         self,
         items: Vec<(String, String)>,
         goal: &str,
@@ -121,7 +122,7 @@ impl EvictionOperations<'_> {
         refreshed: &mut RefreshResponse,
     ) -> Result<(), EngineError> {
         let prompt = self
-            .scorer_in_force()
+            .active_scorer()
             .await?
             .prompt
             .unwrap_or_else(|| SYSTEM.to_owned());
@@ -158,7 +159,7 @@ impl EvictionOperations<'_> {
                 break;
             }
             refreshed.asked += 1;
-            match ask(chat.as_ref(), &prompt, goal, &content).await {
+            match rate_item(chat.as_ref(), &prompt, goal, &content).await {
                 Ok(relevance) => {
                     if let Ok(mut breaker) = self.engine.eviction.breaker.lock() {
                         breaker.succeeded();
@@ -167,7 +168,7 @@ impl EvictionOperations<'_> {
                     found.push((ctx_id, opinion(relevance)));
                 }
                 Err(problem) => {
-                    tracing::warn!(model, problem, "the scorer model gave no opinion");
+                    tracing::warn!(model, problem, "the scorer model returned no rating");
                     refreshed.failed += 1;
                     if let Ok(mut breaker) = self.engine.eviction.breaker.lock() {
                         breaker.failed(Instant::now());
@@ -179,10 +180,10 @@ impl EvictionOperations<'_> {
     }
 }
 
-async fn ask(chat: &dyn Chat, prompt: &str, goal: &str, content: &str) -> Result<f64, String> {
-    // Foreign text cannot know the marker, so it cannot end its own part.
+async fn rate_item(chat: &dyn Chat, prompt: &str, goal: &str, content: &str) -> Result<f64, String> {
+    // Untrusted text cannot know the marker, so it cannot close its own section.
     let marker = uuid::Uuid::now_v7().simple().to_string();
-    let content: String = content.chars().take(LONGEST).collect();
+    let content: String = content.chars().take(MAX_ITEM_CHARS).collect();
     let user =
         format!("<goal-{marker}>\n{goal}\n</goal-{marker}>\n<item-{marker}>\n{content}\n</item-{marker}>");
     let request = ChatRequest {
@@ -196,7 +197,7 @@ async fn ask(chat: &dyn Chat, prompt: &str, goal: &str, content: &str) -> Result
         }),
     };
     let reply = chat.complete(request).await.map_err(|error| error.to_string())?;
-    let opinion: Opinion = serde_json::from_str(&reply.text).map_err(|error| error.to_string())?;
+    let opinion: Rating = serde_json::from_str(&reply.text).map_err(|error| error.to_string())?;
     if (0.0..=1.0).contains(&opinion.relevance) {
         Ok(opinion.relevance)
     } else {

@@ -1,5 +1,5 @@
-//! Scopes: what is in a context, kept in the store and, ranked, in memory. Every change builds on the revision that was
-//! seen; when somebody else was faster, it is made anew on what is there now.
+//! Scopes: the contents of a context, stored in the database and cached, ranked, in memory. Changes use
+//! optimistic concurrency: a change based on an outdated revision is retried on the current one.
 
 use crate::handles::EvictionOperations;
 use std::collections::BTreeMap;
@@ -19,53 +19,54 @@ use serde_json::Value;
 use super::tokens::count_tokens;
 use crate::EngineError;
 
-/// How often a change is made anew because somebody else was faster.
-const ATTEMPTS: u32 = 500;
-/// Scopes kept ranked in memory.
-const REMEMBERED: usize = 64;
+/// Attempts to change a scope before giving up on concurrent writers.
+const MAX_ATTEMPTS: u32 = 500;
+/// Maximum number of ranked scopes cached in memory.
+const MAX_CACHED: usize = 64;
 
-/// A change of what is in a context.
+/// Request to change the contents of a context.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateScopeRequest {
-    /// The scope; it begins with its first item.
+    /// Id of the scope; created with its first item.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub scope_id: String,
-    /// The present turn; the last known one where absent.
+    /// Current turn; the last known one if absent.
     #[serde(default)]
     pub turn: Option<u64>,
-    /// What the agent is after from now on.
+    /// New goal of the agent.
     #[serde(default)]
     pub goal: Option<String>,
-    /// Items that come in. Without `token_count` their content is counted; without `created_turn` they come in this turn.
+    /// Items to add. Without `token_count` the content is tokenized; without `created_turn` the current turn
+    /// is used.
     #[serde(default)]
     pub add: Vec<Value>,
-    /// Items that are used in this turn.
+    /// Items used in this turn.
     #[serde(default, rename = "use")]
     pub uses: Vec<String>,
-    /// Items never to be dropped.
+    /// Items that must never be evicted.
     #[serde(default)]
     pub pin: Vec<String>,
-    /// Items that may be dropped again.
+    /// Items that may be evicted again.
     #[serde(default)]
     pub unpin: Vec<String>,
-    /// Items that the agent took out by itself.
+    /// Items that the agent removed itself.
     #[serde(default)]
     pub remove: Vec<String>,
 }
 
-/// A scope after a change.
+/// State of a scope after a change.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ScopeUpdated {
-    /// The scope.
+    /// Id of the changed scope.
     pub scope_id: String,
-    /// The present turn.
+    /// Current turn of the scope.
     pub turn: u64,
-    /// Items in the context.
+    /// Number of items in the context.
     pub items: usize,
-    /// Their tokens.
+    /// Total tokens of the items.
     pub tokens: u64,
-    /// Proposals whose time was up, and which were carried out therefore.
+    /// Ids of proposals that timed out and were therefore executed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timed_out: Vec<String>,
 }
@@ -73,48 +74,48 @@ pub struct ScopeUpdated {
 /// All scopes, or the items of one.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ScopeListing {
-    /// The scopes.
+    /// Scopes with their size and open proposals.
     pub scopes: Vec<ScopeSummary>,
-    /// The items of the scope that was asked for, the first to go first, those that may not go last.
+    /// Items of the requested scope in eviction order; items that must not be evicted are last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub items: Vec<ItemSummary>,
 }
 
-/// A scope in a list.
+/// Summary of a scope in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ScopeSummary {
-    /// The scope.
+    /// Id of the listed scope.
     pub scope_id: String,
-    /// The present turn.
+    /// Current turn of the scope.
     pub turn: i64,
-    /// Items in the context.
+    /// Number of items in the context.
     pub items: i64,
-    /// Proposals that nobody has answered.
+    /// Number of proposals without an answer.
     pub open_proposals: i64,
 }
 
-/// An item in a list.
+/// Summary of an item in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ItemSummary {
-    /// Its place among those that may go, from 1; absent for those that may not.
+    /// Position in eviction order, from 1; absent for items that must not be evicted.
     pub rank: Option<usize>,
-    /// The item's id.
+    /// Id of the context item.
     pub ctx_id: String,
-    /// Its zone.
+    /// Zone that the item belongs to.
     pub zone: String,
-    /// Its kind.
+    /// Kind of the item's content.
     pub kind: String,
-    /// Its size.
+    /// Size of the item in tokens.
     pub token_count: u64,
-    /// Turns since its last use.
+    /// Turns since the item's last use.
     pub age_turns: u64,
-    /// How often it was used.
+    /// Number of times the item was used.
     pub reference_count: u64,
-    /// Whether it is pinned.
+    /// Whether the item is protected from eviction.
     pub pinned: bool,
-    /// One line that shows what it is.
+    /// One line that identifies the content.
     pub snippet: String,
-    /// What it is worth, and why.
+    /// Score of the item with its components.
     pub score: Score,
 }
 
@@ -129,7 +130,7 @@ pub(crate) struct LoadedScope {
     held: BTreeMap<String, String>,
 }
 
-/// A change in the making.
+/// An uncommitted change.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) change: ScopeChange,
@@ -138,7 +139,7 @@ pub(super) struct Draft {
 }
 
 impl EvictionOperations<'_> {
-    /// Changes what is in a context. Either everything that was asked for happens, or nothing.
+    /// Changes the contents of a context, atomically.
     pub async fn update(self, request: UpdateScopeRequest) -> Result<ScopeUpdated, EngineError> {
         let turn = match request.turn {
             Some(turn) => turn,
@@ -157,7 +158,7 @@ impl EvictionOperations<'_> {
                 && loaded.goal.as_ref() != Some(goal)
             {
                 loaded.goal = Some(goal.clone());
-                // What was near to the old goal need not be near to the new one.
+                // Similarity to the old goal says nothing about the new one.
                 for mut item in loaded.scope.items().cloned().collect::<Vec<_>>() {
                     if item.signals.semantic.take().is_some() {
                         loaded.put_back(item)?;
@@ -207,7 +208,7 @@ impl EvictionOperations<'_> {
         .await
     }
 
-    /// The scopes, and the items of one of them with their scores.
+    /// Lists the scopes, and the items of one of them with their scores.
     pub async fn list(self, scope_id: Option<&str>) -> Result<ScopeListing, EngineError> {
         let rows = self.engine.store().await?.eviction().scopes().await?;
         let chosen =
@@ -229,7 +230,7 @@ impl EvictionOperations<'_> {
             });
         };
         if scopes.is_empty() {
-            return Err(no_scope(scope_id));
+            return Err(scope_not_found(scope_id));
         }
         let loaded = self.load(scope_id).await?;
         let scope = &loaded.scope;
@@ -256,14 +257,14 @@ impl EvictionOperations<'_> {
         Ok(ScopeListing { scopes, items })
     }
 
-    /// Makes a change on what is there now, again and again until nobody else was faster.
+    /// Applies a change to the current revision and retries it on conflicts.
     pub(super) async fn change<T>(
         self,
         scope_id: &str,
         mut work: impl FnMut(&mut LoadedScope, &mut Draft) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
         let store = self.engine.store().await?;
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..MAX_ATTEMPTS {
             let mut loaded = self.load(scope_id).await?;
             let mut draft = Draft::default();
             loaded.time_out(&mut draft)?;
@@ -276,10 +277,11 @@ impl EvictionOperations<'_> {
             draft.change.items = draft.items.into_values().collect();
             if store.eviction().change_scope(&draft.change).await? {
                 loaded.revision += 1;
-                self.remember(loaded);
+                self.cache_scope(loaded);
                 return Ok(answer);
             }
-            // Whoever was faster is at most a few milliseconds ahead; the spread keeps two from meeting again.
+            // The other writer is at most a few milliseconds ahead; the jitter keeps two writers from
+            // colliding again.
             let spread = uuid::Uuid::now_v7().as_u128() % 7;
             tokio::time::sleep(Duration::from_millis(
                 u64::from(attempt.min(20)) + u64::try_from(spread).unwrap_or(0),
@@ -287,21 +289,21 @@ impl EvictionOperations<'_> {
             .await;
         }
         Err(EngineError::Invalid {
-            message: format!("scope `{scope_id}` changes all the time; nothing was changed"),
+            message: format!("too many concurrent changes to scope `{scope_id}`; nothing was changed"),
             hint: "try again, or use one scope for each agent".into(),
         })
     }
 
-    /// A scope as it is now: from memory where nobody changed it since, else from the store.
+    /// Returns a scope at its current revision: from the cache if unchanged, else from the database.
     pub(super) async fn load(self, scope_id: &str) -> Result<LoadedScope, EngineError> {
         if scope_id.trim().is_empty() {
             return Err(EngineError::Invalid {
-                message: "the scope has no name".into(),
+                message: "empty scope id".into(),
                 hint: "name it after the agent or the session, such as `session-42`".into(),
             });
         }
         let store = self.engine.store().await?;
-        let weights = self.weights_in_force().await?;
+        let weights = self.active_weights().await?;
         let revision = store.eviction().revision(scope_id).await?;
         let remembered = self
             .engine
@@ -349,16 +351,16 @@ impl EvictionOperations<'_> {
         })
     }
 
-    fn remember(self, loaded: LoadedScope) {
+    fn cache_scope(self, loaded: LoadedScope) {
         if let Ok(mut scopes) = self.engine.eviction.scopes.lock() {
-            if scopes.len() >= REMEMBERED {
+            if scopes.len() >= MAX_CACHED {
                 scopes.pop_first();
             }
             scopes.insert(loaded.scope_id.clone(), loaded);
         }
     }
 
-    /// An item that went and comes back is as old, and was used as often, as it was.
+    /// An item that returns after eviction keeps its age and its use count.
     async fn with_history(
         self,
         scope_id: &str,
@@ -388,7 +390,7 @@ impl EvictionOperations<'_> {
 }
 
 impl LoadedScope {
-    /// Writes an item into the change, as it is now.
+    /// Adds the current state of an item to the change.
     pub(super) fn keep(&self, ctx_id: &str, draft: &mut Draft) -> Result<(), EngineError> {
         if let Some(item) = self.scope.item(ctx_id) {
             let row = ScopeItemRow {
@@ -407,7 +409,7 @@ impl LoadedScope {
         ids.iter().try_for_each(|id| self.keep(id, draft))
     }
 
-    /// Replaces an item by a changed copy of itself.
+    /// Replaces an item with a changed copy.
     pub(super) fn put_back(&mut self, item: ContextItem) -> Result<(), EngineError> {
         let ctx_id = item.ctx_id.clone();
         self.scope.insert(item)?;
@@ -417,7 +419,7 @@ impl LoadedScope {
         Ok(())
     }
 
-    /// Takes a new proposal in: its candidates are in no other one until it is answered.
+    /// Registers a new proposal: its candidates are in no other proposal until it is answered.
     pub(super) fn open(&mut self, proposal: &EvictionProposal, draft: &mut Draft) -> Result<(), EngineError> {
         for candidate in &proposal.candidates {
             self.scope.hold(&candidate.ctx_id, true)?;
@@ -430,7 +432,7 @@ impl LoadedScope {
         Ok(())
     }
 
-    /// Carries out what came of a proposal.
+    /// Applies the outcome of a proposal.
     pub(super) fn close(
         &mut self,
         proposal: &EvictionProposal,
@@ -441,7 +443,7 @@ impl LoadedScope {
         for ctx_id in feedback.evicted.iter().chain(second) {
             if let Some(item) = self.scope.item(ctx_id) {
                 let mut gone = item.clone();
-                // Its history is kept, its words are not.
+                // The history of the item is kept, its content is not.
                 (gone.content, gone.snippet) = (None, Some(item.line()));
                 let row = ScopeItemRow {
                     ctx_id: ctx_id.clone(),
@@ -467,7 +469,7 @@ impl LoadedScope {
         Ok(())
     }
 
-    /// Carries out proposals whose time is up.
+    /// Applies proposals that have timed out.
     fn time_out(&mut self, draft: &mut Draft) -> Result<(), EngineError> {
         let now = now()?;
         let due: Vec<EvictionProposal> = self
@@ -491,7 +493,7 @@ impl LoadedScope {
     }
 }
 
-/// When a proposal times out, in microseconds.
+/// Returns the time when a proposal times out, in microseconds.
 pub(super) fn deadline(proposal: &EvictionProposal) -> i64 {
     let timeout = signed(proposal.timeout_ms).saturating_mul(1000);
     proposal.proposed_at.as_microsecond().saturating_add(timeout)
@@ -499,28 +501,29 @@ pub(super) fn deadline(proposal: &EvictionProposal) -> i64 {
 
 pub(super) fn now() -> Result<Timestamp, EngineError> {
     Timestamp::from_microsecond(now_micros()).map_err(|error| EngineError::Invalid {
-        message: format!("the clock of this machine is out of range: {error}"),
-        hint: "set it".into(),
+        message: format!("the system clock is out of range: {error}"),
+        hint: "correct the system clock".into(),
     })
 }
 
-pub(super) fn no_scope(scope_id: &str) -> EngineError {
+pub(super) fn scope_not_found(scope_id: &str) -> EngineError {
     EngineError::NotThere {
         what: format!("scope `{scope_id}`"),
-        hint: "`satiety evict list` shows the scopes; one begins with its first item (`satiety evict add`)"
+        hint: "`satiety evict list` shows the scopes; a scope is created with its first item (`satiety evict add`)"
             .into(),
     }
 }
 
-/// Reads JSON that the store has kept.
+/// Parses JSON from the database.
 pub(super) fn parse<T: serde::de::DeserializeOwned>(
     text: &str,
     what: impl FnOnce() -> String,
 ) -> Result<T, EngineError> {
     serde_json::from_str(text).map_err(|error| EngineError::Invalid {
-        message: format!("{} cannot be read from the store: {error}", what()),
-        hint: "it was written by another version of satiety; `satiety db status --check` looks for damage"
-            .into(),
+        message: format!("cannot parse {} from the database: {error}", what()),
+        hint:
+            "it was written by another version of satiety; `satiety db status --check` checks for corruption"
+                .into(),
     })
 }
 
@@ -543,7 +546,7 @@ fn row(proposal: &EvictionProposal) -> Result<ProposalRow, EngineError> {
     })
 }
 
-/// An item as people write it: counted where it says nothing about its size.
+/// Parses an item from a request; counts its tokens if it states no size.
 fn read_item(value: &Value, turn: u64) -> Result<ContextItem, EngineError> {
     let mut value = value.clone();
     if let Some(fields) = value.as_object_mut() {
@@ -558,13 +561,13 @@ fn read_item(value: &Value, turn: u64) -> Result<ContextItem, EngineError> {
         fields.entry("last_referenced_turn").or_insert(created);
     }
     serde_path_to_error::deserialize(&value).map_err(|error| EngineError::Invalid {
-        message: format!("an item cannot be read: {error}"),
+        message: format!("cannot parse item: {error}"),
         hint: "an item needs ctx_id, zone, and content or token_count; docs/eviction.md has the rest".into(),
     })
 }
 
-/// Weights by name, for who does not need a store.
-pub(super) fn heuristic_named(name: &str) -> Option<Weights> {
+/// Returns built-in weights by name, without a database.
+pub(super) fn built_in_weights(name: &str) -> Option<Weights> {
     let heuristic = Weights::heuristic();
     (name == "heuristic" || name == "baseline" || name == heuristic.version).then_some(heuristic)
 }

@@ -1,5 +1,5 @@
-//! Traces: made up, converted from logs, and replayed under policies. Also what a benchmark asks of a version of the scorer,
-//! so that an ablation can show whether it does harm.
+//! Eviction simulator: generates traces, converts logs to traces, and replays them under policies. Also the
+//! benchmark target that answers with a scorer version, so that an ablation can show whether it does harm.
 
 use crate::handles::EvictionOperations;
 use satiety::eviction::calibration::{FitSettings, Online, fit};
@@ -14,66 +14,66 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::scopes::heuristic_named;
+use super::scopes::built_in_weights;
 use super::tokens::count_tokens;
 use crate::EngineError;
 
-/// The agent from whose answers versions learn in simulations: it knows what it will use in the next ten turns, with errors.
+/// Simulated agent that versions learn from: it knows what it will use in the next ten turns, with errors.
 const AGENT: Agent = Agent::Foresight {
     horizon: 10,
     recall: 0.7,
     false_positive: 0.05,
 };
 
-/// How many items a simulated agent is asked about only to learn, as a share of those that must go: it costs nothing there.
+/// Share of exploratory candidates in simulations, relative to the items that must be evicted; they cost
+/// nothing there.
 const EXPLORATION: f64 = 0.5;
 
-/// Asks how policies do on a trace.
+/// Request to replay a trace under policies.
 #[derive(Debug, Clone)]
 pub struct SimulateRequest {
-    /// What messages call the trace, and its text.
+    /// Name of the trace for error messages, and its text.
     pub trace: (String, String),
-    /// Names of policies, versions of the scorer, or files with weights; all that need no name where empty.
+    /// Names of policies, scorer versions, or files with weights; if empty, all policies without parameters.
     pub policies: Vec<String>,
-    /// How big the context is.
+    /// Size of the context.
     pub budget: Budget,
-    /// The share of it that a flush leaves free.
+    /// Share of the context that a flush leaves free.
     pub headroom: f64,
-    /// A trace to learn from first: adds the policy `calibrated`.
+    /// Name and text of a trace to learn from first; adds the policy `calibrated`.
     pub learn_from: Option<(String, String)>,
-    /// Seed of chance.
+    /// Random seed.
     pub seed: u64,
-    /// Resamples for the intervals.
+    /// Bootstrap resamples for the confidence intervals.
     pub resamples: u64,
 }
 
-/// How policies did.
+/// Result of replaying a trace under policies.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SimulateResponse {
-    /// The trace.
+    /// Name of the replayed trace.
     pub trace: String,
-    /// How big the context was.
+    /// Size limit of the simulated context.
     pub budget: Budget,
-    /// The figures.
+    /// Metrics of each policy.
     #[serde(flatten)]
     pub simulation: Simulation,
 }
 
-/// Asks for a trace made from a log.
+/// Request to convert a log to a trace.
 #[derive(Debug, Clone)]
 pub struct ConvertRequest {
-    /// What messages call the log, and its text.
+    /// Name of the log for error messages, and its text.
     pub log: (String, String),
-    /// How.
     pub options: ConvertOptions,
 }
 
-/// What a version of the scorer answers to a case of a benchmark.
+/// Answer of a scorer version to a benchmark case.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TargetAnswer {
-    /// The figures, in words.
+    /// Summary of the metrics as text.
     pub output: String,
-    /// The figures.
+    /// Metrics of the replay, by name.
     pub metrics: std::collections::BTreeMap<String, f64>,
 }
 
@@ -95,7 +95,7 @@ impl EvictionOperations<'_> {
             ..ReplayOptions::default()
         };
         if let Some(training) = &request.learn_from {
-            policies.push(Policy::Ours(Box::new(learned(&read(training)?, &options)?)));
+            policies.push(Policy::Ours(Box::new(fit_weights(&read(training)?, &options)?)));
         }
         if request.policies.is_empty() {
             policies.extend(Policy::plain());
@@ -116,16 +116,16 @@ impl EvictionOperations<'_> {
         })
     }
 
-    /// Makes a trace up.
+    /// Generates a synthetic trace.
     pub fn generate(self, settings: &GeneratorSettings) -> Result<String, EngineError> {
         Ok(write_trace(&generate(settings)?))
     }
 
-    /// Makes a trace from a log.
+    /// Converts a log to a trace.
     pub fn convert(self, request: &ConvertRequest) -> Result<String, EngineError> {
         let (name, text) = &request.log;
         let session =
-            convert(text, &request.options, &count_tokens).map_err(|problem| named(name, &problem))?;
+            convert(text, &request.options, &count_tokens).map_err(|problem| with_name(name, &problem))?;
         Ok(write_trace(&[session]))
     }
 
@@ -133,13 +133,14 @@ impl EvictionOperations<'_> {
         if let Ok(policy) = name.parse() {
             return Ok(policy);
         }
-        if let Some(weights) = heuristic_named(name) {
+        if let Some(weights) = built_in_weights(name) {
             return Ok(Policy::Ours(Box::new(weights)));
         }
         Ok(Policy::Ours(Box::new(self.scorer_or_file(name).await?.weights)))
     }
 
-    /// A version of the scorer by its name, or from a file: TOML with weights, or JSON as `evict weights VERSION` prints.
+    /// Loads a scorer version by name, or from a file: TOML with weights, or JSON as printed by `evict
+    /// weights VERSION`.
     pub async fn scorer_or_file(self, name: &str) -> Result<Scorer, EngineError> {
         let path = std::path::Path::new(name);
         if !path.is_file() {
@@ -162,8 +163,8 @@ impl EvictionOperations<'_> {
     }
 }
 
-/// Answers a case: replays a session that the case describes (`config_overrides`: `seed`, `turns`, `budget`) and measures
-/// what was there when it was needed.
+/// Answers a benchmark case: replays the session that the case describes (`config_overrides`: `seed`,
+/// `turns`, `budget`) and measures how much of the needed context was retained.
 pub fn target_answer(request: &Value, scorer: &Scorer) -> Result<TargetAnswer, EngineError> {
     let asked = |key: &str, otherwise: u64| {
         request
@@ -184,7 +185,7 @@ pub fn target_answer(request: &Value, scorer: &Scorer) -> Result<TargetAnswer, E
     let sessions = generate(&generator)?;
     let mut weights = scorer.weights.clone();
     if let Some(settings) = scorer.online {
-        // It adjusts itself to the agent before it is measured, on sessions that are not measured.
+        // It adapts to the agent before the measurement, on separate sessions.
         let before = generate(&GeneratorSettings {
             seed: generator.seed.wrapping_add(1 << 32),
             ..generator
@@ -216,7 +217,7 @@ pub fn target_answer(request: &Value, scorer: &Scorer) -> Result<TargetAnswer, E
     }
     let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
     let relevance = share(hits, uses);
-    // Tokens that were kept, turn by turn, for each use that they served.
+    // Retained tokens, turn by turn, per use that they served.
     let efficiency = share(retained, hits);
     let results = share(preserved, answers);
     Ok(TargetAnswer {
@@ -230,7 +231,7 @@ pub fn target_answer(request: &Value, scorer: &Scorer) -> Result<TargetAnswer, E
     })
 }
 
-fn learned(training: &[Session], options: &ReplayOptions) -> Result<Weights, EngineError> {
+fn fit_weights(training: &[Session], options: &ReplayOptions) -> Result<Weights, EngineError> {
     let learning = LearningSettings {
         replay: ReplayOptions {
             agent: Some(AGENT),
@@ -250,10 +251,10 @@ fn learned(training: &[Session], options: &ReplayOptions) -> Result<Weights, Eng
 }
 
 fn read((name, text): &(String, String)) -> Result<Vec<Session>, EngineError> {
-    read_trace(text).map_err(|problem| named(name, &problem))
+    read_trace(text).map_err(|problem| with_name(name, &problem))
 }
 
-fn named(name: &str, problem: &satiety::eviction::EvictionError) -> EngineError {
+fn with_name(name: &str, problem: &satiety::eviction::EvictionError) -> EngineError {
     EngineError::Invalid {
         message: format!("{name}: {problem}"),
         hint: problem.hint().into(),
@@ -261,11 +262,11 @@ fn named(name: &str, problem: &satiety::eviction::EvictionError) -> EngineError 
 }
 
 impl EvictionOperations<'_> {
-    /// What an ablation of a version needs: a suite of sessions, a control and the version as targets, and the command that
-    /// runs it. `command` is how this program is started.
+    /// Prepares an ablation of a version: a suite of sessions, the control and the version as targets, and
+    /// the command that runs it. `command` starts this program.
     pub async fn variants(self, version: &str, command: &str) -> Result<Variants, EngineError> {
         let scorer = self.scorer(version).await?;
-        let in_force = self.scorer_in_force().await?;
+        let in_force = self.active_scorer().await?;
         let baseline = Weights::heuristic().version;
         let control = if in_force.weights.version == baseline {
             BASELINE.to_owned()
@@ -275,7 +276,7 @@ impl EvictionOperations<'_> {
         let version = scorer.weights.version.clone();
         if version == in_force.weights.version {
             return Err(EngineError::Invalid {
-                message: format!("`{version}` is in force, so there is nothing to compare it with"),
+                message: format!("`{version}` is the active version, so there is nothing to compare it with"),
                 hint: "`satiety evict weights` shows all versions".into(),
             });
         }
@@ -299,20 +300,20 @@ impl EvictionOperations<'_> {
     }
 }
 
-/// What an ablation needs.
+/// Files for an ablation of a scorer version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Variants {
-    /// The version.
+    /// Version of the scorer under test.
     pub version: String,
-    /// The name of the control.
+    /// Version that serves as the control.
     pub control: String,
-    /// Files: name and text.
+    /// Files to write, as name and text.
     pub files: Vec<(String, String)>,
 }
 
-/// Sessions that an ablation replays.
+/// Number of sessions that an ablation replays.
 const CASES: u64 = 30;
-/// The seed of the first; those of the documents and of tuning are smaller.
+/// Seed of the first session; documentation and tuning use smaller seeds.
 const FIRST_SEED: u64 = 5000;
 
 fn suite() -> Value {

@@ -1,7 +1,7 @@
-//! How many tokens a text has, by the byte-pair encoding of current OpenAI models (`o200k_base`). Other providers do not
-//! publish theirs; their counts differ by some ten per cent, so give `token_count` yourself where you know it better.
+//! Token counts by the byte-pair encoding of current OpenAI models (`o200k_base`). Other providers do not
+//! publish theirs; their counts differ by about ten per cent, so pass `token_count` if you know it.
 
-/// Counts tokens. The first call reads the vocabulary, which takes a few tenths of a second.
+/// Counts tokens. The first call loads the vocabulary, which takes a few tenths of a second.
 pub fn count_tokens(text: &str) -> u64 {
     tiktoken_rs::o200k_base_singleton().count_ordinary(text) as u64
 }

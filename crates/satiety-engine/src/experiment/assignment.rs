@@ -1,5 +1,6 @@
-//! Before a search: which pipeline answers it. After it: whether it is also run in the shadow. Neither waits for more than
-//! a look at what is in memory; features are read from the store again at most once a second.
+//! Assignment of searches to pipelines: before a search, which pipeline answers it; after it, whether it is
+//! also run as a shadow. Both use data in memory only; features are reloaded from the database at most once a
+//! second.
 
 use crate::handles::ExperimentOperations;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +16,12 @@ use super::{ActiveFeatures, CachedFeatures, ExperimentError};
 use crate::EngineError;
 use crate::memory::{MemorySearch, SearchRequest};
 
-/// How old what is known about features may be: so long a change takes to reach other processes.
-const FRESH: Duration = Duration::from_secs(1);
-/// Combinations of arms whose pipelines are kept.
-const COMBINATIONS: usize = 256;
+/// Maximum age of cached features: a change reaches other processes after at most this long.
+const MAX_AGE: Duration = Duration::from_secs(1);
+/// Maximum number of cached pipelines for combinations of arms.
+const MAX_COMBINATIONS: usize = 256;
 
-/// What was dealt to a search.
+/// The arms assigned to a search.
 #[derive(Debug)]
 pub(crate) struct SearchAssignment<'a> {
     live: Option<Arc<ActiveFeatures>>,
@@ -29,9 +30,12 @@ pub(crate) struct SearchAssignment<'a> {
 }
 
 impl<'e> ExperimentOperations<'e> {
-    /// Gives a search its pipeline: the one in force, with the features that its bucket gets. A search that asks for a
-    /// pipeline of its own takes no part.
-    pub(crate) async fn deal(self, request: &mut SearchRequest) -> Result<SearchAssignment<'e>, EngineError> {
+    /// Assigns a pipeline to a search: the default one with the features of its bucket. A search that sets
+    /// its own pipeline is excluded.
+    pub(crate) async fn assign(
+        self,
+        request: &mut SearchRequest,
+    ) -> Result<SearchAssignment<'e>, EngineError> {
         let searching = self.engine.ab.queue.searching();
         let none = SearchAssignment {
             live: None,
@@ -48,7 +52,7 @@ impl<'e> ExperimentOperations<'e> {
             .iter()
             .map(|feature| arm(&feature.feature_id, &who, feature.rollout_percent))
             .collect();
-        // A combination that does not fit together is left out: the pipeline in force answers.
+        // If the features do not combine, the default pipeline answers.
         request.pipeline = live.with(&arms).unwrap_or_else(|| live.pipeline.clone());
         Ok(SearchAssignment {
             live: Some(live),
@@ -57,18 +61,23 @@ impl<'e> ExperimentOperations<'e> {
         })
     }
 
-    /// Puts a search that was answered into the line for the shadow, once for each feature whose sample it is in.
-    pub(crate) fn shadow(self, deal: &SearchAssignment<'_>, request: &SearchRequest, answer: &MemorySearch) {
-        let Some(live) = &deal.live else { return };
+    /// Enqueues an answered search for shadow runs, one for each feature whose sample includes it.
+    pub(crate) fn shadow(
+        self,
+        assignment: &SearchAssignment<'_>,
+        request: &SearchRequest,
+        answer: &MemorySearch,
+    ) {
+        let Some(live) = &assignment.live else { return };
         for (position, feature) in live.running.iter().enumerate() {
             let sampled = feature.shadow_enabled
                 && is_shadowed(&feature.feature_id, &answer.query_id, feature.shadow_percent);
             if !sampled {
                 continue;
             }
-            // Everything else as it was dealt: the pair differs in this feature alone.
+            // The other features stay as assigned, so the pair differs in this feature alone.
             let with = |arm: Arm| {
-                let mut arms = deal.arms.clone();
+                let mut arms = assignment.arms.clone();
                 arms.iter_mut()
                     .skip(position)
                     .take(1)
@@ -80,7 +89,8 @@ impl<'e> ExperimentOperations<'e> {
             };
             let job = Job {
                 query_id: answer.query_id.clone(),
-                // What the session has seen is not the pipeline's doing, and by now it has seen this answer.
+                // Do not skip results already shown: the session has seen this answer by now, and that is not
+                // the pipeline's doing.
                 request: SearchRequest {
                     skip_shown: false,
                     ..request.clone()
@@ -88,16 +98,16 @@ impl<'e> ExperimentOperations<'e> {
                 feature_id: feature.feature_id.clone(),
                 control,
                 treatment,
-                shown: deal.arms.get(position).copied().unwrap_or(Arm::Control),
+                shown: assignment.arms.get(position).copied().unwrap_or(Arm::Control),
             };
             self.engine.ab.queue.push(job, self.engine.ab.settings.queue);
         }
     }
 
-    /// What searches go by, read again when it is old and something changed.
+    /// Returns the active features, reloaded when outdated and changed.
     pub(crate) async fn live_features(self) -> Result<Arc<ActiveFeatures>, EngineError> {
         let mut known = self.engine.ab.known.lock().await;
-        if let Some(known) = known.as_ref().filter(|known| known.read_at.elapsed() < FRESH) {
+        if let Some(known) = known.as_ref().filter(|known| known.read_at.elapsed() < MAX_AGE) {
             return Ok(known.live.clone());
         }
         let store = self.engine.store().await?;
@@ -114,15 +124,16 @@ impl<'e> ExperimentOperations<'e> {
         Ok(live)
     }
 
-    /// Forgets what was read, so that the next search sees a change of this process at once.
-    pub(super) async fn forget_features(self) {
+    /// Invalidates the cache, so that the next search sees a change made by this process.
+    pub(super) async fn invalidate_features(self) {
         *self.engine.ab.known.lock().await = None;
     }
 }
 
 impl ActiveFeatures {
-    /// The pipeline in force and what runs, from what is stored. A graduated feature that no longer fits (a later version
-    /// may know other knobs) is left out and named, because a search must answer.
+    /// Builds the default pipeline and the running features from database rows. A graduated feature that is
+    /// no longer valid (a later version may have other parameters) is skipped and reported, because a search
+    /// must answer.
     pub(crate) fn of(rows: &[ExperimentRow]) -> Self {
         let mut graduated: Vec<&ExperimentRow> =
             rows.iter().filter(|row| row.status == "graduated").collect();
@@ -131,10 +142,10 @@ impl ActiveFeatures {
         let mut unfit = Vec::new();
         for row in graduated {
             let change = row.feature.get("pipeline").and_then(Value::as_object);
-            match laid_over(&pipeline, &row.feature_id, change.unwrap_or(&Map::new())) {
+            match apply_change(&pipeline, &row.feature_id, change.unwrap_or(&Map::new())) {
                 Ok(changed) => pipeline = changed,
                 Err(problem) => {
-                    tracing::warn!(feature = row.feature_id, %problem, "a graduated feature is left out");
+                    tracing::warn!(feature = row.feature_id, %problem, "skipped a graduated feature that is no longer valid");
                     unfit.push((row.feature_id.clone(), problem.to_string()));
                 }
             }
@@ -153,8 +164,8 @@ impl ActiveFeatures {
         }
     }
 
-    /// The pipeline in force with the features whose arm is the treatment, the oldest first; none when they do not fit
-    /// together.
+    /// Returns the default pipeline with the features whose arm is the treatment, oldest first; `None` if
+    /// they do not combine.
     fn with(&self, arms: &[Arm]) -> Option<Arc<ValidPipeline>> {
         if !arms.contains(&Arm::Treatment) {
             return Some(self.pipeline.clone());
@@ -166,19 +177,19 @@ impl ActiveFeatures {
         let features = self.running.iter().zip(arms);
         let mut treated = features.filter(|(_, arm)| **arm == Arm::Treatment);
         let built = treated.try_fold(self.pipeline.as_ref().clone(), |pipeline, (feature, _)| {
-            laid_over(&pipeline, &feature.feature_id, &feature.pipeline)
+            apply_change(&pipeline, &feature.feature_id, &feature.pipeline)
         });
         let built = built.ok().map(Arc::new);
-        // Many features have more combinations than are worth keeping.
-        if combined.len() < COMBINATIONS {
+        // Many features have more combinations than are worth caching.
+        if combined.len() < MAX_COMBINATIONS {
             combined.insert(arms.to_vec(), built.clone());
         }
         built
     }
 }
 
-/// A pipeline with a feature's change, checked.
-pub(super) fn laid_over(
+/// Applies a feature's change to a pipeline and validates the result.
+pub(super) fn apply_change(
     base: &ValidPipeline,
     feature: &str,
     change: &Map<String, Value>,

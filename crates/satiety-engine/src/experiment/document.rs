@@ -1,4 +1,4 @@
-//! Features and their tests as documents.
+//! Report documents for features and their tests.
 
 use satiety::experiment::{Check, Checklist, Decision, GraduationVerdict, Standing};
 use satiety_report::charts::Ranged;
@@ -9,10 +9,10 @@ use satiety_report::{Block, Chart, Document, Table, Text, Tone, row};
 use super::{ExperimentList, ExperimentStatus, ShadowSummary};
 
 impl ExperimentList {
-    /// The features, one a row; `address` gives the page of each where there are pages.
+    /// Renders the features as a table; `address` returns the page of each if pages exist.
     pub fn document(&self, address: Option<fn(&str) -> String>) -> Document {
         if self.features.is_empty() {
-            let hint = "no features; `satiety ab start NAME --pipeline JSON` begins with one";
+            let hint = "no features; `satiety ab start NAME --pipeline JSON` starts one";
             return Block::text(hint).into();
         }
         let rows = self.features.iter().map(|one| {
@@ -37,11 +37,11 @@ impl ExperimentList {
             "compared",
             "mrr",
             "test",
-            "what it is",
+            "description",
         ];
         let mut blocks = vec![Block::Table(Table::new(&header, &[2, 3, 4], rows))];
         for (feature, problem) in &self.unfit {
-            let told = format!("{feature} graduated and no longer fits: {problem}");
+            let told = format!("{feature} graduated but is no longer valid: {problem}");
             blocks.push(Block::Note(Tone::Bad, "error".into(), told.into()));
         }
         Document::new("", blocks)
@@ -67,7 +67,7 @@ fn decision(decision: Decision) -> Text {
 }
 
 impl ExperimentStatus {
-    /// The feature with its test, its shadow runs and what it takes to graduate.
+    /// Renders the feature with its test, its shadow runs and the graduation checklist.
     pub fn document(&self) -> Document {
         let feature = &self.feature;
         let mut title = strong(&*feature.feature_id).then("  ").then(status(&self.status));
@@ -82,12 +82,12 @@ impl ExperimentStatus {
         parts.push(Block::Text(dim(change)));
         parts.push(graduation(self.checklist.verdict));
         parts.push(Block::section(
-            "The sequential test",
+            "Sequential test",
             test(&feature.feature_id, &self.test),
         ));
         parts.push(Block::section("Shadow runs", vec![shadow(&self.shadow)]));
         parts.push(Block::section(
-            "What it takes to graduate",
+            "Graduation checklist",
             vec![checklist(&self.checklist)],
         ));
         Document::new("", vec![Block::Section(title, parts)])
@@ -98,7 +98,7 @@ fn graduation(verdict: GraduationVerdict) -> Block {
     let (tone, word) = match verdict {
         GraduationVerdict::Graduate => (Tone::Good, "may graduate"),
         GraduationVerdict::Refuse => (Tone::Bad, "may not graduate"),
-        GraduationVerdict::Undecided => (Tone::Unsure, "cannot be told yet"),
+        GraduationVerdict::Undecided => (Tone::Unsure, "undecided"),
     };
     Block::Text(Text::from("checklist  ").then(badge(tone, word)))
 }
@@ -136,7 +136,7 @@ fn test(feature_id: &str, test: &Standing) -> Vec<Block> {
             "mrr@5",
             Some(
                 format!(
-                    "{} → {}  {range} at all times at once",
+                    "{} → {}  {range} (always-valid interval)",
                     number(test.control_mrr),
                     number(test.treatment_mrr)
                 )
@@ -144,7 +144,7 @@ fn test(feature_id: &str, test: &Standing) -> Vec<Block> {
             ),
         ));
         parts.push(Block::Chart(Chart::Intervals(
-            "Change of the reciprocal rank, with an interval that holds at all times".into(),
+            "Change of the reciprocal rank, with an always-valid interval".into(),
             vec![Ranged {
                 label: feature_id.to_owned(),
                 value: delta,
@@ -160,7 +160,7 @@ fn test(feature_id: &str, test: &Standing) -> Vec<Block> {
         value,
     };
     let lines = Lines {
-        title: "Evidence for the feature, and where it decides".into(),
+        title: "Evidence for the feature, with decision thresholds".into(),
         axis: "queries compared",
         places: places.collect(),
         series: vec![Series::new(
@@ -202,14 +202,14 @@ fn shadow(summary: &ShadowSummary) -> Block {
             }),
         ),
         (
-            "same first result",
+            "same top result",
             summary
                 .top_result_agreement
                 .map(|share| percent(Some(share)).into()),
         ),
-        ("overlap of the lists (Jaccard)", number(summary.mean_set_overlap)),
+        ("result overlap (Jaccard)", number(summary.mean_set_overlap)),
         (
-            "agreement of their order (Kendall's tau)",
+            "rank correlation (Kendall's tau)",
             number(summary.mean_rank_correlation),
         ),
         (
@@ -232,5 +232,5 @@ fn checklist(list: &Checklist) -> Block {
         };
         row![mark, &one.name, &one.reason]
     });
-    Block::Table(Table::new(&["", "condition", "why"], &[], rows))
+    Block::Table(Table::new(&["", "condition", "reason"], &[], rows))
 }

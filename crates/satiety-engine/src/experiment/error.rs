@@ -1,89 +1,67 @@
-//! What can be wrong with a request about features.
+//! Errors of requests about features.
 
 use satiety::experiment::{FeatureError, OverrideError};
 use satiety::memory::PipelineError;
 use satiety::stats::StatsError;
 
-/// A request that cannot be carried out.
+/// A request about a feature that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExperimentError {
-    /// A feature that makes no sense.
+    /// The feature definition is invalid.
     #[error(transparent)]
     Feature(#[from] FeatureError),
-    /// A change that does not fit the pipeline.
-    #[error("the pipeline of `{feature}`: {problem}")]
-    Override {
-        /// The feature.
-        feature: String,
-        /// What does not fit.
-        problem: OverrideError,
-    },
-    /// A change that makes no pipeline.
-    #[error("the pipeline of `{feature}`: {problem}")]
-    Pipeline {
-        /// The feature.
-        feature: String,
-        /// What is wrong with it.
-        problem: PipelineError,
-    },
-    /// A file or text that describes no feature.
+    /// The pipeline change does not match the pipeline.
+    #[error("invalid pipeline of `{feature}`: {problem}")]
+    Override { feature: String, problem: OverrideError },
+    /// The changed pipeline is invalid.
+    #[error("invalid pipeline of `{feature}`: {problem}")]
+    Pipeline { feature: String, problem: PipelineError },
+    /// A file or text that is not a feature.
     #[error("{name}: {problem}")]
     Unreadable {
-        /// The file, or what was typed.
+        /// Path of the file, or the text from the command line.
         name: String,
-        /// What is wrong.
         problem: String,
     },
-    /// No feature has that name.
-    #[error("there is no feature `{0}`")]
+    #[error("feature `{0}` not found")]
     NotThere(String),
-    /// A feature has that name already.
-    #[error("there is a feature `{0}` already")]
+    #[error("feature `{0}` already exists")]
     Exists(String),
-    /// Something that cannot be done in this state.
-    #[error("`{feature}` is {status}, so it cannot be {action}")]
+    /// The action is not allowed in this state.
+    #[error("`{feature}` cannot be {action}: it is {status}")]
     Status {
-        /// The feature.
         feature: String,
-        /// Its state.
         status: String,
-        /// What was asked for.
+        /// Requested action as a participle, such as `paused`.
         action: &'static str,
     },
-    /// A test that cannot be computed.
-    #[error("the test of `{feature}` cannot go on: {problem}")]
-    Test {
-        /// The feature.
-        feature: String,
-        /// Why.
-        problem: StatsError,
-    },
-    /// A stored test that cannot be read.
-    #[error("the stored test of `{feature}` cannot be read: {problem}")]
+    /// The test cannot be computed.
+    #[error("cannot continue the test of `{feature}`: {problem}")]
+    Test { feature: String, problem: StatsError },
+    /// The stored test cannot be parsed.
+    #[error("cannot parse the stored test of `{feature}`: {problem}")]
     State {
-        /// The feature.
         feature: String,
-        /// Why.
         problem: serde_json::Error,
     },
-    /// Everybody else kept changing the same test.
-    #[error("the test of `{0}` was changed by others again and again")]
+    /// Concurrent changes of the same test kept conflicting.
+    #[error("too many concurrent changes to the test of `{0}`")]
     Contended(String),
 }
 
 impl ExperimentError {
-    /// What to do about it.
+    /// Suggested action.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NotThere(_) => "`satiety ab list` shows the names".into(),
-            Self::Exists(name) => format!("its record stays; choose another name, such as `{name}-2`"),
+            Self::NotThere(_) => "`satiety ab list` lists the features".into(),
+            Self::Exists(name) => format!("choose another name, such as `{name}-2`; records are permanent"),
             Self::Override { .. } | Self::Pipeline { .. } => {
-                "docs/memory.md lists the knobs of a search with their defaults".into()
+                "docs/memory.md lists the search parameters with their defaults".into()
             }
-            Self::Feature(_) | Self::Unreadable { .. } => "docs/ab.md shows what a feature may say".into(),
-            Self::Status { .. } => "`satiety ab status NAME` shows where it stands".into(),
-            Self::Contended(_) => "nothing was lost; try again".into(),
+            Self::Feature(_) | Self::Unreadable { .. } => "see docs/ab.md for the fields of a feature".into(),
+            Self::Status { .. } => "`satiety ab status NAME` shows its state".into(),
+            Self::Contended(_) => "nothing was lost; retry".into(),
             Self::Test { .. } | Self::State { .. } => {
                 "reject the feature and start it again under another name".into()
             }

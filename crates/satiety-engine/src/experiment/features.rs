@@ -1,4 +1,4 @@
-//! Starting features, stopping them, taking them back, and the list of all.
+//! Feature lifecycle: start, pause, resume, reject, roll back, and list.
 
 use crate::handles::ExperimentOperations;
 use std::path::Path;
@@ -13,66 +13,65 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::ExperimentError;
-use super::assignment::laid_over;
+use super::assignment::apply_change;
 use crate::EngineError;
 
-/// How often a change is tried that others got in between of.
+/// Attempts to change a test before giving up on concurrent writers.
 pub(super) const TRIES: u32 = 50;
 
-/// A feature to be started.
+/// Request to start a feature.
 #[derive(Debug, Clone)]
 pub struct StartRequest {
-    /// All of it.
     pub feature: Feature,
 }
 
-/// A feature whose state changed.
+/// A feature after a change of its state.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExperimentChange {
-    /// The feature.
+    /// Definition of the changed feature.
     pub feature: Feature,
-    /// `running`, `paused`, `graduated` or `rejected`.
+    /// New state: `running`, `paused`, `graduated` or `rejected`.
     pub status: String,
-    /// Why, by whoever did it.
+    /// Reason given for the change, if any.
     pub reason: Option<String>,
 }
 
-/// A feature in the list.
+/// Summary of a feature in the list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExperimentFeature {
-    /// Its name.
+    /// Name of the feature, unique.
     pub feature_id: String,
-    /// What it is about.
+    /// Description of the change under test.
     pub description: String,
-    /// Its state.
+    /// State: `running`, `paused`, `graduated` or `rejected`.
     pub status: String,
-    /// Who gets it, in percent.
+    /// Percentage of sessions that get the feature.
     pub rollout_percent: f64,
-    /// What its test says.
+    /// Decision of the sequential test so far.
     pub decision: Decision,
-    /// Queries that were compared.
+    /// Number of queries compared so far.
     pub samples: u64,
-    /// The mean difference of the reciprocal rank.
+    /// Mean difference of the reciprocal rank, treatment minus control.
     pub mrr_delta: Option<f64>,
 }
 
-/// All features, and what searches go by.
+/// All features and the pipeline that searches use.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExperimentList {
-    /// The oldest first.
+    /// Features, in order of their start.
     pub features: Vec<ExperimentFeature>,
-    /// Graduated features that no longer fit the pipeline, with the reason; searches go without them.
+    /// Graduated features that are no longer valid, with the reason; searches skip them.
     pub unfit: Vec<(String, String)>,
-    /// The pipeline that answers: the default with everything that graduated.
+    /// Default pipeline with all graduated features applied.
     pub pipeline: Pipeline,
 }
 
-/// A feature from a file (TOML or JSON) or from JSON that was typed.
+/// Parses a feature from a file (TOML or JSON) or from JSON on the command line.
 pub fn read_feature(name: &str, text: &str) -> Result<Feature, ExperimentError> {
     read(name, text)
 }
 
-/// A change of the pipeline, from a file (TOML or JSON) or from JSON that was typed.
+/// Parses a pipeline change from a file (TOML or JSON) or from JSON on the command line.
 pub(crate) fn read_change(name: &str, text: &str) -> Result<Map<String, Value>, ExperimentError> {
     read(name, text)
 }
@@ -93,7 +92,7 @@ fn read<T: serde::de::DeserializeOwned>(name: &str, text: &str) -> Result<T, Exp
 }
 
 impl StartRequest {
-    /// A feature by name with a change that is a file's path or JSON.
+    /// Parses a pipeline change given as JSON or as the path of a file.
     pub fn change(text: &str) -> Result<Map<String, Value>, EngineError> {
         if text.trim_start().starts_with('{') {
             return Ok(read_change("the pipeline", text)?);
@@ -106,7 +105,7 @@ impl StartRequest {
         Ok(read_change(text, &content)?)
     }
 
-    /// A whole feature from a file.
+    /// Reads a complete feature from a file.
     pub fn file(path: &Path) -> Result<Self, EngineError> {
         let name = path.display().to_string();
         let content = fs_err::read_to_string(path).map_err(|cause| EngineError::File {
@@ -121,13 +120,13 @@ impl StartRequest {
 }
 
 impl ExperimentOperations<'_> {
-    /// Starts a feature. One of the same name, whatever became of it, stays as it is.
+    /// Starts a feature. An existing feature of the same name, in any state, is left unchanged.
     pub async fn start(self, request: StartRequest) -> Result<ExperimentChange, EngineError> {
         let feature = request.feature;
         feature.check().map_err(ExperimentError::from)?;
-        self.forget_features().await;
+        self.invalidate_features().await;
         let live = self.live_features().await?;
-        laid_over(&live.pipeline, &feature.feature_id, &feature.pipeline)?;
+        apply_change(&live.pipeline, &feature.feature_id, &feature.pipeline)?;
         let trial = Trial::new(feature.trial()).map_err(|problem| ExperimentError::Test {
             feature: feature.feature_id.clone(),
             problem,
@@ -161,7 +160,7 @@ impl ExperimentOperations<'_> {
         if !store.experiments().start(&row).await? {
             return Err(ExperimentError::Exists(feature.feature_id).into());
         }
-        self.forget_features().await;
+        self.invalidate_features().await;
         let body = json!({"feature": &feature});
         store
             .journal()
@@ -174,48 +173,48 @@ impl ExperimentOperations<'_> {
         })
     }
 
-    /// Stops dealing and comparing, until it is resumed.
+    /// Pauses assignment and comparison until the feature is resumed.
     pub async fn pause(
         self,
         feature_id: &str,
         reason: Option<String>,
     ) -> Result<ExperimentChange, EngineError> {
-        self.move_(feature_id, &["running"], "paused", "paused", reason)
+        self.transition(feature_id, &["running"], "paused", "paused", reason)
             .await
     }
 
-    /// Goes on with a feature that was paused, where its test stood.
+    /// Resumes a paused feature; its test continues where it stopped.
     pub async fn resume(
         self,
         feature_id: &str,
         reason: Option<String>,
     ) -> Result<ExperimentChange, EngineError> {
-        self.move_(feature_id, &["paused"], "running", "resumed", reason)
+        self.transition(feature_id, &["paused"], "running", "resumed", reason)
             .await
     }
 
-    /// Ends a feature for good. One that had graduated is taken back: searches go as before from then on.
+    /// Rejects a feature permanently. A graduated feature is removed from the default pipeline.
     pub async fn reject(
         self,
         feature_id: &str,
         reason: Option<String>,
     ) -> Result<ExperimentChange, EngineError> {
         let from = ["running", "paused", "graduated"];
-        self.move_(feature_id, &from, "rejected", "rejected", reason)
+        self.transition(feature_id, &from, "rejected", "rejected", reason)
             .await
     }
 
-    /// Takes back a feature that had graduated; its test and its record stay.
+    /// Rolls back a graduated feature; its test and its record are kept.
     pub async fn rollback(
         self,
         feature_id: &str,
         reason: Option<String>,
     ) -> Result<ExperimentChange, EngineError> {
-        self.move_(feature_id, &["graduated"], "paused", "rolled back", reason)
+        self.transition(feature_id, &["graduated"], "paused", "rolled back", reason)
             .await
     }
 
-    /// Changes who gets a feature for real, and how many queries are run in the shadow.
+    /// Changes the rollout percentage and the share of queries that are run as shadows.
     pub async fn rollout(
         self,
         feature_id: &str,
@@ -234,7 +233,7 @@ impl ExperimentOperations<'_> {
         .await
     }
 
-    /// All features, and the pipeline in force.
+    /// Lists all features with the default pipeline.
     pub async fn list(self) -> Result<ExperimentList, EngineError> {
         let rows = self.engine.store().await?.experiments().list().await?;
         let live = super::ActiveFeatures::of(&rows);
@@ -258,7 +257,7 @@ impl ExperimentOperations<'_> {
         })
     }
 
-    async fn move_(
+    async fn transition(
         self,
         feature_id: &str,
         from: &[&str],
@@ -282,7 +281,7 @@ impl ExperimentOperations<'_> {
         .await
     }
 
-    /// Changes a test, again if somebody else did so meanwhile, and notes it in the journal.
+    /// Changes a test, retrying on concurrent changes, and records it in the journal.
     pub(super) async fn change_test(
         self,
         feature_id: &str,
@@ -295,7 +294,7 @@ impl ExperimentOperations<'_> {
             let kind = change(&mut row, &mut feature)?;
             row.feature = serde_json::to_value(&feature)?;
             if store.experiments().change(&row, &[]).await? {
-                self.forget_features().await;
+                self.invalidate_features().await;
                 let body = json!({"status": row.status, "reason": row.reason, "rollout_percent": feature.rollout_percent});
                 store.journal().append(Event::now(kind, feature_id, body)).await?;
                 return Ok(ExperimentChange {
@@ -341,7 +340,6 @@ fn unreadable(row: &ExperimentRow, problem: serde_json::Error) -> ExperimentErro
     }
 }
 
-/// Writes a trial into the columns of its test.
 pub(super) fn put_trial(row: &mut ExperimentRow, trial: &Trial) -> Result<(), EngineError> {
     let standing = trial.standing();
     let [control, treatment] = trial.sums();

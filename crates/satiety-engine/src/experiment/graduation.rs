@@ -1,4 +1,5 @@
-//! Making a feature the default: only what passes every line of the checklist, measured now. There is no way around it.
+//! Graduation: makes a feature the default if it passes every line of the checklist, measured now. There is
+//! no override.
 
 use crate::handles::ExperimentOperations;
 use satiety::experiment::GraduationVerdict;
@@ -11,20 +12,20 @@ use super::ExperimentStatus;
 use super::features::refused;
 use crate::EngineError;
 
-/// A feature, measured against the checklist.
+/// Result of checking a feature against the checklist.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExperimentCheck {
-    /// What the checklist says.
+    /// Verdict of the graduation checklist.
     pub verdict: GraduationVerdict,
-    /// Whether it is the default from now on.
+    /// Whether the feature became the default.
     pub graduated: bool,
-    /// Where it stands.
+    /// State of the feature after the check.
     #[serde(flatten)]
     pub status: ExperimentStatus,
 }
 
 impl ExperimentOperations<'_> {
-    /// Measures both pipelines on the corpus, goes through the checklist and keeps what came of it.
+    /// Measures both pipelines on the corpus, evaluates the checklist and stores the result.
     pub async fn check(self, feature_id: &str) -> Result<ExperimentCheck, EngineError> {
         self.count_observations(feature_id).await?;
         let row = self.row(feature_id).await?;
@@ -44,7 +45,7 @@ impl ExperimentOperations<'_> {
         })
     }
 
-    /// Makes a feature the default of all searches, if the checklist allows it.
+    /// Makes a feature the default of all searches if the checklist allows it.
     pub async fn graduate(
         self,
         feature_id: &str,
@@ -61,7 +62,7 @@ impl ExperimentOperations<'_> {
         let at = now_micros();
         let changed = self
             .change_test(feature_id, |row, _| {
-                // Somebody may have ended it while it was measured.
+                // The feature may have been ended while it was measured.
                 if !matches!(row.status.as_str(), "running" | "paused") {
                     return Err(refused(row, "graduated"));
                 }

@@ -1,5 +1,5 @@
-//! Both pipelines on the stored corpus, side by side: the same questions at the same time, in turn, so that what else the
-//! machine does hits both.
+//! Measurement of both pipelines on the stored corpus. The queries alternate between the pipelines, so that
+//! other load on the machine affects both.
 
 use crate::handles::ExperimentOperations;
 use std::collections::BTreeMap;
@@ -15,18 +15,18 @@ use satiety::stats::{Alternative, mean, quantile, sign_flip};
 use satiety_store::evaluation::EvalResultRow;
 use serde_json::json;
 
-use super::assignment::laid_over;
+use super::assignment::apply_change;
 use crate::EngineError;
 use crate::memory::{MemorySearch, SearchRequest};
 
-/// How often each question is asked of each pipeline: the best time counts, because whatever else the machine does can
-/// only add to it.
+/// Repetitions of each query per pipeline. The fastest counts, because other load on the machine can only add
+/// to it.
 const REPEATS: usize = 5;
-/// What is measured; the first decides, the others must not be worse.
+/// Measures; the first decides, the others must not be worse.
 const MEASURES: [&str; 3] = ["mrr@5", "ndcg@10", "recall@10"];
-/// Random sign patterns, where there are too many to count.
+/// Random sign patterns, if there are too many to enumerate.
 const PERMUTATIONS: u64 = 9_999;
-/// Constitutional memories belong among so many first results.
+/// Constitutional memories are expected within this many top results.
 const SURFACING_DEPTH: usize = 5;
 
 /// A pipeline's answers to the corpus.
@@ -38,7 +38,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// The first answer to a question.
+    /// Records the first answer to a query.
     fn take(&mut self, found: MemorySearch, rules: &[String], time: f64) {
         let list: Vec<String> = found.results.into_iter().map(|result| result.id).collect();
         let ids: Vec<&str> = list.iter().map(String::as_str).collect();
@@ -51,19 +51,19 @@ impl Answers {
 }
 
 impl ExperimentOperations<'_> {
-    /// Measures both pipelines; nothing when the corpus has no question with something relevant to find.
+    /// Measures both pipelines; returns `None` if no query of the corpus has a relevant memory.
     pub(super) async fn measure_corpus(
         self,
         feature: &Feature,
     ) -> Result<Option<CorpusEvidence>, EngineError> {
         let rows = self.engine.store().await?.experiments().list().await?;
-        // Measured against what would be there without it, also when it has graduated meanwhile.
+        // The control is the pipeline without the feature, even if it has graduated meanwhile.
         let others: Vec<_> = rows
             .into_iter()
             .filter(|row| row.feature_id != feature.feature_id)
             .collect();
         let base = super::ActiveFeatures::of(&others).pipeline;
-        let changed = Arc::new(laid_over(&base, &feature.feature_id, &feature.pipeline)?);
+        let changed = Arc::new(apply_change(&base, &feature.feature_id, &feature.pipeline)?);
         let questions: Vec<(String, BTreeMap<String, i32>)> = self
             .corpus_questions()
             .await?
@@ -80,20 +80,21 @@ impl ExperimentOperations<'_> {
         }
         let rules = self.constitutional_memories().await?;
         let mut answers = [Answers::default(), Answers::default()];
-        // The whole corpus again and again, not each question: a busy moment of the machine then hits one time of five.
+        // Repeats the whole corpus, not each query: a busy moment of the machine then affects one repetition
+        // of five.
         for repeat in 0..REPEATS {
             for (number, (question, _)) in questions.iter().enumerate() {
-                self.ask_both(question, number, repeat, [&base, &changed], &rules, &mut answers)
+                self.query_both(question, number, repeat, [&base, &changed], &rules, &mut answers)
                     .await?;
             }
         }
         let [control, treatment] = &answers;
-        let evidence = compared(&questions, control, treatment)?;
+        let evidence = compare_runs(&questions, control, treatment)?;
         self.record_measured(feature, &evidence).await?;
         Ok(Some(evidence))
     }
 
-    async fn ask_both(
+    async fn query_both(
         self,
         question: &str,
         number: usize,
@@ -104,12 +105,12 @@ impl ExperimentOperations<'_> {
     ) -> Result<(), EngineError> {
         let request = SearchRequest {
             query: question.into(),
-            // The corpus is about everything that is remembered.
+            // The corpus covers the memories of all projects.
             scope: Some(satiety::memory::Scope::All),
             ..SearchRequest::default()
         };
         for turn in 0..2 {
-            // In turn, and the other way round the next time.
+            // Alternate, and reverse the order on the next repetition.
             let arm = (turn + repeat + number) % 2;
             let (Some(pipeline), Some(answers)) = (pipelines.get(arm), answers.get_mut(arm)) else {
                 continue;
@@ -124,7 +125,7 @@ impl ExperimentOperations<'_> {
         Ok(())
     }
 
-    /// Those that hold everywhere, as a question without a folder gets them.
+    /// Returns the global constitutional memories, as a query without a folder gets them.
     async fn constitutional_memories(self) -> Result<Vec<String>, EngineError> {
         let store = self.engine.store().await?;
         let now = satiety_store::now_micros();
@@ -146,7 +147,7 @@ impl ExperimentOperations<'_> {
         Ok(rules)
     }
 
-    /// Keeps the figures of both as two measured runs.
+    /// Stores the metrics of both pipelines as two measured runs.
     async fn record_measured(self, feature: &Feature, evidence: &CorpusEvidence) -> Result<(), EngineError> {
         let store = self.engine.store().await?;
         let control_id = satiety::ids::prefixed("eval", uuid::Uuid::now_v7());
@@ -198,8 +199,8 @@ impl ExperimentOperations<'_> {
     }
 }
 
-/// The two runs, measured as files of runs are. Questions and memories get short names: theirs may hold anything.
-fn compared(
+/// Compares the two runs like run files. Queries and memories get short names: theirs may contain anything.
+fn compare_runs(
     questions: &[(String, BTreeMap<String, i32>)],
     control: &Answers,
     treatment: &Answers,
@@ -278,12 +279,13 @@ fn compared(
         treatment_surfacing: mean(&treatment.surfaced).ok(),
         control_p95_ms: p95(control)?,
         treatment_p95_ms: p95(treatment)?,
-        slower_p_value: slower(control, treatment)?,
+        slower_p_value: slowdown_p_value(control, treatment)?,
     })
 }
 
-/// The probability of so much slower answers if neither pipeline is slower: the randomisation test of the ratios of times.
-fn slower(control: &Answers, treatment: &Answers) -> Result<f64, EngineError> {
+/// Returns the p-value of the slowdown under the null hypothesis of equal latency: a randomisation test of
+/// the latency ratios.
+fn slowdown_p_value(control: &Answers, treatment: &Answers) -> Result<f64, EngineError> {
     let pairs = control.times.iter().zip(&treatment.times);
     let ratios: Vec<f64> = pairs
         .map(|(before, after)| (after.max(1e-6) / before.max(1e-6)).ln())

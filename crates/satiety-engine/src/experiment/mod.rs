@@ -1,8 +1,8 @@
-//! Changes of the memory's search, tried before they are trusted: features deal questions to pipelines, shadow runs
-//! compare lists behind the asker's back, a sequential test counts what they were worth, and what passes the checklist
-//! becomes the default until somebody takes it back.
+//! Experiments on the memory search: features assign queries to pipelines, shadow runs compare result lists
+//! in the background, a sequential test accumulates the evidence, and a feature that passes the checklist
+//! becomes the default until it is rolled back.
 //!
-//! What is decided is decided by `satiety::experiment`; searching itself is [`crate::memory`]'s.
+//! The decisions are made by `satiety::experiment`; the search itself is in [`crate::memory`].
 
 mod assignment;
 mod document;
@@ -29,16 +29,16 @@ use satiety::experiment::{Arm, Feature};
 use satiety::memory::ValidPipeline;
 use tokio::sync::Mutex;
 
-/// How experiments are carried out.
+/// Settings of experiments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExperimentSettings {
-    /// Whether a feature that passes the checklist becomes the default by itself.
+    /// Whether a feature that passes the checklist graduates automatically.
     pub auto_graduate: bool,
-    /// How long a shadow run may take, both pipelines together.
+    /// Timeout of a shadow run, both pipelines together.
     pub time_limit: Duration,
-    /// Shadow runs that may wait; more are dropped and counted.
+    /// Maximum number of queued shadow runs; more are dropped and counted.
     pub queue: usize,
-    /// How long to wait for what the asker does with the results before it is counted.
+    /// How long to wait for the use of results before a run is counted.
     pub settle: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Default for ExperimentSettings {
     }
 }
 
-/// What an engine holds for its experiments.
+/// In-memory state of an engine's experiments.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) settings: ExperimentSettings,
@@ -62,7 +62,7 @@ pub(crate) struct State {
     graded: Mutex<Option<tally::ShadowGrades>>,
 }
 
-/// Features as they were read last.
+/// Features as last loaded.
 #[derive(Debug, Clone)]
 struct CachedFeatures {
     read_at: Instant,
@@ -70,15 +70,15 @@ struct CachedFeatures {
     live: Arc<ActiveFeatures>,
 }
 
-/// What searches go by.
+/// Features and pipelines that searches use.
 #[derive(Debug)]
 pub(crate) struct ActiveFeatures {
-    /// The default with everything that graduated.
+    /// The default pipeline with all graduated features.
     pub(crate) pipeline: Arc<ValidPipeline>,
-    /// Pipelines of combinations of arms, each built once; absent for one that does not fit together.
+    /// Pipelines for combinations of arms, each built once; `None` for a combination that is invalid.
     combined: std::sync::Mutex<BTreeMap<Vec<Arm>, Option<Arc<ValidPipeline>>>>,
-    /// What runs, the oldest first.
+    /// Running features, oldest first.
     pub(crate) running: Vec<Feature>,
-    /// Graduated features that no longer fit the pipeline, with the reason.
+    /// Graduated features that are no longer valid, with the reason.
     pub(crate) unfit: Vec<(String, String)>,
 }

@@ -1,5 +1,4 @@
-//! What waits to be run in the shadow: a bounded line that nobody ever waits to join, and the rule that the asker comes
-//! first.
+//! Bounded shadow queue: enqueueing never blocks, overflow is dropped, and live searches have priority.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,12 +13,12 @@ use tokio::sync::Notify;
 
 use crate::memory::SearchRequest;
 
-/// How long a shadow run waits for a moment without searches before it looks whether it is still wanted.
-const PAUSE: Duration = Duration::from_millis(20);
-/// So many pauses, and a shadow run gives way to the next.
-const PAUSES: u32 = 250;
+/// How long a shadow run waits for a moment without live searches before it checks again.
+const IDLE_WAIT: Duration = Duration::from_millis(20);
+/// Number of such waits after which a shadow run is dropped.
+const MAX_IDLE_WAITS: u32 = 250;
 
-/// A question to be asked of both pipelines.
+/// A query to run on both pipelines.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) query_id: String,
@@ -30,20 +29,19 @@ pub(super) struct Job {
     pub(super) shown: Arm,
 }
 
-/// How shadow runs of this process went.
+/// Counters of the shadow runs of this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ShadowTally {
-    /// Questions that were put into the line.
+    /// Queries that were enqueued for shadow runs.
     pub queued: u64,
-    /// Runs that were recorded, failed ones included.
+    /// Runs that were recorded, including failed ones.
     pub recorded: u64,
-    /// Questions for which there was no room, or no quiet moment.
+    /// Queries dropped because the queue was full or live searches never paused.
     pub dropped: u64,
     /// Runs that could not be recorded.
     pub lost: u64,
 }
 
-/// The line.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: Mutex<VecDeque<Job>>,
@@ -55,7 +53,7 @@ pub(super) struct Queue {
     lost: AtomicU64,
 }
 
-/// A search that is under way, as long as this lives.
+/// Guard of a live search in progress.
 #[derive(Debug)]
 pub(crate) struct SearchInProgress<'a>(&'a Queue);
 
@@ -66,13 +64,13 @@ impl Drop for SearchInProgress<'_> {
 }
 
 impl Queue {
-    /// Notes that somebody waits for an answer.
+    /// Registers a live search.
     pub(super) fn searching(&self) -> SearchInProgress<'_> {
         self.searching.fetch_add(1, Ordering::Relaxed);
         SearchInProgress(self)
     }
 
-    /// Puts a question into the line, or drops it when the line is full. Never waits.
+    /// Enqueues a query, or drops it if the queue is full. Never blocks.
     pub(super) fn push(&self, job: Job, most: usize) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() >= most {
@@ -85,25 +83,25 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// The next question, if one waits.
+    /// Dequeues the next query, if there is one.
     pub(super) fn pop(&self) -> Option<Job> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.pop_front()
     }
 
-    /// The next question, as soon as there is one and nobody waits for an answer. Where somebody always does, questions
-    /// are dropped rather than searches slowed.
+    /// Waits for the next query and for a moment without live searches. Under constant load queries are
+    /// dropped rather than searches slowed down.
     pub(super) async fn next(&self) -> Job {
         loop {
             let Some(job) = self.pop() else {
                 self.wake.notified().await;
                 continue;
             };
-            for _ in 0..PAUSES {
+            for _ in 0..MAX_IDLE_WAITS {
                 if self.searching.load(Ordering::Relaxed) == 0 {
                     return job;
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(IDLE_WAIT).await;
             }
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -169,8 +167,8 @@ mod tests {
         queue.push(job("a"), 2);
         let searching = queue.searching();
         let early = tokio::time::timeout(Duration::from_millis(80), queue.next()).await;
-        assert!(early.is_err(), "a shadow run began while somebody waited");
-        // The cut-off wait had taken the question out of the line; it is asked again here.
+        assert!(early.is_err(), "a shadow run started during a live search");
+        // The cancelled wait had already dequeued the query; enqueue another one.
         queue.push(job("b"), 2);
         drop(searching);
         let next = tokio::time::timeout(Duration::from_secs(5), queue.next())

@@ -1,8 +1,8 @@
-//! The runs themselves: both pipelines on one question, one after the other, behind the asker's back. Nothing is logged,
-//! nothing is learnt, and whatever goes wrong is written down instead of raised.
+//! Shadow runs: both pipelines on one query, one after the other, in the background. They log and learn
+//! nothing; errors are recorded, not returned.
 //!
-//! Both are run here, although one list was shown already: by now the session knows that answer, so only two runs at the
-//! same moment differ in the pipeline alone, in what they find as in how long they take.
+//! Both pipelines are run here, although one list was already shown: the session knows that answer by now, so
+//! only two runs at the same moment differ in the pipeline alone, both in results and in latency.
 
 use crate::handles::ExperimentOperations;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use super::queue::{Job, ShadowTally};
 use crate::EngineError;
 use crate::memory::MemorySearch;
 
-/// Every so many runs, what askers did is looked at.
-const LOOK_AROUND: u64 = 32;
+/// Number of runs between two checks for the use of results.
+const USE_CHECK_INTERVAL: u64 = 32;
 
 impl ExperimentOperations<'_> {
-    /// Runs what waits in the shadow, one question after the other, for as long as it is polled: a server spawns it once
-    /// beside its work.
+    /// Executes queued shadow runs, one after the other, for as long as it is polled: a server spawns it once
+    /// as a background task.
     pub async fn serve_shadows(self) {
         loop {
             let job = self.engine.ab.queue.next().await;
@@ -30,8 +30,8 @@ impl ExperimentOperations<'_> {
         }
     }
 
-    /// Runs everything that waits in the shadow by now, for at most `limit`; what is left then is dropped. A command does
-    /// this after it has printed its answer.
+    /// Executes all queued shadow runs for at most `limit` and drops the rest. A command does this after it
+    /// has printed its answer.
     pub async fn finish_shadows(self, limit: Duration) -> ShadowTally {
         let all = async {
             while let Some(job) = self.engine.ab.queue.pop() {
@@ -44,12 +44,13 @@ impl ExperimentOperations<'_> {
         self.shadow_tally()
     }
 
-    /// How shadow runs of this process went.
+    /// Returns the counters of this process's shadow runs.
     pub fn shadow_tally(self) -> ShadowTally {
         self.engine.ab.queue.tally()
     }
 
-    /// One run, recorded whatever comes of it; then what can be counted is counted.
+    /// Executes one run and records its outcome, including failures; then counts the observations known by
+    /// now.
     async fn run_shadow(self, job: Job) {
         let row = match tokio::time::timeout(
             self.engine.ab.settings.time_limit,
@@ -57,9 +58,9 @@ impl ExperimentOperations<'_> {
         )
         .await
         {
-            Ok(Ok((control, treatment))) => compared(&job, &control, &treatment),
-            Ok(Err(error)) => failed(&job, error.to_string()),
-            Err(_) => failed(
+            Ok(Ok((control, treatment))) => compared_run(&job, &control, &treatment),
+            Ok(Err(error)) => failed_run(&job, error.to_string()),
+            Err(_) => failed_run(
                 &job,
                 format!("no answer within {:?}", self.engine.ab.settings.time_limit),
             ),
@@ -71,12 +72,12 @@ impl ExperimentOperations<'_> {
                 .experiments()
                 .put_shadow_run(&row)
                 .await?;
-            // What is judged counts at once; to look for what askers did meanwhile, now and then is enough.
+            // Judged queries count at once; the use of results is checked only now and then.
             let judged = self
                 .corpus_grades()
                 .await?
                 .contains_key(&normalize(&job.request.query));
-            if judged || self.shadow_tally().recorded.is_multiple_of(LOOK_AROUND) {
+            if judged || self.shadow_tally().recorded.is_multiple_of(USE_CHECK_INTERVAL) {
                 self.count_observations(&job.feature_id).await?;
             }
             Ok::<(), EngineError>(())
@@ -84,13 +85,13 @@ impl ExperimentOperations<'_> {
         match outcome.await {
             Ok(()) => self.engine.ab.queue.recorded(),
             Err(error) => {
-                tracing::warn!(feature = job.feature_id, %error, "a shadow run could not be recorded");
+                tracing::warn!(feature = job.feature_id, %error, "cannot record a shadow run");
                 self.engine.ab.queue.lost();
             }
         }
     }
 
-    /// Both lists. Which comes first is drawn by the query, so that what the first one warms up favours neither.
+    /// Runs both pipelines. The query decides which goes first, so that warming caches favours neither.
     async fn both_lists(self, job: &Job) -> Result<(MemorySearch, MemorySearch), EngineError> {
         let control = self.engine.memory().search_with(&job.control, &job.request);
         let treatment = self.engine.memory().search_with(&job.treatment, &job.request);
@@ -104,7 +105,7 @@ impl ExperimentOperations<'_> {
     }
 }
 
-pub(super) fn listed(answer: &MemorySearch) -> Vec<Listed> {
+pub(super) fn result_list(answer: &MemorySearch) -> Vec<Listed> {
     let results = answer.results.iter();
     results
         .map(|result| Listed {
@@ -114,7 +115,7 @@ pub(super) fn listed(answer: &MemorySearch) -> Vec<Listed> {
         .collect()
 }
 
-fn row(job: &Job) -> ShadowRunRow {
+fn new_run(job: &Job) -> ShadowRunRow {
     ShadowRunRow {
         run_id: satiety::ids::prefixed("shadow", uuid::Uuid::now_v7()),
         query_id: job.query_id.clone(),
@@ -138,16 +139,16 @@ fn row(job: &Job) -> ShadowRunRow {
     }
 }
 
-fn failed(job: &Job, reason: String) -> ShadowRunRow {
+fn failed_run(job: &Job, reason: String) -> ShadowRunRow {
     ShadowRunRow {
         outcome: "failed".into(),
         failure: Some(reason),
-        ..row(job)
+        ..new_run(job)
     }
 }
 
-fn compared(job: &Job, control: &MemorySearch, treatment: &MemorySearch) -> ShadowRunRow {
-    let (old, new) = (listed(control), listed(treatment));
+fn compared_run(job: &Job, control: &MemorySearch, treatment: &MemorySearch) -> ShadowRunRow {
+    let (old, new) = (result_list(control), result_list(treatment));
     let found = compare_lists(&old, &new, None);
     let ids = |list: &[Listed]| list.iter().map(|one| one.id.clone()).collect();
     ShadowRunRow {
@@ -166,6 +167,6 @@ fn compared(job: &Job, control: &MemorySearch, treatment: &MemorySearch) -> Shad
             "shown": job.shown == Arm::Treatment,
             "difference": found,
         }),
-        ..row(job)
+        ..new_run(job)
     }
 }

@@ -1,4 +1,4 @@
-//! Where a feature stands: its test, its shadow runs and the checklist.
+//! Status of a feature: its test, its shadow runs and the checklist.
 
 use crate::handles::ExperimentOperations;
 use satiety::experiment::{
@@ -14,58 +14,58 @@ use serde_json::Value;
 use super::features::{feature_of, standing_of};
 use crate::EngineError;
 
-/// Shadow runs that the summary looks at, the latest.
-const LOOKED_AT: u32 = 1000;
+/// Number of shadow runs in the summary, most recent first.
+const MAX_RUNS: u32 = 1000;
 
-/// Where a feature stands.
+/// Status of a feature under test.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ExperimentStatus {
-    /// The feature.
+    /// Definition of the feature.
     pub feature: Feature,
-    /// `running`, `paused`, `graduated` or `rejected`.
+    /// State: `running`, `paused`, `graduated` or `rejected`.
     pub status: String,
-    /// Why, by whoever did it last.
+    /// Reason given for the last change of state, if any.
     pub reason: Option<String>,
-    /// When it was started, in microseconds since 1970.
+    /// Start time in microseconds since the Unix epoch.
     pub started_at: i64,
-    /// When it became the default.
+    /// Graduation time in microseconds since the Unix epoch.
     pub graduated_at: Option<i64>,
-    /// Its test.
+    /// State of the sequential test.
     pub test: Standing,
-    /// Its shadow runs.
+    /// Summary of the shadow runs.
     pub shadow: ShadowSummary,
-    /// What it takes to become the default. What needs the corpus is as it was measured last.
+    /// Graduation checklist; corpus metrics are from the last measurement.
     pub checklist: Checklist,
-    /// Both pipelines on the corpus, as measured last.
+    /// Corpus metrics of both pipelines, as last measured.
     pub corpus: Option<CorpusEvidence>,
 }
 
-/// What shadow runs found, over the latest thousand.
+/// Summary of the latest thousand shadow runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ShadowSummary {
-    /// How many there are, and how they went.
+    /// Number of runs by outcome.
     #[serde(flatten)]
     pub counts: ShadowCounts,
-    /// Of these: counted by the test.
+    /// Number of runs counted by the test.
     pub counted: u64,
-    /// Kendall's tau-b, on average.
+    /// Mean rank correlation (Kendall's tau-b), −1 to 1.
     pub mean_rank_correlation: Option<f64>,
-    /// Jaccard's overlap, on average.
+    /// Mean overlap of the result sets (Jaccard), 0 to 1.
     pub mean_set_overlap: Option<f64>,
-    /// How often both had the same first result.
+    /// Share of runs with the same top result, 0 to 1.
     pub top_result_agreement: Option<f64>,
-    /// How many were `identical`, `minor`, `major` and `incompatible`.
+    /// Number of `identical`, `minor`, `major` and `incompatible` runs.
     pub classes: [u64; 4],
-    /// The middle and the 95th percentile of the control's time, in milliseconds.
+    /// Median and 95th percentile of the control's latency, in milliseconds.
     pub control_latency_ms: Option<[f64; 2]>,
-    /// Of the treatment's.
+    /// Median and 95th percentile of the treatment's latency, in milliseconds.
     pub treatment_latency_ms: Option<[f64; 2]>,
-    /// Why the latest run failed, if one did.
+    /// Error of the latest failed run, if any.
     pub last_failure: Option<String>,
 }
 
 impl ExperimentOperations<'_> {
-    /// Counts what has become known, and says where a feature stands.
+    /// Counts new observations and returns the status of a feature.
     pub async fn status(self, feature_id: &str) -> Result<ExperimentStatus, EngineError> {
         self.count_observations(feature_id).await?;
         let row = self.row(feature_id).await?;
@@ -86,10 +86,7 @@ impl ExperimentOperations<'_> {
             failed,
             open,
         };
-        let runs = store
-            .experiments()
-            .shadow_runs(&row.feature_id, LOOKED_AT)
-            .await?;
+        let runs = store.experiments().shadow_runs(&row.feature_id, MAX_RUNS).await?;
         let feature = feature_of(&row)?;
         let evidence = GraduationEvidence {
             standing: standing_of(&row)?,

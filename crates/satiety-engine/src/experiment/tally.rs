@@ -1,5 +1,5 @@
-//! What shadow runs were worth, and the test that counts it: judgments of the same question first, what the asker did
-//! with the results otherwise; each run once, whoever else is counting.
+//! Counts observations from shadow runs into the sequential test: judgments of the same query if there are
+//! any, otherwise the use of the results. Each run is counted once, even with concurrent counters.
 
 use crate::handles::ExperimentOperations;
 use std::collections::{BTreeMap, HashMap};
@@ -17,19 +17,19 @@ use super::ExperimentError;
 use super::features::{TRIES, put_trial, trial_of};
 use crate::EngineError;
 
-/// Open runs that are looked at for judgments, the latest.
-const LOOKED_AT: u32 = 1000;
-/// Queries of the corpus that are read at a time.
+/// Number of open runs that are checked for judgments, most recent first.
+const MAX_OPEN_RUNS: u32 = 1000;
+/// Queries of the corpus per page.
 const PAGE: u32 = 500;
-/// How old the corpus in memory may be.
-const FRESH: Duration = Duration::from_secs(30);
-/// Whose grade counts when there are several.
+/// Maximum age of the cached corpus.
+const MAX_AGE: Duration = Duration::from_secs(30);
+/// Judgment sources by precedence.
 const BY_TRUST: [&str; 4] = ["manual", "validated", "implicit", "bootstrapped"];
 
-/// Grades of memories by question.
+/// Grades of memories by query.
 pub(super) type Grades = HashMap<String, BTreeMap<String, i32>>;
 
-/// The corpus as it was read last.
+/// Corpus as last loaded.
 #[derive(Debug, Clone)]
 pub(super) struct ShadowGrades {
     read_at: Instant,
@@ -37,7 +37,7 @@ pub(super) struct ShadowGrades {
 }
 
 impl ExperimentOperations<'_> {
-    /// Counts what has become known about a feature's shadow runs since the last time.
+    /// Counts new observations of a feature's shadow runs.
     pub async fn count_observations(self, feature_id: &str) -> Result<(), EngineError> {
         let store = self.engine.store().await?;
         for _ in 0..TRIES {
@@ -73,8 +73,9 @@ impl ExperimentOperations<'_> {
             put_trial(&mut row, &trial)?;
             if store.experiments().change(&row, &graded).await? {
                 if trial.decision() == Decision::AcceptTreatment && self.engine.ab.settings.auto_graduate {
-                    // Refused or undecided is an answer too; it is kept with the test.
-                    Box::pin(self.graduate(feature_id, Some("by itself: `ab.auto_graduate`".into()))).await?;
+                    // A refusal or an undecided check is stored with the test, too.
+                    Box::pin(self.graduate(feature_id, Some("automatically (`ab.auto_graduate`)".into())))
+                        .await?;
                 }
                 return Ok(());
             }
@@ -82,7 +83,7 @@ impl ExperimentOperations<'_> {
         Err(ExperimentError::Contended(feature_id.into()).into())
     }
 
-    /// Open runs whose worth is known by now, the oldest first.
+    /// Returns open runs whose outcome is known by now, oldest first.
     async fn known_outcomes(
         self,
         feature_id: &str,
@@ -94,11 +95,11 @@ impl ExperimentOperations<'_> {
         let settled = now_micros().saturating_sub(settle);
         let latest = store
             .experiments()
-            .open_shadow_runs(feature_id, LOOKED_AT)
+            .open_shadow_runs(feature_id, MAX_OPEN_RUNS)
             .await?;
         let used = store
             .experiments()
-            .used_shadow_runs(feature_id, settled, LOOKED_AT)
+            .used_shadow_runs(feature_id, settled, MAX_OPEN_RUNS)
             .await?;
         let ids: Vec<String> = used.iter().map(|run| run.query_id.clone()).collect();
         let uses = store.experiments().use_of_queries(&ids).await?;
@@ -120,7 +121,7 @@ impl ExperimentOperations<'_> {
                 known.insert(key(run), (found, "use"));
             }
         }
-        // A judgment says more than a use, and comes last so that it stays.
+        // A judgment outweighs a use; it comes last so that it overwrites.
         for run in latest.iter().chain(&used) {
             let question = run
                 .difference
@@ -141,10 +142,10 @@ impl ExperimentOperations<'_> {
             .collect())
     }
 
-    /// The judged questions of the corpus, by their normal form.
+    /// Returns the judged queries of the corpus, by normalized text.
     pub(super) async fn corpus_grades(self) -> Result<Arc<Grades>, EngineError> {
         let mut kept = self.engine.ab.graded.lock().await;
-        if let Some(kept) = kept.as_ref().filter(|kept| kept.read_at.elapsed() < FRESH) {
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.read_at.elapsed() < MAX_AGE) {
             return Ok(kept.grades.clone());
         }
         let mut grades = Grades::new();
@@ -159,7 +160,7 @@ impl ExperimentOperations<'_> {
         Ok(grades)
     }
 
-    /// All questions of the corpus with their grades, in the order of ids.
+    /// Returns all queries of the corpus with their grades, ordered by id.
     pub(super) async fn corpus_questions(self) -> Result<Vec<(String, BTreeMap<String, i32>)>, EngineError> {
         let store = self.engine.store().await?;
         let mut questions = Vec::new();
@@ -177,7 +178,7 @@ impl ExperimentOperations<'_> {
     }
 }
 
-/// One grade a memory: a person's before any other's.
+/// Picks one grade per memory: a person's before any other.
 fn most_trusted(judgments: &[EvalJudgmentRow]) -> BTreeMap<String, i32> {
     let trust = |source: &str| {
         BY_TRUST

@@ -1,4 +1,5 @@
-//! A folder of Markdown files as memories: only what changed is chunked and embedded again, and what is gone goes.
+//! Directory index: keeps memories in sync with a directory of Markdown files. Only changed files are chunked
+//! and embedded again; memories of deleted files are removed.
 
 use crate::handles::MemoryOperations;
 use std::collections::BTreeSet;
@@ -16,59 +17,59 @@ use super::memories::{SaveRequest, new_row};
 use crate::EngineError;
 use crate::root_path::BELOW_ROOT;
 
-/// Memories that are written at once.
-const TOGETHER: usize = 100;
-/// Files that are larger than this are no notes.
-const LARGEST: u64 = 4 << 20;
+/// Memories written per transaction.
+const BATCH: usize = 100;
+/// Maximum file size in bytes; larger files are not notes.
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// A folder to be indexed.
+/// Request to index a directory of Markdown files.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "IndexBody")]
 pub struct IndexRequest {
-    /// The directory; over HTTP one below the server's root.
+    /// Directory to index; over HTTP below the server's root.
     #[schemars(length(min = 1), regex(pattern = BELOW_ROOT))]
     pub folder: PathBuf,
-    /// Keep memories whose files are gone.
+    /// Keep memories whose files were deleted.
     #[serde(default)]
     pub keep_missing: bool,
-    /// The project to keep them in, by name or id, or `global` for all.
+    /// Project to keep them in, by name or id, or `global` for all.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
-    /// Who asks for it.
+    /// Author of the request.
     #[serde(skip)]
     pub author: Author,
 }
 
-/// What became of the files.
+/// Result of indexing a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct IndexResponse {
-    /// Files that are new.
+    /// Number of new files.
     pub added: usize,
-    /// Files that changed.
+    /// Number of files that changed.
     pub changed: usize,
-    /// Files that are as they were.
+    /// Number of unchanged files.
     pub unchanged: usize,
-    /// Memories whose files are gone.
+    /// Number of memories removed because their file was deleted.
     pub removed: usize,
-    /// Files that are no memories, and why; the others are indexed all the same.
+    /// Files that were rejected, with the reason; the others are indexed.
     pub refused: Vec<RefusedFile>,
-    /// Files that ask for a tier above `important`, which they do not get.
+    /// Files that request a tier above `important`, which they do not get.
     pub lowered: Vec<String>,
 }
 
-/// A file that is no memory.
+/// A file that was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RefusedFile {
-    /// The file.
+    /// Path of the rejected file.
     pub file: String,
-    /// What is wrong with it.
+    /// Reason why the file was rejected.
     pub reason: String,
 }
 
 impl MemoryOperations<'_> {
-    /// Brings memories up to date with a folder of Markdown files and its subfolders.
+    /// Synchronizes memories with a directory of Markdown files and its subdirectories.
     pub async fn index(self, request: &IndexRequest) -> Result<IndexResponse, EngineError> {
         if !request.folder.is_dir() {
             return Err(MemoryError::NoFolder(request.folder.display().to_string()).into());
@@ -89,7 +90,7 @@ impl MemoryOperations<'_> {
             let shown = path.strip_prefix(&root).unwrap_or(&path).to_path_buf();
             let origin = format!("{}::{}", root.display(), shown.display());
             origins.insert(origin.clone());
-            match read(&path, &shown, &origin, project.clone()) {
+            match read_file(&path, &shown, &origin, project.clone()) {
                 Err(reason) => indexed.refused.push(RefusedFile {
                     file: shown.display().to_string(),
                     reason,
@@ -98,7 +99,8 @@ impl MemoryOperations<'_> {
                     let old = store.memories().by_origin(&origin).await?;
                     let lowered = super::index::tier(&new.tier) < asked;
                     if let Some(rule) = old.as_ref().filter(|old| is_rule(old)) {
-                        // It was made one before files could not ask for it, or by a person; a file does not change that.
+                        // It became a rule through a person, or before files were denied the tier; a file
+                        // does not change that.
                         if rule.content_hash != new.content_hash {
                             indexed.refused.push(RefusedFile {
                                 file: shown.display().to_string(),
@@ -122,11 +124,11 @@ impl MemoryOperations<'_> {
                     ready.push(row);
                 }
             }
-            if ready.len() >= TOGETHER {
-                self.keep_together(std::mem::take(&mut ready)).await?;
+            if ready.len() >= BATCH {
+                self.write_batch(std::mem::take(&mut ready)).await?;
             }
         }
-        self.keep_together(ready).await?;
+        self.write_batch(ready).await?;
         if !request.keep_missing {
             let gone = self.missing(&format!("{}::", root.display()), &origins).await?;
             indexed.removed = gone.len();
@@ -135,14 +137,15 @@ impl MemoryOperations<'_> {
         Ok(indexed)
     }
 
-    /// Embeds and writes memories, all of them or none.
-    async fn keep_together(self, rows: Vec<MemoryRow>) -> Result<(), EngineError> {
+    /// Embeds and writes memories atomically.
+    async fn write_batch(self, rows: Vec<MemoryRow>) -> Result<(), EngineError> {
         let (chunks, _) = self.chunks_of(&rows).await?;
         let rows: Vec<_> = rows.into_iter().zip(chunks.into_iter().map(Some)).collect();
         Ok(self.engine.store().await?.memories().put_all(&rows).await?)
     }
 
-    /// What a file's memory becomes; nothing when it is as it was, with vectors of the chosen model.
+    /// Returns the new memory of a file, or `None` if it is unchanged and has vectors of the configured
+    /// model.
     async fn changed(
         self,
         new: MemoryRow,
@@ -176,13 +179,13 @@ impl MemoryOperations<'_> {
         }))
     }
 
-    /// Memories of this folder whose files are not there any more.
+    /// Returns memories of this directory whose files no longer exist.
     async fn missing(self, prefix: &str, there: &BTreeSet<String>) -> Result<Vec<String>, EngineError> {
         let store = self.engine.store().await?;
         let rows = store.memories().origins(prefix).await?;
         let gone = rows.into_iter().filter(|(_, origin)| !there.contains(origin));
         let gone: Vec<String> = gone.map(|(id, _)| id).collect();
-        // A rule does not go because a file does.
+        // A rule is not deleted with its file.
         let rows = store.memories().by_id(&gone).await?;
         Ok(rows
             .into_iter()
@@ -196,8 +199,8 @@ fn is_rule(row: &MemoryRow) -> bool {
     super::index::tier(&row.tier) == Tier::Constitutional
 }
 
-/// Reads a file as a memory with the tier that it asks for, or says why it is none.
-fn read(
+/// Parses a file as a memory with the tier that it requests.
+fn read_file(
     path: &Path,
     shown: &Path,
     origin: &str,
@@ -206,11 +209,11 @@ fn read(
     let size = fs_err::metadata(path)
         .map_err(|cause| cause.kind().to_string())?
         .len();
-    if size > LARGEST {
-        return Err(format!("it has {size} bytes, and at most {LARGEST} are read"));
+    if size > MAX_FILE_BYTES {
+        return Err(format!("file too large: {size} bytes (limit {MAX_FILE_BYTES})"));
     }
     let bytes = fs_err::read(path).map_err(|cause| cause.kind().to_string())?;
-    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "not valid UTF-8".to_owned())?;
     let name = shown.file_stem().and_then(|name| name.to_str()).unwrap_or("note");
     let folder = shown
         .parent()
@@ -228,11 +231,11 @@ fn read(
     Ok((row, asked))
 }
 
-/// Markdown files below a folder, in order; links to elsewhere and hidden folders are left alone.
+/// Lists Markdown files below a directory in order; skips symbolic links out of it and hidden directories.
 fn markdown_files(root: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let mut files = Vec::new();
-    let mut folders = vec![root.to_path_buf()];
-    while let Some(folder) = folders.pop() {
+    let mut directories = vec![root.to_path_buf()];
+    while let Some(folder) = directories.pop() {
         let failed = |cause| EngineError::file("read", &folder, cause);
         for entry in fs_err::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -243,7 +246,7 @@ fn markdown_files(root: &Path) -> Result<Vec<PathBuf>, EngineError> {
                 .iter()
                 .any(|end| name.to_lowercase().ends_with(end));
             if kind.is_dir() && !name.starts_with('.') {
-                folders.push(entry.path());
+                directories.push(entry.path());
             } else if kind.is_file() && markdown {
                 files.push(entry.path());
             }

@@ -1,4 +1,4 @@
-//! What the agent says and does about results: validation, links.
+//! Feedback on search results: validation and links.
 
 use crate::handles::MemoryOperations;
 use std::collections::BTreeSet;
@@ -15,86 +15,86 @@ use serde_json::{Value, json};
 use super::MemoryError;
 use crate::EngineError;
 
-/// Whether a memory was useful.
+/// Request to record whether a memory was useful.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ValidateBody")]
 pub struct ValidateRequest {
-    /// The memory's id.
+    /// Id of the memory.
     #[schemars(length(min = 1, max = 256))]
     pub id: String,
-    /// Whether it helped.
+    /// Whether the memory helped.
     pub useful: bool,
-    /// The session: its latest query that found the memory is judged.
+    /// Session whose latest query with this result is judged.
     #[serde(default)]
     pub session: Option<String>,
-    /// The project to look in, by name or id, or `all`.
+    /// Project to search, by name or id, or `all`.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
-/// A memory after a validation.
+/// State of a memory after a validation.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ValidateResponse {
-    /// Which memory.
+    /// Id of the validated memory.
     pub id: String,
-    /// How much it has proved itself now.
+    /// Updated confidence of the memory, 0 to 1.
     pub confidence: f64,
-    /// How often somebody said so.
+    /// Number of validations so far.
     pub validations: i64,
     /// Whether it may be promoted to a higher tier.
     pub promotion_eligible: bool,
-    /// The query that it was found by.
+    /// Id of the query that found it, if any.
     pub query_id: Option<String>,
-    /// Its rank there, from 1.
+    /// Rank in the results of that query, from 1.
     pub rank_in_results: Option<i64>,
-    /// The trigger phrase that this taught.
+    /// Trigger phrase learned from this validation, if any.
     pub learnt_trigger: Option<String>,
 }
 
-/// A causal link.
+/// Request to add or remove a causal link.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "LinkBody")]
 pub struct LinkRequest {
-    /// The id of the memory that the link starts from.
+    /// Id of the source memory.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub from: String,
-    /// How it relates to the other.
+    /// Relation to the target memory.
     pub kind: LinkKind,
-    /// The id of the other memory.
+    /// Id of the target memory.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub to: String,
     /// Remove the link instead.
     #[serde(default)]
     pub remove: bool,
-    /// The project to look in, by name or id, or `all`.
+    /// Project to search, by name or id, or `all`.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
-/// What became of a link.
+/// State of a causal link after a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LinkResponse {
-    /// From which memory.
+    /// Id of the source memory.
     pub from: String,
-    /// How it bears on the other.
+    /// Relation of the source to the target.
     pub kind: LinkKind,
-    /// To which.
+    /// Id of the target memory.
     pub to: String,
-    /// Whether it is there now.
+    /// Whether the link exists now.
     pub linked: bool,
 }
 
 impl MemoryOperations<'_> {
-    /// Says whether a memory was useful. What stood above it in the session's results was passed over, and a useful
-    /// memory learns the query's words as a trigger phrase, up to five.
+    /// Records whether a memory was useful. Results ranked above it in the session's query count as passed
+    /// over, and a useful memory learns the query's words as a trigger phrase, up to five.
     pub async fn validate(self, request: &ValidateRequest) -> Result<ValidateResponse, EngineError> {
         super::scope::check_names(request.session.as_deref(), None, None)?;
         let store = self.engine.store().await?;
-        let mut row = self.row_in(&request.id, request.scope.as_ref()).await?;
+        let mut row = self.visible_row(&request.id, request.scope.as_ref()).await?;
         let before = Confidence {
             value: row.confidence,
             validations: row.validations,
@@ -149,7 +149,7 @@ impl MemoryOperations<'_> {
         })
     }
 
-    /// Makes or takes away a causal link.
+    /// Adds or removes a causal link.
     pub async fn link(self, request: LinkRequest) -> Result<LinkResponse, EngineError> {
         if request.from == request.to {
             return Err(MemoryError::SelfLink(request.from).into());
@@ -162,17 +162,17 @@ impl MemoryOperations<'_> {
         let store = self.engine.store().await?;
         let scope = request.scope.as_ref();
         if request.remove {
-            // A link to a memory that is gone is gone, too.
+            // The database removes the links of deleted memories.
             for id in [&request.from, &request.to] {
-                match self.row_in(id, scope).await {
+                match self.visible_row(id, scope).await {
                     Ok(_) | Err(EngineError::Memory(MemoryError::NotThere(_))) => {}
                     Err(error) => return Err(error),
                 }
             }
             store.memories().unlink(&link).await?;
         } else {
-            self.row_in(&request.from, scope).await?;
-            self.row_in(&request.to, scope).await?;
+            self.visible_row(&request.from, scope).await?;
+            self.visible_row(&request.to, scope).await?;
             if !store.memories().link(&link).await? {
                 self.row(&request.from).await?;
                 self.row(&request.to).await?;

@@ -1,6 +1,6 @@
-//! The index of all memories as an immutable snapshot. It follows the store by its counters, whoever writes there: what
-//! changed is read again, a clone of the index takes it, and the clone becomes the snapshot. Searches keep the snapshot
-//! that they began with; no lock is held while anything is read or computed.
+//! In-memory index of all memories as an immutable snapshot. It follows the database through change counters,
+//! including changes of other processes: changed rows are reloaded into a clone of the index, which replaces
+//! the snapshot. A search keeps the snapshot it started with; no lock is held during I/O or computation.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,15 +14,15 @@ use tokio::sync::Mutex;
 use crate::EngineError;
 use crate::retrieval::blocking;
 
-/// Rows that are read at once.
+/// Rows per page.
 const PAGE: u32 = 5000;
 
-/// The snapshot of an engine.
+/// The current snapshot of an engine.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    /// Locked only to take or to swap it.
+    /// Locked only to read or to replace the snapshot.
     snapshot: RwLock<Option<Snapshot>>,
-    /// One at a time reads what is new.
+    /// Serializes reloading.
     turn: Mutex<()>,
 }
 
@@ -32,11 +32,12 @@ struct Snapshot {
     index: Arc<MemoryIndex>,
 }
 
-/// The chosen sentence model: its id and its number of components.
+/// Configured sentence model: its id and its dimension.
 pub(super) type Wanted<'a> = Option<(&'a str, usize)>;
 
 impl Cache {
-    /// The index as the store has it now, with vectors of this embedder, or with whatever vectors there are.
+    /// Returns the index at the current state of the database, with vectors of this embedder, or of any if
+    /// none is given.
     pub(super) async fn current(
         &self,
         store: &Store,
@@ -63,7 +64,7 @@ impl Cache {
         };
         let same = held.as_ref().filter(|held| held.index.embedder() == name);
         let next = match same.filter(|held| !held.index.is_wasteful()) {
-            Some(held) => follow(store, held.clone(), state).await?,
+            Some(held) => apply_changes(store, held.clone(), state).await?,
             None => load(store, state, MemoryIndex::new(name, dimension)).await?,
         };
         let index = Arc::clone(&next.index);
@@ -77,8 +78,12 @@ impl Cache {
     }
 }
 
-/// Reads what changed since a snapshot, and applies it to a clone.
-async fn follow(store: &Store, held: Snapshot, mut state: MemoryState) -> Result<Snapshot, EngineError> {
+/// Loads the changes since a snapshot and applies them to a clone.
+async fn apply_changes(
+    store: &Store,
+    held: Snapshot,
+    mut state: MemoryState,
+) -> Result<Snapshot, EngineError> {
     let mut heads: Vec<HeadRow> = Vec::new();
     let mut from = held.state.change;
     loop {
@@ -106,14 +111,14 @@ async fn follow(store: &Store, held: Snapshot, mut state: MemoryState) -> Result
                 index.remove(id);
             }
         }
-        let mut pieces: HashMap<String, Vec<ChunkTextRow>> = HashMap::new();
+        let mut chunks: HashMap<String, Vec<ChunkTextRow>> = HashMap::new();
         for row in rows {
-            pieces.entry(row.memory_id.clone()).or_default().push(row);
+            chunks.entry(row.memory_id.clone()).or_default().push(row);
         }
         for head in heads {
-            let own = pieces.remove(&head.memory_id).unwrap_or_default();
+            let own = chunks.remove(&head.memory_id).unwrap_or_default();
             index.put(indexed(head));
-            set_pieces(&mut index, &own);
+            set_chunks(&mut index, &own);
         }
         let index = Arc::new(index);
         Ok(Snapshot { state, index })
@@ -121,7 +126,7 @@ async fn follow(store: &Store, held: Snapshot, mut state: MemoryState) -> Result
     .await
 }
 
-/// Reads everything.
+/// Loads the complete index.
 async fn load(
     store: &Store,
     mut state: MemoryState,
@@ -143,7 +148,7 @@ async fn load(
     }
     state.change = state.change.max(from);
     let mut after = 0;
-    // The pieces of a memory were written together, so they stand in a row; a page may end among them.
+    // The chunks of a memory were written together, so they are consecutive; a page may end between them.
     let mut own: Vec<ChunkTextRow> = Vec::new();
     loop {
         let rows = store.memories().chunks_after(after, PAGE, with_vectors).await?;
@@ -152,7 +157,7 @@ async fn load(
         (index, own) = blocking(move || {
             for row in rows {
                 if own.last().is_some_and(|last| last.memory_id != row.memory_id) {
-                    set_pieces(&mut index, &std::mem::take(&mut own));
+                    set_chunks(&mut index, &std::mem::take(&mut own));
                 }
                 own.push(row);
             }
@@ -160,7 +165,7 @@ async fn load(
         })
         .await?;
     }
-    set_pieces(&mut index, &own);
+    set_chunks(&mut index, &own);
     let index = Arc::new(index);
     Ok(Snapshot { state, index })
 }
@@ -183,9 +188,9 @@ fn indexed(row: HeadRow) -> IndexedMemory {
     }
 }
 
-fn set_pieces(index: &mut MemoryIndex, rows: &[ChunkTextRow]) {
+fn set_chunks(index: &mut MemoryIndex, rows: &[ChunkTextRow]) {
     let Some(first) = rows.first() else { return };
-    let pieces = rows.iter().map(|row| IndexedChunk {
+    let chunks = rows.iter().map(|row| IndexedChunk {
         doc: row.doc,
         title: &row.title,
         phrases: &row.phrases,
@@ -195,10 +200,10 @@ fn set_pieces(index: &mut MemoryIndex, rows: &[ChunkTextRow]) {
             .as_ref()
             .map(|(model, text)| (model.as_str(), text.as_str())),
     });
-    index.set_pieces(&first.memory_id, &pieces.collect::<Vec<_>>());
+    index.set_pieces(&first.memory_id, &chunks.collect::<Vec<_>>());
 }
 
-/// A tier as the store has it; an unknown one counts as normal.
+/// Parses a tier from the database; an unknown one counts as normal.
 pub(super) fn tier(name: &str) -> Tier {
     satiety::memory::tier_named(name).unwrap_or(Tier::Normal)
 }

@@ -1,4 +1,4 @@
-//! Keeping memories: save, update, delete, list, and how the memory is.
+//! Memory management: save, update, delete, list, and health.
 
 use crate::handles::MemoryOperations;
 use satiety::memory::{
@@ -16,52 +16,52 @@ use super::MemoryError;
 use super::scope::{check_names, project_of};
 use crate::EngineError;
 
-/// How long a temporary memory stays when nobody says.
+/// Default lifetime of a temporary memory in days.
 const TEMPORARY_DAYS: i64 = 7;
-/// Pieces that are embedded at once.
-const EMBEDDED_TOGETHER: usize = 256;
-/// Memories on a page unless the request says otherwise.
+/// Chunks per embedding batch.
+const EMBED_BATCH: usize = 256;
+/// Default page size of lists.
 const DEFAULT_PAGE: usize = 50;
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// A memory to save.
+/// Request to save a memory.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SaveBody")]
 pub struct SaveRequest {
-    /// The point of it in a line.
+    /// Summary in one line.
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub title: String,
-    /// What it says, and why; Markdown.
+    /// Statement and reasons; Markdown.
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub content: String,
-    /// Default `normal`; `constitutional` is for a person to set.
+    /// Default `normal`; `constitutional` needs a person.
     #[serde(default)]
     pub tier: Option<Tier>,
-    /// Phrases that bring it back when a text contains them.
+    /// Phrases that recall it when a text contains them.
     #[serde(default)]
     pub triggers: Vec<String>,
-    /// Where it belongs, such as store/sqlite.
+    /// Hierarchical path, such as store/sqlite.
     #[serde(default)]
     pub folder: String,
     /// decision, bug, convention, preference, note.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Delete it after so many days.
+    /// Delete it after this many days.
     #[serde(default)]
     #[schemars(with = "Option<u32>", range(min = 1, max = 36500))]
     pub expires_in_days: Option<i64>,
-    /// The file that it comes from.
+    /// Path of the source file.
     #[serde(skip)]
     pub origin: Option<String>,
-    /// The project to keep it in, by name or id, or `global` for all (scope `admin`).
+    /// Project to keep it in, by name or id, or `global` for all (scope `admin`).
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
-    /// The session: its results that the text quotes count as used.
+    /// Session; its results quoted in the text count as used.
     #[serde(default)]
     pub session: Option<String>,
-    /// Who saves it.
+    /// Author of the memory.
     #[serde(skip)]
     pub author: Author,
 }
@@ -80,94 +80,94 @@ impl From<Draft> for SaveRequest {
     }
 }
 
-/// A memory to show.
+/// Request for one memory by id.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest {
-    /// The memory's id.
+    /// Id of the memory.
     #[schemars(length(min = 1, max = 256))]
     pub id: String,
-    /// The project to look in, by name or id, or `all`.
+    /// Project to search, by name or id, or `all`.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
-/// What changes about a memory; what is absent stays.
+/// Changes to a memory; absent fields stay.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "UpdateBody")]
 pub struct UpdateRequest {
-    /// The memory's id.
+    /// Id of the memory.
     #[schemars(length(min = 1, max = 256))]
     pub id: String,
-    /// Its new title.
+    /// New title, one line.
     #[serde(default)]
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub title: Option<String>,
-    /// Its new text.
+    /// New content in Markdown.
     #[serde(default)]
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub content: Option<String>,
-    /// Its new tier.
+    /// Tier to change to.
     #[serde(default)]
     pub tier: Option<Tier>,
-    /// Its new trigger phrases.
+    /// New trigger phrases, replacing all.
     #[serde(default)]
     pub triggers: Option<Vec<String>>,
-    /// Its new folder.
+    /// Folder to move to.
     #[serde(default)]
     pub folder: Option<String>,
-    /// Its new kind.
+    /// Kind to change to.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Remove a phrase that the search learnt for it.
+    /// Learned phrase to remove.
     #[serde(default)]
     pub unlearn: Option<String>,
-    /// The project to look in, by name or id, or `all`.
+    /// Project to search, by name or id, or `all`.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
-    /// Its new project, by name or id, or `global` for all (scope `admin`).
+    /// New project, by name or id, or `global` for all (scope `admin`).
     #[serde(default)]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub move_to: Option<Scope>,
-    /// The session: its results that the text quotes count as used.
+    /// Session; its results quoted in the text count as used.
     #[serde(default)]
     pub session: Option<String>,
-    /// Who changes it.
+    /// Author of the change.
     #[serde(skip)]
     pub author: Author,
 }
 
-/// Memories to delete.
+/// Request to delete memories.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeleteRequest {
-    /// Their ids.
+    /// Ids of the memories.
     #[schemars(length(min = 1), inner(length(min = 1, max = 256)))]
     pub ids: Vec<String>,
-    /// The project to look in, by name or id, or `all`.
+    /// Project to search, by name or id, or `all`.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
-/// Which memories to list.
+/// Filter and page of memories to list.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListRequest {
     /// Only this folder and below.
     #[serde(default)]
     pub folder: Option<String>,
-    /// Only this tier.
+    /// Only memories of this tier.
     #[serde(default)]
     pub tier: Option<Tier>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     #[serde(default)]
     #[schemars(regex(pattern = "^[0-9]{1,18}$"))]
     pub cursor: Option<String>,
-    /// Memories on a page; 50 by default.
+    /// Memories per page; 50 by default.
     #[serde(default)]
     #[schemars(with = "Option<u32>", range(min = 1, max = 500))]
     pub limit: Option<usize>,
@@ -178,7 +178,7 @@ pub struct ListRequest {
 }
 
 impl ListRequest {
-    /// The page after a change: [`Memories::next`] of the page before.
+    /// Requests the page after a change: [`Memories::next`] of the previous page.
     #[must_use]
     pub fn after(change: i64) -> Self {
         Self {
@@ -188,60 +188,60 @@ impl ListRequest {
     }
 }
 
-/// A memory as it is shown.
+/// A stored memory with its metadata.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Memory {
-    /// Its id.
+    /// Id of the memory.
     pub id: String,
-    /// Its title.
+    /// Summary in one line.
     pub title: String,
-    /// What it says.
+    /// Statement and reasons, in Markdown.
     pub content: String,
-    /// Its tier.
+    /// Tier that sets its importance.
     pub tier: Tier,
-    /// Its trigger phrases.
+    /// Trigger phrases set by its author.
     pub triggers: Vec<String>,
-    /// Phrases that selections taught.
+    /// Trigger phrases learned from selections.
     pub learnt_triggers: Vec<String>,
-    /// Where it belongs.
+    /// Hierarchical path, such as store/sqlite.
     pub folder: String,
-    /// What kind of thing it is.
+    /// Kind, such as decision or bug.
     pub kind: String,
-    /// The file that it comes from.
+    /// Path of the source file, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// How much it has proved itself.
+    /// Confidence from validations, 0 to 1.
     pub confidence: f64,
-    /// How often somebody said whether it was useful.
+    /// Number of validations so far.
     pub validations: i64,
-    /// When it was kept.
+    /// Time when it was saved.
     pub created_at: String,
-    /// When it last changed.
+    /// Time of the last change.
     pub updated_at: String,
-    /// When it goes.
+    /// Time when it is deleted, if it expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// The project that it belongs to; null for one that every project sees.
+    /// Project of the memory; null if it is global.
     pub project: Option<Project>,
 }
 
-/// A memory that was kept.
+/// Result of saving a memory.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SaveResponse {
-    /// The memory.
+    /// The memory as it was saved.
     pub memory: Memory,
-    /// Pieces that it is searched by.
+    /// Number of searchable chunks.
     pub chunks: usize,
-    /// The model that embedded them; absent without one, and then it is found by words and triggers alone.
+    /// Model that embedded the chunks; without one, the memory is found by words and triggers only.
     pub embedder: Option<String>,
 }
 
-/// Memories on a page, as clients read it.
+/// A page of memories.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryPage {
-    /// In the order of their last change.
+    /// Memories in the order of their last change.
     pub memories: Vec<ListResponse>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
@@ -255,74 +255,74 @@ impl From<Memories> for MemoryPage {
     }
 }
 
-/// Memories.
+/// A page of memories with its numeric cursor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Memories {
-    /// Which, in the order of their last change.
+    /// Memories in the order of their last change.
     pub memories: Vec<ListResponse>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; `None` on the last one.
     pub next: Option<i64>,
 }
 
-/// A memory in a list.
+/// Summary of a memory in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ListResponse {
-    /// Its id.
+    /// Id of the memory.
     pub id: String,
-    /// Its title.
+    /// Summary in one line.
     pub title: String,
-    /// Its tier.
+    /// Tier that sets its importance.
     pub tier: Tier,
-    /// Where it belongs.
+    /// Hierarchical path, such as store/sqlite.
     pub folder: String,
-    /// What kind of thing it is.
+    /// Kind, such as decision or bug.
     pub kind: String,
-    /// How much it has proved itself.
+    /// Confidence from validations, 0 to 1.
     pub confidence: f64,
-    /// The project that it belongs to; null for one that every project sees.
+    /// Project of the memory; null if it is global.
     pub project: Option<Project>,
 }
 
-/// What was deleted.
+/// Result of deleting memories.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct DeleteResponse {
-    /// Which.
+    /// Ids of the deleted memories.
     pub deleted: Vec<String>,
 }
 
-/// How the memory is.
+/// Health and size of the memory.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MemoryHealth {
-    /// Where it is.
+    /// URL or path of the database.
     pub store: String,
-    /// How many memories there are.
+    /// Total number of memories.
     pub memories: usize,
-    /// How many of them are constitutional.
+    /// Number of constitutional memories.
     pub constitutional: usize,
-    /// Pieces that are searched.
+    /// Number of searchable chunks.
     pub chunks: i64,
-    /// Pieces with a vector of the chosen model.
+    /// Number of chunks with a vector of the configured model.
     pub embedded: i64,
-    /// The chosen model; absent when there is none.
+    /// Configured sentence model; absent if there is none.
     pub embedder: Option<String>,
-    /// Vectors of other models, which are not compared.
+    /// Number of vectors of other models, which are ignored.
     pub vectors_of_other_models: usize,
-    /// Bytes that vectors take in memory.
+    /// Memory used by vectors, in bytes.
     pub vector_bytes: usize,
-    /// Bytes that words take in memory, about.
+    /// Approximate memory used by the word index, in bytes.
     pub word_bytes: usize,
-    /// How the log of searches is, as far as this process writes it.
+    /// State of this process's query log.
     pub log: LogState,
-    /// Whether meaning cannot be searched, wholly or in part, and why.
+    /// Reason why semantic search is unavailable or incomplete; absent if it works.
     pub degraded: Option<String>,
-    /// Tasks that agents began and closed.
+    /// Statistics of the agents' tasks.
     pub tasks: super::TaskMetrics,
-    /// The figures of the latest measured run; absent before the first.
+    /// Metrics of the latest measured run; absent before the first.
     pub latest_metrics: Option<crate::retrieval::MeasuredRun>,
 }
 
 impl MemoryOperations<'_> {
-    /// Keeps a memory; those that its text quotes were used by the session.
+    /// Saves a memory. Memories that its text quotes count as used by the session.
     #[tracing::instrument(name = "save memory", skip_all)]
     pub async fn save(self, request: SaveRequest) -> Result<SaveResponse, EngineError> {
         may_write(request.author, None, request.tier).map_err(MemoryError::from)?;
@@ -340,20 +340,20 @@ impl MemoryOperations<'_> {
             .memories()
             .put(&row, Some(&chunks))
             .await?;
-        self.note_quotes(session.as_deref(), &row).await?;
+        self.record_quotes(session.as_deref(), &row).await?;
         Ok(SaveResponse {
-            memory: shown(row),
+            memory: to_memory(row),
             chunks: chunks.len(),
             embedder,
         })
     }
 
-    /// Changes a memory; chunks and embeds again only when what is searched changed. Memories that a new text quotes were
-    /// used by the session.
+    /// Changes a memory; chunks and embeds it again only when searchable fields changed. Memories that the
+    /// new text quotes count as used by the session.
     pub async fn update(self, request: UpdateRequest) -> Result<SaveResponse, EngineError> {
         let session = request.session.filter(|_| request.content.is_some());
         check_names(session.as_deref(), None, None)?;
-        let mut old = self.row_in(&request.id, request.scope.as_ref()).await?;
+        let mut old = self.visible_row(&request.id, request.scope.as_ref()).await?;
         if let Some(phrase) = request.unlearn
             && !satiety::memory::unlearn(&mut old.learnt, &phrase)
         {
@@ -365,7 +365,7 @@ impl MemoryOperations<'_> {
         }
         let project = match &request.move_to {
             None => project_of(&old),
-            // Every project sees it: taking it away from the others is not one agent's business.
+            // Every project sees it: one agent must not remove it from the others.
             Some(_) if old.project.is_none() && request.author == Author::Agent => {
                 return Err(MemoryError::from(NeedsPerson::Global).into());
             }
@@ -404,22 +404,23 @@ impl MemoryOperations<'_> {
         };
         let replaced = searched.then_some(&chunks[..]);
         self.engine.store().await?.memories().put(&row, replaced).await?;
-        self.note_quotes(session.as_deref(), &row).await?;
+        self.record_quotes(session.as_deref(), &row).await?;
         Ok(SaveResponse {
-            memory: shown(row),
+            memory: to_memory(row),
             chunks: chunks.len(),
             embedder,
         })
     }
 
-    async fn note_quotes(self, session: Option<&str>, row: &MemoryRow) -> Result<(), EngineError> {
+    async fn record_quotes(self, session: Option<&str>, row: &MemoryRow) -> Result<(), EngineError> {
         if let Some(session) = session {
-            self.notice(session, &row.content, Some(&row.memory_id)).await?;
+            self.record_quoted(session, &row.content, Some(&row.memory_id))
+                .await?;
         }
         Ok(())
     }
 
-    /// Forgets memories; one that is not there is an error, and then none is forgotten.
+    /// Deletes memories; if one of them does not exist, none is deleted.
     pub async fn delete(
         self,
         ids: &[String],
@@ -427,7 +428,7 @@ impl MemoryOperations<'_> {
         author: Author,
     ) -> Result<DeleteResponse, EngineError> {
         for id in ids {
-            let row = self.row_in(id, scope).await?;
+            let row = self.visible_row(id, scope).await?;
             may_write(author, Some(super::index::tier(&row.tier)), None).map_err(MemoryError::from)?;
         }
         self.engine.store().await?.memories().remove(ids).await?;
@@ -436,12 +437,12 @@ impl MemoryOperations<'_> {
         })
     }
 
-    /// One memory, whole.
+    /// Returns one memory.
     pub async fn get(self, id: &str, scope: Option<&Scope>) -> Result<Memory, EngineError> {
-        Ok(shown(self.row_in(id, scope).await?))
+        Ok(to_memory(self.visible_row(id, scope).await?))
     }
 
-    /// Memories, a page at a time.
+    /// Lists memories, one page at a time.
     pub async fn list(self, request: &ListRequest) -> Result<Memories, EngineError> {
         let folder = request.folder.as_deref().unwrap_or_default();
         let scope = self.scope(request.scope.as_ref());
@@ -449,7 +450,7 @@ impl MemoryOperations<'_> {
         let cursor = request.cursor.as_deref().unwrap_or("0");
         let mut after: i64 = cursor.parse().map_err(|_| MemoryError::OutOfRange {
             what: "the cursor",
-            range: "one that a page gave out",
+            range: "the `next_cursor` of a page",
             value: cursor.to_owned(),
         })?;
         let limit = request.limit.unwrap_or(DEFAULT_PAGE);
@@ -487,7 +488,7 @@ impl MemoryOperations<'_> {
         }
     }
 
-    /// How the memory is, channel by channel.
+    /// Returns the health of the memory, channel by channel.
     pub async fn health(self) -> Result<MemoryHealth, EngineError> {
         let (embedder, problem) = self.embedder().await;
         let store = self.engine.store().await?;
@@ -504,7 +505,7 @@ impl MemoryOperations<'_> {
         let missing = chunks - embedded;
         let degraded = problem.or_else(|| {
             (missing > 0).then(|| {
-                format!("{missing} of {chunks} pieces have no vector of this model; save them again or run `satiety memory index`")
+                format!("{missing} of {chunks} chunks have no vector of this model; save them again or run `satiety memory index`")
             })
         });
         Ok(MemoryHealth {
@@ -535,7 +536,7 @@ impl MemoryOperations<'_> {
         Ok(rows.pop().ok_or_else(|| MemoryError::NotThere(id.into()))?)
     }
 
-    /// The pieces of a memory with their vectors, and the model that made those.
+    /// Returns the chunks of a memory with their vectors, and the model of the vectors.
     pub(super) async fn chunks(
         self,
         row: &MemoryRow,
@@ -544,19 +545,19 @@ impl MemoryOperations<'_> {
         Ok((chunks.pop().unwrap_or_default(), model))
     }
 
-    /// The same for many memories: their pieces are embedded together, which costs less than one by one.
+    /// Like `chunks`, for many memories: batches the embedding, which costs less.
     pub(super) async fn chunks_of(
         self,
         rows: &[MemoryRow],
     ) -> Result<(Vec<Vec<ChunkRow>>, Option<String>), EngineError> {
-        let mut chunks: Vec<Vec<ChunkRow>> = rows.iter().map(pieces_of).collect();
-        // A model that is asked for and fails must not make a memory that half of the searches miss.
+        let mut chunks: Vec<Vec<ChunkRow>> = rows.iter().map(split_chunks).collect();
+        // If the configured model fails, saving fails: the memory would be invisible to semantic search.
         let Some(embedder) = self.engine.embedder().await? else {
             return Ok((chunks, None));
         };
         let name = embedder.id().to_string();
         let mut all: Vec<&mut ChunkRow> = chunks.iter_mut().flatten().collect();
-        for batch in all.chunks_mut(EMBEDDED_TOGETHER) {
+        for batch in all.chunks_mut(EMBED_BATCH) {
             let texts: Vec<String> = batch
                 .iter()
                 .map(|chunk| format!("{}\n{}", chunk.title, chunk.body))
@@ -571,25 +572,25 @@ impl MemoryOperations<'_> {
     }
 }
 
-/// The pieces of a memory, without vectors.
-fn pieces_of(row: &MemoryRow) -> Vec<ChunkRow> {
+/// Splits a memory into chunks without vectors.
+fn split_chunks(row: &MemoryRow) -> Vec<ChunkRow> {
     let phrases = row.triggers.join(" ");
-    let pieces = chunk(&row.content, ChunkSettings::default()).into_iter();
-    pieces
-        .map(|piece| ChunkRow {
-            title: if piece.heading.is_empty() {
+    let chunks = chunk(&row.content, ChunkSettings::default()).into_iter();
+    chunks
+        .map(|chunk| ChunkRow {
+            title: if chunk.heading.is_empty() {
                 row.title.clone()
             } else {
-                format!("{} > {}", row.title, piece.heading)
+                format!("{} > {}", row.title, chunk.heading)
             },
-            body: piece.body,
+            body: chunk.body,
             phrases: phrases.clone(),
             vector: None,
         })
         .collect()
 }
 
-/// A new row from what was asked.
+/// Builds a new row from a request.
 pub(super) fn new_row(
     request: SaveRequest,
     project: Option<Project>,
@@ -637,7 +638,7 @@ pub(super) fn new_row(
     })
 }
 
-fn shown(row: MemoryRow) -> Memory {
+fn to_memory(row: MemoryRow) -> Memory {
     let time = |micros: i64| {
         jiff::Timestamp::from_microsecond(micros).map_or_else(|_| micros.to_string(), |at| at.to_string())
     };

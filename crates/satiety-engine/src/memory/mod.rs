@@ -1,5 +1,5 @@
-//! An agent's memory: save, change, search, learn. The index is an immutable snapshot that follows the store, whoever
-//! writes there; what is found, and why, is decided by the library.
+//! An agent's memory: save, change, search, learn. The index is an immutable snapshot that follows the
+//! database, including changes of other processes; the library decides what is found, and why.
 
 mod directory_index;
 mod error;

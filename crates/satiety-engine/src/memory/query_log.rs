@@ -1,4 +1,4 @@
-//! What a session did before, and the log of what it asks now.
+//! Session history, and the asynchronous query log.
 
 use crate::handles::MemoryOperations;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use super::search::SearchRequest;
 use crate::EngineError;
 
 impl MemoryOperations<'_> {
-    /// What the session of a request did before.
+    /// Returns the history of the request's session.
     pub(super) async fn session_history(
         self,
         request: &SearchRequest,
@@ -39,7 +39,7 @@ impl MemoryOperations<'_> {
         Ok(SessionHistory::new(&request.query, &queries, used, settings))
     }
 
-    /// Hands a search over to the log, which writes it soon.
+    /// Enqueues a search for the query log, which writes it asynchronously.
     pub(super) async fn log_search(
         self,
         request: &SearchRequest,

@@ -1,4 +1,4 @@
-//! Reading a memory whole, and noticing that a text quotes one: what an agent does with results, without being asked.
+//! Reads memories, and detects that a text quotes one: implicit feedback on search results.
 
 use crate::handles::MemoryOperations;
 use std::collections::BTreeSet;
@@ -16,83 +16,84 @@ use super::scope::{check_names, check_text};
 use super::search::MatchedTriggers;
 use crate::EngineError;
 
-/// Queries of a session whose results a read or a quotation may belong to.
-const LOOK_BACK: u32 = 50;
-/// Results that a text is compared with, the latest first.
-const COMPARED: usize = 60;
-/// A text that is longer than this is compared by its beginning.
-const LONGEST_TEXT: usize = 256 << 10;
-/// Matches unless the request says otherwise.
+/// Number of a session's queries that a read or a quotation is attributed to.
+const MAX_QUERIES: u32 = 50;
+/// Number of results that a text is compared with, most recent first.
+const MAX_RESULTS: usize = 60;
+/// Maximum bytes of a text that are compared; the rest is ignored.
+const MAX_TEXT_BYTES: usize = 256 << 10;
+/// Default number of matches.
 const DEFAULT_MATCHES: usize = 5;
 
-/// A memory to be read.
+/// Request to read a memory.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRequest {
-    /// The memory's id.
+    /// Id of the memory.
     #[schemars(length(min = 1, max = 256))]
     pub id: String,
-    /// The session: when one of its searches found the memory, the read is recorded.
+    /// Session; if one of its searches found the memory, the read is recorded.
     #[serde(default)]
     pub session: Option<String>,
-    /// The project to look in, by name or id, or `all`.
+    /// Project to search, by name or id, or `all`.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
-/// A memory, whole.
+/// A complete memory with its links.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ReadMemory {
-    /// The memory.
+    /// The memory with its metadata.
     #[serde(flatten)]
     pub memory: Memory,
-    /// How it bears on others, and others on it.
+    /// Links from and to the memory.
     pub links: Vec<MemoryLink>,
-    /// The query of the session that found it.
+    /// Id of the session's query that found it, if any.
     pub query_id: Option<String>,
-    /// Its rank there, from 1.
+    /// Rank in the results of that query, from 1.
     pub rank_in_results: Option<i64>,
 }
 
-/// A link of a memory.
+/// A causal link of a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct MemoryLink {
-    /// From which memory.
+    /// Id of the source memory.
     pub from: String,
-    /// How it bears on the other.
+    /// Relation of the source to the target.
     pub kind: LinkKind,
-    /// To which.
+    /// Id of the target memory.
     pub to: String,
-    /// The other memory's title.
+    /// Title of the other memory.
     pub title: String,
 }
 
-/// A text in which trigger phrases may be said.
+/// Request to match trigger phrases in a text.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "MatchBody")]
 pub struct MatchRequest {
-    /// The text.
+    /// Text to match against.
     pub text: String,
     /// Maximum number of matches; 5 by default.
     #[serde(default)]
     #[schemars(with = "Option<u32>", range(min = 1, max = 200))]
     pub limit: Option<usize>,
-    /// The session: its results that the text quotes count as used.
+    /// Session; its results quoted in the text count as used.
     #[serde(default)]
     pub session: Option<String>,
-    /// The project, by name or id, or `all`. Global memories are included.
+    /// Project, by name or id, or `all`. Global memories are included.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
-/// A session's queries with what they found, newest first.
+/// A session's queries with their results, newest first.
 type Queries = Vec<(String, String, Vec<String>)>;
 
 impl MemoryOperations<'_> {
-    /// One memory, whole. When a search of the session found it, that it was read is remembered with query and rank.
+    /// Returns a complete memory. If a search of the session found it, the read is recorded with query and
+    /// rank.
     pub async fn read(self, request: &ReadRequest) -> Result<ReadMemory, EngineError> {
         check_names(request.session.as_deref(), None, None)?;
         let memory = self.get(&request.id, request.scope.as_ref()).await?;
@@ -105,12 +106,12 @@ impl MemoryOperations<'_> {
                 .store()
                 .await?
                 .query_log()
-                .queries_of_session(session, LOOK_BACK)
+                .queries_of_session(session, MAX_QUERIES)
                 .await?;
             if let Some((query, _, rank)) = found_by(&queries, &request.id) {
                 (query_id, rank_in_results) = (Some(query.to_owned()), Some(rank));
                 let kind = FeedbackKind::ReadAfterSearch;
-                self.remember_use(
+                self.record_use(
                     session,
                     kind,
                     &queries,
@@ -128,21 +129,22 @@ impl MemoryOperations<'_> {
         })
     }
 
-    /// Memories whose trigger phrases are said in a text; those that it quotes are remembered as used.
+    /// Returns memories whose trigger phrases occur in a text; memories that the text quotes are recorded as
+    /// used.
     pub async fn matching(self, request: &MatchRequest) -> Result<MatchedTriggers, EngineError> {
         check_text(&request.text)?;
         check_names(request.session.as_deref(), None, None)?;
         if let Some(session) = &request.session {
-            self.notice(session, &request.text, None).await?;
+            self.record_quoted(session, &request.text, None).await?;
         }
         let scope = self.scope(request.scope.as_ref());
         self.match_triggers(&request.text, request.limit.unwrap_or(DEFAULT_MATCHES), &scope)
             .await
     }
 
-    /// Which of the session's latest results a text says again, word for word: they were used. Each is remembered once a
-    /// query, and what was used learns the query's words. `except` is the memory that the text is of.
-    pub(super) async fn notice(
+    /// Detects which of the session's latest results a text quotes verbatim: they were used. Each is recorded
+    /// once per query, and learns the query's words. `except` is the memory that the text belongs to.
+    pub(super) async fn record_quoted(
         self,
         session: &str,
         text: &str,
@@ -150,13 +152,13 @@ impl MemoryOperations<'_> {
     ) -> Result<Vec<String>, EngineError> {
         check_names(Some(session), None, None)?;
         let store = self.engine.store().await?;
-        let queries = store.query_log().queries_of_session(session, LOOK_BACK).await?;
+        let queries = store.query_log().queries_of_session(session, MAX_QUERIES).await?;
         let mut seen = BTreeSet::new();
         let recent: Vec<String> = queries
             .iter()
             .flat_map(|(_, _, results)| results)
             .filter(|id| Some(id.as_str()) != except && seen.insert(id.as_str()))
-            .take(COMPARED)
+            .take(MAX_RESULTS)
             .cloned()
             .collect();
         if recent.is_empty() {
@@ -166,20 +168,20 @@ impl MemoryOperations<'_> {
         let contents = rows
             .iter()
             .map(|row| (row.memory_id.as_str(), row.content.as_str()));
-        let quoted = references(beginning(text), contents);
+        let quoted = references(truncated(text), contents);
         if !quoted.is_empty() {
             let kind = FeedbackKind::Reference;
             let new = self
-                .remember_use(session, kind, &queries, &quoted, &json!({}))
+                .record_use(session, kind, &queries, &quoted, &json!({}))
                 .await?;
-            self.teach(&queries, &new).await?;
+            self.learn_phrases(&queries, &new).await?;
         }
         Ok(quoted)
     }
 
-    /// Remembers a use of memories by the latest query that found each; what is remembered already is not again. Says
-    /// what is new.
-    pub(super) async fn remember_use(
+    /// Records a use of memories for the latest query that found each, without duplicates. Returns the new
+    /// ones.
+    pub(super) async fn record_use(
         self,
         session: &str,
         kind: FeedbackKind,
@@ -213,8 +215,13 @@ impl MemoryOperations<'_> {
         Ok(events.into_iter().filter_map(|event| event.memory_id).collect())
     }
 
-    /// Teaches memories the words of the query that found each, within the bounds of learning.
-    pub(super) async fn teach(self, queries: &Queries, memories: &[String]) -> Result<(), EngineError> {
+    /// Adds the words of the query that found each memory to its learned phrases, within the limits of
+    /// learning.
+    pub(super) async fn learn_phrases(
+        self,
+        queries: &Queries,
+        memories: &[String],
+    ) -> Result<(), EngineError> {
         for memory in memories {
             let Some((_, query, _)) = found_by(queries, memory) else {
                 continue;
@@ -260,7 +267,7 @@ impl MemoryOperations<'_> {
     }
 }
 
-/// An event, with the query and rank that it belongs to where there is one.
+/// Builds a feedback event, with its query and rank if known.
 pub(super) fn event(
     session: &str,
     kind: FeedbackKind,
@@ -280,6 +287,7 @@ pub(super) fn event(
     }
 }
 
-fn beginning(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LONGEST_TEXT)).unwrap_or(text)
+fn truncated(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_TEXT_BYTES))
+        .unwrap_or(text)
 }

@@ -1,4 +1,4 @@
-//! Which memories a request is about, who asks, and how much may be asked.
+//! Scope of memory requests and limits on their size.
 
 use crate::handles::MemoryOperations;
 use satiety::memory::{Author, NeedsPerson, Project, Scope};
@@ -7,19 +7,19 @@ use satiety_store::memory::MemoryRow;
 use super::MemoryError;
 use crate::EngineError;
 
-/// Longest name of a session or a task, in bytes: both are in every row of the log.
-const LONGEST_NAME: usize = 256;
-/// Longest folder that a request names, in bytes.
-const LONGEST_FOLDER: usize = 1024;
-/// Longest text in which trigger phrases are looked for, in bytes.
-const LONGEST_TEXT: usize = 1 << 20;
+/// Maximum bytes of a session or task name: both are in every row of the log.
+const MAX_NAME_BYTES: usize = 256;
+/// Maximum bytes of a folder in a request.
+const MAX_FOLDER_BYTES: usize = 1024;
+/// Maximum bytes of a text that is matched against trigger phrases.
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
-/// How an engine's memory is used.
+/// Settings of an engine's memory.
 #[derive(Debug, Clone)]
 pub struct MemorySettings {
-    /// The project that requests are about when they name none; without one they are about all.
+    /// Project of requests that name none; `None` for all projects.
     pub project: Option<Project>,
-    /// The largest question, in bytes.
+    /// Maximum bytes of a query.
     pub max_query_bytes: usize,
 }
 
@@ -33,7 +33,7 @@ impl Default for MemorySettings {
 }
 
 impl MemoryOperations<'_> {
-    /// What a request sees: what it asks for, else the engine's project, else everything.
+    /// Returns the effective scope: the request's, else the engine's project, else all.
     pub(super) fn scope(self, asked: Option<&Scope>) -> Scope {
         match (asked, &self.engine.memory_settings.project) {
             (Some(asked), _) => asked.clone(),
@@ -42,7 +42,7 @@ impl MemoryOperations<'_> {
         }
     }
 
-    /// The project that something is kept in; none for what every project sees.
+    /// Returns the project to save to; `None` for a global memory.
     pub(super) fn project(
         self,
         asked: Option<&Scope>,
@@ -57,8 +57,8 @@ impl MemoryOperations<'_> {
         }
     }
 
-    /// A memory that a request may see.
-    pub(super) async fn row_in(self, id: &str, asked: Option<&Scope>) -> Result<MemoryRow, EngineError> {
+    /// Loads a memory that is visible to a request.
+    pub(super) async fn visible_row(self, id: &str, asked: Option<&Scope>) -> Result<MemoryRow, EngineError> {
         let row = self.row(id).await?;
         if self.scope(asked).sees(row.project.as_deref()) {
             return Ok(row);
@@ -70,46 +70,42 @@ impl MemoryOperations<'_> {
         .into())
     }
 
-    /// Refuses a question that is too long.
-    pub(super) fn check_question(self, question: &str) -> Result<(), MemoryError> {
-        within(
-            "the question",
-            question.len(),
-            self.engine.memory_settings.max_query_bytes,
-        )
+    /// Rejects a query that is too long.
+    pub(super) fn check_query(self, query: &str) -> Result<(), MemoryError> {
+        check_length("query", query.len(), self.engine.memory_settings.max_query_bytes)
     }
 
-    /// Refuses lists of notes that are too long together.
+    /// Rejects a list of notes whose total length is too long.
     pub(super) fn check_notes(self, what: &'static str, notes: &[String]) -> Result<(), MemoryError> {
         let bytes = notes.iter().map(String::len).sum();
-        within(what, bytes, self.engine.memory_settings.max_query_bytes)
+        check_length(what, bytes, self.engine.memory_settings.max_query_bytes)
     }
 }
 
-/// Refuses the name of a session, a task or a folder that is too long.
+/// Rejects a session, task or folder name that is too long.
 pub(super) fn check_names(
     session: Option<&str>,
     task: Option<&str>,
     folder: Option<&str>,
 ) -> Result<(), MemoryError> {
-    within("the session's name", session.map_or(0, str::len), LONGEST_NAME)?;
-    within("the task's id", task.map_or(0, str::len), LONGEST_NAME)?;
-    within("the folder", folder.map_or(0, str::len), LONGEST_FOLDER)
+    check_length("session name", session.map_or(0, str::len), MAX_NAME_BYTES)?;
+    check_length("task id", task.map_or(0, str::len), MAX_NAME_BYTES)?;
+    check_length("folder", folder.map_or(0, str::len), MAX_FOLDER_BYTES)
 }
 
-/// Refuses a text that is too long to look for phrases in.
+/// Rejects a text that is too long for trigger matching.
 pub(super) fn check_text(text: &str) -> Result<(), MemoryError> {
-    within("the text", text.len(), LONGEST_TEXT)
+    check_length("text", text.len(), MAX_TEXT_BYTES)
 }
 
-fn within(what: &'static str, bytes: usize, most: usize) -> Result<(), MemoryError> {
+fn check_length(what: &'static str, bytes: usize, most: usize) -> Result<(), MemoryError> {
     if bytes > most {
         return Err(MemoryError::TooLong { what, bytes, most });
     }
     Ok(())
 }
 
-/// The project of a row, as it is shown.
+/// Returns the project of a row.
 pub(super) fn project_of(row: &MemoryRow) -> Option<Project> {
     let id = row.project.clone()?;
     Some(Project {

@@ -1,4 +1,4 @@
-//! Searching: a [`SearchMachine`] of the library decides; this answers what it asks for and logs the query.
+//! Memory search: a [`SearchMachine`] of the library decides; this executes its steps and logs the query.
 
 use crate::handles::MemoryOperations;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ use super::MemoryError;
 use super::scope::check_names;
 use crate::EngineError;
 
-/// Bytes that are looked through where the search was asked for: up to about a tenth of a millisecond, a few times what
-/// handing the work to another thread takes.
-const COMPUTED_HERE: usize = 1 << 20;
+/// Maximum bytes that are scanned inline: up to about a tenth of a millisecond, a few times the cost of a
+/// thread handoff.
+const MAX_INLINE_BYTES: usize = 1 << 20;
 
-/// What to search for.
+/// Request to search memories.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SearchBody")]
 pub struct SearchRequest {
-    /// What to look for, in words.
+    /// Query in plain words.
     #[schemars(length(min = 1), regex(pattern = r"\S"))]
     pub query: String,
-    /// How deep; chosen by query and free context.
+    /// Search depth; chosen by query and free context.
     #[serde(default)]
     pub mode: Option<Mode>,
     /// Maximum number of results.
@@ -40,29 +40,29 @@ pub struct SearchRequest {
     #[serde(default)]
     #[schemars(with = "Option<u32>", range(min = 1, max = 1_000_000))]
     pub token_budget: Option<usize>,
-    /// How full your context is, from 0 to 1.
+    /// Used share of your context, 0 to 1.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub token_usage: Option<f64>,
     /// Only this folder and below.
     #[serde(default)]
     pub folder: Option<String>,
-    /// The session: what it used before scores higher.
+    /// Session; memories it used before score higher.
     #[serde(default)]
     pub session: Option<String>,
-    /// Leave out what the session was given before.
+    /// Omit results shown before.
     #[serde(default)]
     pub skip_shown: bool,
     /// Also return the telemetry of each stage.
     #[serde(default)]
     pub explain: bool,
-    /// How the search goes.
+    /// Search pipeline to use.
     #[serde(skip)]
     pub pipeline: Arc<ValidPipeline>,
-    /// The tool that was asked, for the log.
+    /// Calling tool, for the log.
     #[serde(skip, default = "default_tool")]
     pub tool: &'static str,
-    /// The project, by name or id, or `all`. Global memories are included.
+    /// Project, by name or id, or `all`. Global memories are included.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
@@ -73,7 +73,7 @@ fn default_tool() -> &'static str {
 }
 
 impl Default for SearchRequest {
-    /// Asks nothing yet, for everything, with the default pipeline.
+    /// An empty query over everything, with the default pipeline.
     fn default() -> Self {
         Self {
             query: String::new(),
@@ -92,25 +92,25 @@ impl Default for SearchRequest {
     }
 }
 
-/// What is said in a text that memories wait for.
+/// Memories whose trigger phrases occur in a text.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MatchedTriggers {
-    /// Best first.
+    /// Matches in descending order of score.
     pub matches: Vec<TriggerMatch>,
 }
 
 impl<'e> MemoryOperations<'e> {
-    /// Searches, logs the query with what was found, and says how it went.
+    /// Searches, and logs the query with its results.
     pub async fn search(self, mut request: SearchRequest) -> Result<MemorySearch, EngineError> {
-        let deal = self.engine.experiments().deal(&mut request).await?;
+        let assignment = self.engine.experiments().assign(&mut request).await?;
         let answer = self.search_with(&request.pipeline, &request).await?;
         self.log_search(&request, &answer).await?;
-        self.engine.experiments().shadow(&deal, &request, &answer);
+        self.engine.experiments().shadow(&assignment, &request, &answer);
         Ok(answer)
     }
 
-    /// Searches as this pipeline says, whatever the request's own is, and leaves no trace: nothing is logged, so that a
-    /// pipeline can be tried beside another.
+    /// Searches with this pipeline instead of the request's, without logging, so that a pipeline can be tried
+    /// next to another.
     #[tracing::instrument(name = "search memory", skip_all)]
     pub async fn search_with(
         self,
@@ -118,7 +118,7 @@ impl<'e> MemoryOperations<'e> {
         request: &SearchRequest,
     ) -> Result<MemorySearch, EngineError> {
         check(request)?;
-        self.check_question(&request.query)?;
+        self.check_query(&request.query)?;
         let began = Instant::now();
         let elapsed_ms = move || began.elapsed().as_secs_f64() * 1000.0;
         let query = SearchQuery {
@@ -180,7 +180,7 @@ impl<'e> MemoryOperations<'e> {
         Ok(machine.finish(id("eq"), id("trace"), degraded, elapsed_ms()))
     }
 
-    /// Memories whose trigger phrases are said in a text.
+    /// Returns memories whose trigger phrases occur in a text.
     pub(super) async fn match_triggers(
         self,
         text: &str,
@@ -193,26 +193,26 @@ impl<'e> MemoryOperations<'e> {
             .current(self.engine.store().await?, None)
             .await?;
         let (text, scope, now) = (text.to_owned(), scope.clone(), now_micros());
-        // A word is normalised, cut and looked up.
+        // Each word is normalised, split and looked up.
         let bytes = 64 * text.len();
         let work = move || index.match_triggers(&text, &scope, now, limit);
         let matches = self.compute_bytes(bytes, work).await?;
         Ok(MatchedTriggers { matches })
     }
 
-    /// Looks through so many bytes, on another thread unless they are few.
+    /// Runs work that scans this many bytes, on another thread unless they are few.
     async fn compute_bytes<T: Send + 'static>(
         self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        if bytes < COMPUTED_HERE {
+        if bytes < MAX_INLINE_BYTES {
             return Ok(work());
         }
         self.engine.compute_on_thread(move |_| Ok(work())).await
     }
 
-    /// The sentence model, or why meaning cannot be searched: never silently.
+    /// Returns the sentence model, or the reason why semantic search is unavailable.
     pub(super) async fn embedder(self) -> (Option<&'e dyn Embedder>, Option<String>) {
         match self.engine.embedder().await {
             Ok(Some(embedder)) => (Some(embedder), None),
@@ -222,7 +222,7 @@ impl<'e> MemoryOperations<'e> {
                     "no sentence model (`models.embedder` is `none`): words, triggers and links only".into(),
                 ),
             ),
-            Err(error) => (None, Some(format!("the sentence model cannot be used: {error}"))),
+            Err(error) => (None, Some(format!("cannot use the sentence model: {error}"))),
         }
     }
 }
@@ -234,14 +234,14 @@ fn check(request: &SearchRequest) -> Result<(), MemoryError> {
     check_names(request.session.as_deref(), None, request.folder.as_deref())?;
     if let Some(usage) = request.token_usage.filter(|usage| !(0.0..=1.0).contains(usage)) {
         return Err(MemoryError::OutOfRange {
-            what: "the used share of the context",
+            what: "token_usage",
             range: "from 0 to 1",
             value: usage.to_string(),
         });
     }
     if let Some(limit) = request.limit.filter(|limit| !(1..=200).contains(limit)) {
         return Err(MemoryError::OutOfRange {
-            what: "the number of results",
+            what: "number of results",
             range: "from 1 to 200",
             value: limit.to_string(),
         });

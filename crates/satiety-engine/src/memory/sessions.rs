@@ -1,5 +1,5 @@
-//! Sessions as a whole: what was asked and used in each, what came of its tasks, and whether finding something went
-//! together with getting somewhere.
+//! Session summaries: queries and uses of each session, outcomes of its tasks, and whether using memories
+//! correlates with success.
 
 use crate::handles::MemoryOperations;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,66 +14,66 @@ use serde::{Deserialize, Serialize};
 use super::MemoryError;
 use crate::EngineError;
 
-/// Queries and events of a session that are summed up.
-const LARGEST_SESSION: u32 = 5000;
-/// Tasks that the figures are made of, the latest.
-const LATEST_TASKS: u32 = 500;
+/// Maximum queries and events of a session in its summary.
+const MAX_EVENTS: u32 = 5000;
+/// Number of tasks that the statistics cover, most recent first.
+const MAX_TASKS: u32 = 500;
 
-/// Sessions, the latest first.
+/// Sessions, most recent first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Sessions {
-    /// Which.
+    /// Session summaries, most recent first.
     pub sessions: Vec<SessionSummary>,
 }
 
-/// A session in a list.
+/// Summary of a session in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SessionSummary {
-    /// Its id.
+    /// Id of the session.
     pub session_id: String,
-    /// Queries that were asked.
+    /// Number of queries in the session.
     pub searches: i64,
-    /// When the first thing happened.
+    /// Time of the first event.
     pub first_at: jiff::Timestamp,
-    /// When the last query was asked.
+    /// Time of the last query.
     pub last_at: jiff::Timestamp,
-    /// Its tasks, the latest first.
+    /// Tasks of the session, most recent first.
     pub tasks: Vec<TaskSummary>,
 }
 
-/// A task in a list.
+/// Summary of a task in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TaskSummary {
-    /// Its id.
+    /// Id of the task.
     pub task_id: String,
-    /// What was to be done.
+    /// Description of the task.
     pub task: String,
-    /// How it went; absent while it is open.
+    /// Outcome; absent while the task is open.
     pub outcome: Option<Outcome>,
-    /// What was learnt, in one figure.
+    /// Learning index of the task; absent while it is open.
     pub learning_index: Option<f64>,
 }
 
-/// Tasks in figures: whether finding something went together with getting somewhere.
+/// Statistics of tasks, with and without use of memories.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct TaskMetrics {
-    /// Tasks that are open.
+    /// Number of open tasks.
     pub open: usize,
-    /// Tasks that were closed.
+    /// Number of closed tasks.
     pub closed: usize,
-    /// The share of closed ones that succeeded.
+    /// Success rate of closed tasks, 0 to 1.
     pub success_rate: Option<f64>,
-    /// The same among those in which a memory was read, quoted or judged useful.
+    /// Success rate of tasks in which a memory was read, quoted or judged useful.
     pub success_rate_with_memory: Option<f64>,
-    /// The same among the others.
+    /// Success rate of tasks without such a memory.
     pub success_rate_without_memory: Option<f64>,
-    /// The mean learning index.
+    /// Mean learning index of closed tasks.
     pub mean_learning_index: Option<f64>,
-    /// The mean share of queries that asked again what was asked before.
+    /// Mean share of queries that repeat an earlier query.
     pub mean_re_search_rate: Option<f64>,
 }
 
-/// What of a stored summary the figures need.
+/// Fields of a stored summary that the statistics use.
 #[derive(Deserialize)]
 struct StoredSession {
     aggregate_metrics: StoredMetrics,
@@ -88,7 +88,7 @@ struct StoredMetrics {
 }
 
 impl MemoryOperations<'_> {
-    /// Sessions, the latest first.
+    /// Lists sessions, most recent first.
     pub async fn sessions(self, limit: u32) -> Result<Sessions, EngineError> {
         let store = self.engine.store().await?;
         let mut sessions = Vec::new();
@@ -113,7 +113,7 @@ impl MemoryOperations<'_> {
         Ok(Sessions { sessions })
     }
 
-    /// One session, summed up.
+    /// Summarizes one session.
     pub async fn session_summary(self, session: &str) -> Result<SessionEvalSummary, EngineError> {
         let summary = self.session_summary_with(session, None).await?;
         let open = self.engine.store().await?.tasks().list(Some(session), 1).await?;
@@ -123,23 +123,20 @@ impl MemoryOperations<'_> {
         Ok(summary)
     }
 
-    /// The same with a task that is about to be closed.
+    /// Like `session_summary`, with a task that is about to be closed.
     pub(super) async fn session_summary_with(
         self,
         session: &str,
         closing: Option<&TaskRow>,
     ) -> Result<SessionEvalSummary, EngineError> {
         let store = self.engine.store().await?;
-        let queries = store.tasks().session_queries(session, LARGEST_SESSION).await?;
+        let queries = store.tasks().session_queries(session, MAX_EVENTS).await?;
         let ids: Vec<String> = queries.iter().map(|query| query.query_id.clone()).collect();
         let mut relevant: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (query, memory) in store.evaluation().relevant_memories(&ids).await? {
             relevant.entry(query).or_default().insert(memory);
         }
-        let events = store
-            .memories()
-            .feedback_of_session(session, LARGEST_SESSION)
-            .await?;
+        let events = store.memories().feedback_of_session(session, MAX_EVENTS).await?;
         let events: Vec<LoggedEvent> = events
             .into_iter()
             .filter_map(|event| {
@@ -160,7 +157,7 @@ impl MemoryOperations<'_> {
             result_ids: query.result_ids,
             at: query.created_at,
         });
-        let mut tasks = store.tasks().list(Some(session), LATEST_TASKS).await?;
+        let mut tasks = store.tasks().list(Some(session), MAX_TASKS).await?;
         if let Some(closing) = closing {
             tasks.retain(|task| task.task_id != closing.task_id);
             tasks.push(closing.clone());
@@ -176,15 +173,9 @@ impl MemoryOperations<'_> {
         ))
     }
 
-    /// The latest tasks in figures.
+    /// Computes statistics over the latest tasks.
     pub async fn task_figures(self) -> Result<TaskMetrics, EngineError> {
-        let tasks = self
-            .engine
-            .store()
-            .await?
-            .tasks()
-            .list(None, LATEST_TASKS)
-            .await?;
+        let tasks = self.engine.store().await?.tasks().list(None, MAX_TASKS).await?;
         let closed: Vec<&TaskRow> = tasks.iter().filter(|task| task.closed_at.is_some()).collect();
         let summary =
             |task: &TaskRow| -> Option<StoredSession> { serde_json::from_value(task.summary.clone()?).ok() };

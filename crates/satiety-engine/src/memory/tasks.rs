@@ -1,5 +1,5 @@
-//! Tasks: what is known before one, and what came of it. Closing a task is when the memory learns most: what was used, what
-//! was passed over, what helped, and whether it led anywhere.
+//! Tasks: preflight (what is known before a task) and postflight (its outcome). The memory learns most when a
+//! task is closed: which results were used, passed over or helpful, and whether the task succeeded.
 
 use crate::handles::MemoryOperations;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,100 +25,100 @@ use super::search::SearchRequest;
 use super::{Held, MemoryError, MemorySearch};
 use crate::EngineError;
 
-/// Queries and events of a session that closing a task looks at.
-const LOOK_BACK: u32 = 500;
+/// Maximum queries and events of a session considered when a task is closed.
+const MAX_EVENTS: u32 = 500;
 
-/// A task that begins.
+/// Request to start a task.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreflightRequest {
-    /// What you are about to do, in words.
+    /// Task you are about to start, in words.
     pub task: String,
-    /// A name of your own for it.
+    /// Your own task id.
     #[serde(default)]
     pub task_id: Option<String>,
-    /// Where it belongs; only memories from there and rules from above.
+    /// Folder of the task; limits memories to it and rules above it.
     #[serde(default)]
     pub folder: Option<String>,
-    /// The session; a new one by default.
+    /// Session; a new one by default.
     #[serde(default)]
     pub session: Option<String>,
-    /// How much you know about it, 0 to 100.
+    /// Your knowledge of it, 0 to 100.
     #[serde(default)]
     pub knowledge_score: Option<f64>,
-    /// How unsure you are, 0 to 100.
+    /// Your uncertainty, 0 to 100.
     #[serde(default)]
     pub uncertainty_score: Option<f64>,
-    /// How much of the needed context you have, 0 to 100.
+    /// Share of needed context you have, 0 to 100.
     #[serde(default)]
     pub context_score: Option<f64>,
-    /// What you do not know yet.
+    /// Open questions you have.
     #[serde(default)]
     pub knowledge_gaps: Vec<String>,
     /// Maximum tokens of the context.
     #[serde(default)]
     pub token_budget: Option<usize>,
-    /// How full your context is, from 0 to 1.
+    /// Used share of your context, 0 to 1.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub token_usage: Option<f64>,
-    /// The project, by name or id, or `all`.
+    /// Project, by name or id, or `all`.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
 }
 
-/// A task that began.
+/// A task that was started.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Preflight {
-    /// What closes it.
+    /// Id that closes the task.
     pub task_id: String,
-    /// The session it belongs to.
+    /// Session that the task belongs to.
     pub session_id: String,
-    /// What the memory knows about it.
+    /// Memories relevant to the task.
     pub context: MemorySearch,
 }
 
-/// A task that ends.
+/// Request to close a task.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PostflightRequest {
-    /// How it went.
+    /// Outcome of the task.
     pub outcome: Outcome,
-    /// The task; this session's open one by default.
+    /// Task id; default: the session's open task.
     #[serde(default)]
     pub task_id: Option<String>,
-    /// The session.
+    /// Session of the task.
     #[serde(default)]
     pub session: Option<String>,
-    /// How much you know now, 0 to 100.
+    /// Your knowledge now, 0 to 100.
     #[serde(default)]
     pub knowledge_score: Option<f64>,
-    /// How unsure you are now, 0 to 100.
+    /// Your uncertainty now, 0 to 100.
     #[serde(default)]
     pub uncertainty_score: Option<f64>,
-    /// How much of the needed context you have now, 0 to 100.
+    /// Share of needed context you have now, 0 to 100.
     #[serde(default)]
     pub context_score: Option<f64>,
-    /// What you know now and did not before.
+    /// Gaps that are now closed.
     #[serde(default)]
     pub gaps_closed: Vec<String>,
-    /// What turned out to be unknown.
+    /// Gaps that were discovered.
     #[serde(default)]
     pub new_gaps: Vec<String>,
-    /// What you produced; memories that it quotes count as used.
+    /// Text you produced; memories it quotes count as used.
     #[serde(default)]
     pub text: Option<String>,
     /// Ids of memories that helped.
     #[serde(default)]
     pub useful: Vec<String>,
-    /// Ids of memories that did not.
+    /// Ids of memories that did not help.
     #[serde(default)]
     pub not_useful: Vec<String>,
-    /// What to remember of it.
+    /// Lessons to save as memories.
     #[serde(default)]
     pub learnt: Vec<Lesson>,
-    /// The project, by name or id; lessons are kept there.
+    /// Project, by name or id; lessons are saved there.
     #[serde(default, rename = "project")]
     #[schemars(with = "Option<String>", length(max = 300))]
     pub scope: Option<Scope>,
@@ -144,15 +144,15 @@ impl PostflightRequest {
     }
 }
 
-/// Something that was learnt, to be kept as a memory.
+/// A lesson to save as a memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lesson {
-    /// The point of it in a line.
+    /// Summary in one line.
     pub title: String,
-    /// What it says, and why.
+    /// Statement and its reasons.
     pub content: String,
-    /// Phrases that bring it back.
+    /// Phrases that recall it.
     #[serde(default)]
     pub triggers: Vec<String>,
 }
@@ -160,28 +160,28 @@ pub struct Lesson {
 /// A task that was closed.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Postflight {
-    /// Which.
+    /// Id of the closed task.
     pub task_id: String,
-    /// The session it belongs to.
+    /// Session that the task belongs to.
     pub session_id: String,
-    /// How it went.
+    /// Outcome of the task.
     pub outcome: Outcome,
-    /// What it changed.
+    /// Changes of the scores during the task.
     pub deltas: TaskDeltas,
-    /// Memories that its text quotes.
+    /// Ids of memories quoted in its text.
     pub referenced: Vec<String>,
-    /// What was said about memories.
+    /// Validations recorded at the close.
     pub validated: Vec<ValidateResponse>,
-    /// Memories that were used and nothing was said about.
+    /// Memories that were used but not validated.
     pub not_validated: Vec<Held>,
-    /// Memories that were kept of it.
+    /// Ids of memories saved as lessons.
     pub saved: Vec<String>,
-    /// The session as a whole.
+    /// Summary of the whole session.
     pub summary: SessionEvalSummary,
 }
 
 impl MemoryOperations<'_> {
-    /// Begins a task and says what the memory knows about it. Beginning an open one again brings its scores up to date.
+    /// Starts a task and returns the memories relevant to it. Starting an open task again updates its scores.
     pub async fn task_preflight(self, request: PreflightRequest) -> Result<Preflight, EngineError> {
         let scores = request.scores();
         check(&scores)?;
@@ -190,8 +190,8 @@ impl MemoryOperations<'_> {
             request.task_id.as_deref(),
             request.folder.as_deref(),
         )?;
-        self.check_question(&request.task)?;
-        self.check_notes("the list of knowledge gaps", &request.knowledge_gaps)?;
+        self.check_query(&request.task)?;
+        self.check_notes("list of knowledge gaps", &request.knowledge_gaps)?;
         let store = self.engine.store().await?;
         let task_id = request
             .task_id
@@ -243,19 +243,19 @@ impl MemoryOperations<'_> {
         })
     }
 
-    /// Closes a task: remembers what its text quotes and what was passed over, takes judgments, keeps lessons, and sums the
-    /// session up. After a success, what was used learns the words of the query that found it.
+    /// Closes a task: records quoted and passed-over results, applies validations, saves lessons, and
+    /// summarizes the session. After a success, used memories learn the words of the query that found them.
     pub async fn task_postflight(self, request: PostflightRequest) -> Result<Postflight, EngineError> {
         let scores = request.scores();
         check(&scores)?;
         check_names(request.session.as_deref(), request.task_id.as_deref(), None)?;
-        self.check_notes("the list of closed gaps", &request.gaps_closed)?;
-        self.check_notes("the list of new gaps", &request.new_gaps)?;
+        self.check_notes("list of closed gaps", &request.gaps_closed)?;
+        self.check_notes("list of new gaps", &request.new_gaps)?;
         let scope = request.scope.clone();
         let mut task = self.task_to_close(&request).await?;
-        // Everything that can be wrong is looked at before anything is changed.
+        // Validate everything before changing anything.
         for id in request.useful.iter().chain(&request.not_useful) {
-            self.row_in(id, scope.as_ref()).await?;
+            self.visible_row(id, scope.as_ref()).await?;
         }
         if !request.learnt.is_empty() {
             self.project(scope.as_ref(), Author::Agent)?;
@@ -263,12 +263,12 @@ impl MemoryOperations<'_> {
         let lessons: Vec<SaveRequest> = request
             .learnt
             .iter()
-            .map(|lesson| kept(lesson, &task.folder, scope.clone()))
+            .map(|lesson| lesson_request(lesson, &task.folder, scope.clone()))
             .collect::<Result<_, MemoryError>>()?;
         let session = task.session_id.clone();
         let store = self.engine.store().await?;
         let referenced = match &request.text {
-            Some(text) => self.notice(&session, text, None).await?,
+            Some(text) => self.record_quoted(&session, text, None).await?,
             None => Vec::new(),
         };
         let mut validated = Vec::new();
@@ -284,20 +284,20 @@ impl MemoryOperations<'_> {
                 validated.push(self.validate(&about).await?);
             }
         }
-        let events = store.memories().feedback_of_session(&session, LOOK_BACK).await?;
-        let queries = store.query_log().queries_of_session(&session, LOOK_BACK).await?;
+        let events = store.memories().feedback_of_session(&session, MAX_EVENTS).await?;
+        let queries = store.query_log().queries_of_session(&session, MAX_EVENTS).await?;
         store
             .memories()
             .put_feedback(&passed_over(&session, &queries, &events))
             .await?;
-        let used = used(&events);
+        let used = used_memories(&events);
         if request.outcome == Outcome::Success {
             let selected: Vec<String> = used
                 .iter()
                 .filter(|(_, judged)| !**judged)
                 .map(|(id, _)| id.clone())
                 .collect();
-            self.teach(&queries, &selected).await?;
+            self.learn_phrases(&queries, &selected).await?;
         }
         let mut saved = Vec::new();
         for lesson in lessons {
@@ -365,8 +365,8 @@ impl MemoryOperations<'_> {
     }
 }
 
-/// A lesson as a memory of the task's folder.
-fn kept(lesson: &Lesson, folder: &str, scope: Option<Scope>) -> Result<SaveRequest, MemoryError> {
+/// Converts a lesson to a memory in the task's folder.
+fn lesson_request(lesson: &Lesson, folder: &str, scope: Option<Scope>) -> Result<SaveRequest, MemoryError> {
     let draft = Draft {
         title: lesson.title.clone(),
         content: lesson.content.clone(),
@@ -381,8 +381,8 @@ fn kept(lesson: &Lesson, folder: &str, scope: Option<Scope>) -> Result<SaveReque
     })
 }
 
-/// Memories that were read or quoted, and whether somebody said something about them.
-fn used(events: &[FeedbackRow]) -> BTreeMap<String, bool> {
+/// Returns memories that were read or quoted, and whether they were validated.
+fn used_memories(events: &[FeedbackRow]) -> BTreeMap<String, bool> {
     let of = |kinds: &[FeedbackKind]| -> BTreeSet<String> {
         let wanted = events
             .iter()
@@ -396,8 +396,8 @@ fn used(events: &[FeedbackRow]) -> BTreeMap<String, bool> {
         .collect()
 }
 
-/// What stood above the first used result of each query and was not used itself. Only at the end of a task is that known:
-/// an agent may read the third result before the first.
+/// Returns results that ranked above the first used result of each query and were not used. This is known
+/// only at the end of a task: an agent may read the third result before the first.
 fn passed_over(
     session: &str,
     queries: &[(String, String, Vec<String>)],

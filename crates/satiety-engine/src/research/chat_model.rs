@@ -1,5 +1,5 @@
-//! The chat model's part in a research: planning a query, scoring novelty, writing the summary. Each has a rule that does
-//! the same without a model, so a call that fails costs quality and never the run.
+//! Use of the chat model in research: planning queries, scoring novelty, writing the summary. Each has a
+//! rule-based fallback, so a failed call costs quality but never the run.
 
 use satiety::research::assess::{ModelScore, model_score};
 use satiety::research::prompts::{self, Prompt};
@@ -8,26 +8,26 @@ use satiety_models::chat::{Chat, ChatMessage, ChatRequest, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Characters of a token, where a server does not count.
+/// Estimated characters per token, if a server reports no usage.
 const CHARS_PER_TOKEN: u64 = 4;
 
-/// What a model's tokens cost, a million each.
+/// Prices of a model per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prices {
-    /// Read.
+    /// Price per million input tokens.
     pub input: f64,
-    /// Written.
+    /// Price per million output tokens.
     pub output: f64,
 }
 
-/// A chat model with a bill.
+/// A chat model that tracks its cost.
 pub(super) struct ResearchModel<'a> {
     pub(super) chat: Option<&'a dyn Chat>,
     pub(super) prices: Prices,
-    /// What this round's calls were, for its record.
+    /// Calls of the current round, for its record.
     pub(super) calls: ModelCalls,
     pub(super) spent: Spent,
-    /// Why the last call that failed did.
+    /// Error of the last failed call.
     pub(super) failure: Option<String>,
 }
 
@@ -42,13 +42,13 @@ impl<'a> ResearchModel<'a> {
         }
     }
 
-    /// Begins a round's bill.
+    /// Resets the counters for a new round.
     pub(super) fn begin(&mut self) {
         self.calls = ModelCalls::default();
         self.spent = Spent::default();
     }
 
-    /// A query for the largest gap.
+    /// Plans a query for the largest gap.
     pub(super) async fn plan(&mut self, task: &str, summary: &str, asked: &[String]) -> Option<String> {
         self.chat?;
         self.calls.plan += 1;
@@ -56,7 +56,7 @@ impl<'a> ResearchModel<'a> {
         prompts::query_in(&answer)
     }
 
-    /// How new results are.
+    /// Scores the novelty of results.
     pub(super) async fn novelty(&mut self, summary: &str, results: &[Hit]) -> Option<ModelScore> {
         self.chat?;
         self.calls.novelty += 1;
@@ -64,7 +64,7 @@ impl<'a> ResearchModel<'a> {
         Some(model_score(&answer))
     }
 
-    /// The next summary.
+    /// Writes the next summary.
     pub(super) async fn compress(
         &mut self,
         summary: &str,
@@ -95,7 +95,7 @@ impl<'a> ResearchModel<'a> {
             }
             Err(error) => {
                 self.calls.failed += 1;
-                tracing::warn!(%error, "the chat model did not help; a rule does it instead");
+                tracing::warn!(%error, "the chat model failed; falling back to rules");
                 self.failure = Some(error.to_string());
                 None
             }
@@ -120,14 +120,14 @@ mod tests {
 
     #[test]
     fn tokens_are_paid_by_the_server_or_estimated() {
-        let mut asker = ResearchModel::new(
+        let mut model = ResearchModel::new(
             None,
             Prices {
                 input: 1.0,
                 output: 10.0,
             },
         );
-        asker.pay(
+        model.pay(
             Usage {
                 input_tokens: Some(1000),
                 output_tokens: Some(100),
@@ -135,10 +135,10 @@ mod tests {
             9,
             9,
         );
-        assert_eq!(asker.spent.tokens, 1100);
-        assert!((asker.spent.money - 0.002).abs() < 1e-12);
-        asker.begin();
-        asker.pay(Usage::default(), 9, 4);
-        assert_eq!(asker.spent.tokens, 4);
+        assert_eq!(model.spent.tokens, 1100);
+        assert!((model.spent.money - 0.002).abs() < 1e-12);
+        model.begin();
+        model.pay(Usage::default(), 9, 4);
+        assert_eq!(model.spent.tokens, 4);
     }
 }

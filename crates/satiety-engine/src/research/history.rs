@@ -1,4 +1,4 @@
-//! Research that the store keeps: to be looked at, not to be gone on with.
+//! Stored research runs, for display only; see `run` for resuming them.
 
 use crate::handles::ResearchOperations;
 use jiff::Timestamp;
@@ -8,44 +8,44 @@ use serde::Serialize;
 
 use crate::{EngineError, time};
 
-/// A run in a list.
+/// Summary of a research run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ResearchSummary {
-    /// Its id.
+    /// Id of the research run.
     pub run_id: String,
-    /// What is looked for.
+    /// Research task in plain words.
     pub task: String,
-    /// Where.
+    /// Source that was searched, such as `arxiv`.
     pub source: String,
-    /// Rounds so far.
+    /// Number of rounds so far.
     pub rounds: i64,
-    /// Why it stopped; absent while it goes on.
+    /// Reason why the run stopped; absent while it is running.
     pub stop_reason: Option<String>,
-    /// When it began.
+    /// Time when the run started.
     pub started_at: Timestamp,
-    /// When it ended; absent while it goes on.
+    /// Time when the run ended; absent while it is running.
     pub completed_at: Option<Timestamp>,
 }
 
-/// A run with its rounds.
+/// A research run with its rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct StoredResearch {
-    /// Its id.
+    /// Id of the research run.
     pub run_id: String,
-    /// What is looked for.
+    /// Research task in plain words.
     pub task: String,
-    /// Where.
+    /// Source that was searched, such as `arxiv`.
     pub source: String,
-    /// When it began.
+    /// Time when the run started.
     pub started_at: Timestamp,
-    /// The rounds so far.
+    /// Rounds so far, in order.
     pub rounds: Vec<RoundRecord>,
-    /// What came of it, once it has ended.
+    /// Final report; absent while the run is in progress.
     pub report: Option<Report>,
 }
 
 impl ResearchOperations<'_> {
-    /// Research runs, newest first.
+    /// Lists research runs, newest first.
     pub async fn stored_runs(self, limit: u32) -> Result<Vec<ResearchSummary>, EngineError> {
         let rows = self
             .engine
@@ -68,7 +68,7 @@ impl ResearchOperations<'_> {
             .collect())
     }
 
-    /// A research run with its rounds.
+    /// Returns a research run with its rounds.
     pub async fn stored_run(self, run_id: &str) -> Result<StoredResearch, EngineError> {
         let store = self.engine.store().await?;
         let row = store.research().run(run_id).await?;

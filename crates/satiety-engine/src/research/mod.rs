@@ -1,4 +1,5 @@
-//! Research: searching in rounds until it stops being new, reading pages, and the gate on its own for foreign loops.
+//! Research: searches in rounds until results stop being new, fetches pages, and applies the search gate to
+//! external loops.
 
 mod chat_model;
 pub mod fetch;
@@ -12,7 +13,8 @@ pub use history::{ResearchSummary, StoredResearch};
 pub use run::{ResearchProgress, ResearchRequest, ResearchResponse};
 pub use search_gate::{GateLine, GateRequest, GateSummary, SearchGateResponse};
 
-/// A seed made of a text, where none is given: the same task always meets the same chance, and two tasks do not share it.
+/// Derives a random seed from a text: the same task always gets the same seed, different tasks get different
+/// ones.
 pub fn seed_of(text: &str) -> u64 {
     let hash = blake3::hash(text.as_bytes());
     hash.as_bytes()
@@ -21,7 +23,7 @@ pub fn seed_of(text: &str) -> u64 {
         .fold(0, |seed, byte| seed << 8 | u64::from(*byte))
 }
 
-/// Who we are to servers.
+/// User agent of requests.
 fn sources_user_agent() -> &'static str {
     concat!("satiety/", env!("CARGO_PKG_VERSION"), " (research; command line)")
 }

@@ -1,4 +1,5 @@
-//! A research from its task to its report: asks the library what to do, does it, stores the round before it counts.
+//! Executes research runs: asks the library for the next step, performs it, and stores each round before it
+//! counts.
 
 use crate::handles::ResearchOperations;
 use std::path::PathBuf;
@@ -22,39 +23,39 @@ use crate::bench::Stop;
 use crate::extraction::open_chat;
 use crate::{Engine, EngineError, ErrorCategory};
 
-/// How long a search is remembered, unless said otherwise.
-const REMEMBER: Duration = Duration::from_hours(24);
+/// Default lifetime of cached searches.
+const CACHE_TTL: Duration = Duration::from_hours(24);
 
-/// What to find out, and how.
+/// Request to research a task.
 #[derive(Debug, Clone)]
 pub struct ResearchRequest {
-    /// The task.
+    /// Research task in plain words.
     pub task: String,
-    /// Queries to begin with; made from the task where there are none.
+    /// Initial queries; derived from the task if empty.
     pub planned: Vec<String>,
-    /// Where to search: a folder or an engine.
+    /// Source to search: a directory or an engine.
     pub source: String,
-    /// The loop.
+    /// Settings of the loop.
     pub settings: ResearchSettings,
-    /// Whether the chat model of the settings helps.
+    /// Whether to use the configured chat model.
     pub use_model: bool,
-    /// What its tokens cost.
+    /// Prices of the chat model.
     pub prices: Prices,
-    /// Write searches to this file.
+    /// File to record searches to.
     pub record: Option<PathBuf>,
-    /// How long a search is remembered; none asks anew.
+    /// Lifetime of cached searches; `None` disables the cache.
     pub remember: Option<Duration>,
-    /// Take up a run again: its id, or `last`.
+    /// Run to resume: its id, or `last`.
     pub resume: Option<String>,
-    /// How sources are reached.
+    /// How sources are accessed.
     pub reach: SourceSettings,
-    /// How pages are read.
+    /// Limits for fetching pages.
     pub fetch: FetchSettings,
 }
 
 impl ResearchRequest {
-    /// A task to be researched there, with everything else as it usually is: chance comes from the task, searches are
-    /// remembered for a day, and the chat model helps where there is one.
+    /// Creates a request with defaults: the seed is derived from the task, searches are cached for a day, and
+    /// the chat model is used if one is configured.
     pub fn new(task: impl Into<String>, source: impl Into<String>, reach: SourceSettings) -> Self {
         let task = task.into();
         let mut settings = ResearchSettings::default();
@@ -67,7 +68,7 @@ impl ResearchRequest {
             use_model: true,
             prices: Prices::default(),
             record: None,
-            remember: Some(REMEMBER),
+            remember: Some(CACHE_TTL),
             resume: None,
             reach,
             fetch: FetchSettings::default(),
@@ -75,7 +76,7 @@ impl ResearchRequest {
     }
 }
 
-/// What is kept with a run so that it can be taken up again.
+/// State stored with a run so that it can be resumed.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct ResumeState {
     task: String,
@@ -86,43 +87,38 @@ struct ResumeState {
     prices: Prices,
 }
 
-/// What is going on.
+/// Progress events of a run.
 #[derive(Debug)]
 pub enum ResearchProgress<'a> {
-    /// The run is stored, or was taken up: from now on it can be looked at.
+    /// The run was stored or resumed: from now on it can be read from the database.
     Begun {
-        /// Its id.
         run_id: &'a str,
     },
-    /// A search begins.
     Searching {
-        /// The round.
         round: u32,
-        /// The query.
         query: &'a str,
     },
     /// A round was decided and stored.
     Decided(&'a RoundRecord),
-    /// A page is read.
+    /// A page is being fetched.
     Reading {
-        /// Where it is.
         url: &'a str,
     },
 }
 
-/// A finished research.
+/// Result of a research run.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ResearchResponse {
-    /// What was found.
+    /// Report with findings, sources and statistics.
     #[serde(flatten)]
     pub report: Report,
-    /// Ended from outside; `--resume` takes it up again.
+    /// Whether the run was interrupted; if so, it can be resumed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
 }
 
 impl ResearchOperations<'_> {
-    /// Researches a task, and tells of its progress. A run that `stop` ends can be taken up again.
+    /// Researches a task and reports progress. A run that `stop` interrupts can be resumed.
     #[tracing::instrument(name = "research", skip_all)]
     pub async fn run(
         self,
@@ -131,7 +127,7 @@ impl ResearchOperations<'_> {
         mut tell: impl FnMut(&ResearchProgress<'_>),
     ) -> Result<ResearchResponse, EngineError> {
         let store = self.engine.store().await?;
-        let (old, request, rounds) = find(request, store).await?;
+        let (old, request, rounds) = load_request(request, store).await?;
         let research = Research::new(&request.task, request.planned.clone(), request.settings.clone())?;
         let source = sources::open(&request.source, &request.reach)?;
         let source: Box<dyn Source> = match &request.record {
@@ -145,7 +141,7 @@ impl ResearchOperations<'_> {
         if chat.is_none() && request.settings.gate.assessor == satiety::research::Assessor::Model {
             return Err(EngineError::ResearchNeedsModel);
         }
-        // Nothing is stored of a request that cannot begin.
+        // Validate first: an invalid request is not stored.
         let run_id = match old {
             Some(id) => id,
             None => begin(&request, store).await?,
@@ -156,7 +152,7 @@ impl ResearchOperations<'_> {
             store,
             id: run_id,
             research,
-            asker: ResearchModel::new(chat.as_deref(), request.prices),
+            model: ResearchModel::new(chat.as_deref(), request.prices),
             source: source.as_ref(),
             remember: request.remember,
             spent: Spent::default(),
@@ -164,7 +160,7 @@ impl ResearchOperations<'_> {
             embedder: None,
         };
         for record in rounds {
-            run.take_up(record).await?;
+            run.replay_round(record).await?;
         }
         let reason = run.rounds(stop, &mut tell).await;
         let reason = match reason {
@@ -186,8 +182,8 @@ impl ResearchOperations<'_> {
     }
 }
 
-/// The request, or that of an old run with its id and rounds.
-async fn find(
+/// Returns the request, or that of a resumed run with its id and rounds.
+async fn load_request(
     request: ResearchRequest,
     store: &Store,
 ) -> Result<(Option<String>, ResearchRequest, Vec<RoundRecord>), EngineError> {
@@ -219,7 +215,6 @@ async fn find(
     Ok((Some(run.run_id), request, rounds))
 }
 
-/// Stores a new run.
 async fn begin(request: &ResearchRequest, store: &Store) -> Result<String, EngineError> {
     let id = satiety::ids::prefixed("research", uuid::Uuid::now_v7());
     let kept = ResumeState {
@@ -244,16 +239,16 @@ async fn begin(request: &ResearchRequest, store: &Store) -> Result<String, Engin
     Ok(id)
 }
 
-/// A research under way.
+/// A research run in progress.
 struct Run<'a> {
     engine: &'a Engine,
     store: &'a Store,
     id: String,
     research: Research,
-    asker: ResearchModel<'a>,
+    model: ResearchModel<'a>,
     source: &'a dyn Source,
     remember: Option<Duration>,
-    /// What was spent before and in this sitting; seconds are those of earlier sittings.
+    /// Budget spent so far, including earlier sittings; seconds count earlier sittings only.
     spent: Spent,
     started: Instant,
     embedder: Option<String>,
@@ -267,8 +262,8 @@ impl Run<'_> {
         }
     }
 
-    /// Applies a stored round.
-    async fn take_up(&mut self, record: RoundRecord) -> Result<(), EngineError> {
+    /// Replays a stored round.
+    async fn replay_round(&mut self, record: RoundRecord) -> Result<(), EngineError> {
         self.spent += Spent {
             seconds: record.seconds,
             tokens: record.tokens,
@@ -283,7 +278,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Searches until something ends it.
+    /// Searches until a stop condition is met.
     async fn rounds(
         &mut self,
         stop: &Stop,
@@ -301,7 +296,7 @@ impl Run<'_> {
                     planned,
                 } => {
                     let began = Instant::now();
-                    self.asker.begin();
+                    self.model.begin();
                     let query = self.better_query(query, planned).await;
                     tell(&ResearchProgress::Searching { round, query: &query });
                     let (outcome, results, from_cache) = self.search(&query).await?;
@@ -313,7 +308,7 @@ impl Run<'_> {
         }
     }
 
-    /// The model's query for a gap, unless it has none or one that was asked.
+    /// Returns the model's query for a gap, unless it has none or repeats one.
     async fn better_query(&mut self, query: String, planned: bool) -> String {
         if planned || self.research.summary().is_empty() {
             return query;
@@ -321,13 +316,14 @@ impl Run<'_> {
         let task = self.research.task().text.clone();
         let asked = self.research.asked();
         let summary = self.research.summary().to_owned();
-        match self.asker.plan(&task, &summary, &asked).await {
+        match self.model.plan(&task, &summary, &asked).await {
             Some(better) if !self.research.was_asked(&better) => better,
             _ => query,
         }
     }
 
-    /// Searches, or remembers. Only a request that cannot be right is an error here; what fails is a failed round.
+    /// Searches, or answers from the cache. Only an invalid request is an error here; a failed search is a
+    /// failed round.
     async fn search(&self, query: &str) -> Result<(RoundOutcome, Vec<Hit>, bool), EngineError> {
         let count = self.research.settings().results_per_search;
         let remember = self.remember.filter(|_| self.source.is_worth_remembering());
@@ -336,7 +332,7 @@ impl Run<'_> {
             .to_string();
         if let Some(time) = remember {
             let not_before = now_micros() - i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-            // What cannot be remembered is searched for.
+            // A cache error falls back to searching.
             if let Ok(Some(body)) = self.store.research().cached_search(&key, not_before).await
                 && let Ok(results) = serde_json::from_str::<Vec<Hit>>(&body)
             {
@@ -354,7 +350,7 @@ impl Run<'_> {
                         .cache_search(&key, self.source.id(), query, &body)
                         .await
                     {
-                        tracing::warn!(%error, "a search could not be kept for next time");
+                        tracing::warn!(%error, "cannot cache a search");
                     }
                 }
                 Ok((RoundOutcome::Found, results, false))
@@ -370,7 +366,7 @@ impl Run<'_> {
         }
     }
 
-    /// Decides about a round and makes its record.
+    /// Decides on a round and builds its record.
     async fn judge(
         &mut self,
         query: String,
@@ -395,7 +391,7 @@ impl Run<'_> {
         let assessment = self.research.assess(&results, vectors.as_deref());
         let score = if assessment.needs_model {
             let summary = self.research.summary().to_owned();
-            self.asker.novelty(&summary, &results).await
+            self.model.novelty(&summary, &results).await
         } else {
             None
         };
@@ -411,19 +407,20 @@ impl Run<'_> {
         Ok((record, vectors))
     }
 
-    /// The next summary: a model's from the second accepted round on, extracted sentences otherwise.
+    /// Returns the next summary: written by the model from the second accepted round on, extracted sentences
+    /// otherwise.
     async fn summary(&mut self, results: &[Hit]) -> String {
         let known = self.research.summary().to_owned();
         let limit = self.research.settings().summary_chars;
         let written = if known.is_empty() {
             None
         } else {
-            self.asker.compress(&known, results, limit).await
+            self.model.compress(&known, results, limit).await
         };
         written.unwrap_or_else(|| self.research.extracted_summary(results))
     }
 
-    /// Stores a round, and only then lets it count.
+    /// Stores a round before it counts.
     async fn store_round(
         &mut self,
         (mut record, vectors): (RoundRecord, Option<Vec<Vec<f32>>>),
@@ -431,9 +428,9 @@ impl Run<'_> {
         began: Instant,
     ) -> Result<RoundRecord, EngineError> {
         record.from_cache = from_cache;
-        record.model_calls = self.asker.calls;
-        record.tokens = self.asker.spent.tokens;
-        record.money = self.asker.spent.money;
+        record.model_calls = self.model.calls;
+        record.tokens = self.model.spent.tokens;
+        record.money = self.model.spent.money;
         record.seconds = began.elapsed().as_secs_f64();
         self.spent.tokens = self.spent.tokens.saturating_add(record.tokens);
         self.spent.money += record.money;
@@ -452,14 +449,14 @@ impl Run<'_> {
         Ok(self.research.apply(record, vectors.as_deref(), true).clone())
     }
 
-    /// Vectors of the claims of results, where the assessor wants them.
+    /// Returns vectors of the results' claims if the assessor needs them.
     async fn vectors(&mut self, results: &[Hit]) -> Result<Option<Vec<Vec<f32>>>, EngineError> {
         if !self.research.settings().gate.assessor.wants_vectors() {
             return Ok(None);
         }
         let Some(embedder) = self.engine.embedder().await? else {
             return Err(EngineError::NeedsEmbedder {
-                what: "judging results by meaning",
+                what: "semantic novelty assessment",
             });
         };
         self.embedder = Some(embedder.id().to_string());
@@ -468,7 +465,7 @@ impl Run<'_> {
         Ok(Some(embedder.embed(&texts).await?))
     }
 
-    /// Reads the pages that are worth it.
+    /// Fetches the pages that are worth it.
     async fn pages(
         &self,
         settings: &FetchSettings,
@@ -490,9 +487,12 @@ impl Run<'_> {
                 text: String::new(),
             };
             if !choice.read {
-                page.why_not = Some(format!("{:.0} % of its snippet was known", 100.0 * page.overlap));
+                page.why_not = Some(format!(
+                    "{:.0} % of its snippet was already known",
+                    100.0 * page.overlap
+                ));
             } else if stop.is_asked() || self.research.budget_end(&self.spent()).is_some() {
-                page.why_not = Some("there was no time left".into());
+                page.why_not = Some("time budget exhausted".into());
             } else {
                 tell(&ResearchProgress::Reading { url: &page.url });
                 match fetcher.read(&page.url).await {
@@ -508,32 +508,32 @@ impl Run<'_> {
         Ok(pages)
     }
 
-    /// Writes the report and, unless the run was interrupted, ends the run with it.
+    /// Builds the report and, unless the run was interrupted, completes the run with it.
     async fn report(self, reason: StopReason, pages: Vec<Page>) -> Result<Report, EngineError> {
         let mut report = Report::new(&self.research, reason, pages, self.spent());
         report.run_id.clone_from(&self.id);
         self.source.id().clone_into(&mut report.source);
         let compressed = report.model_calls.compress > report.model_calls.failed;
         report.summary_by = self
-            .asker
+            .model
             .chat
             .filter(|_| compressed)
             .map(|chat| chat.id().to_owned());
-        report.notes.push(match self.asker.chat {
+        report.notes.push(match self.model.chat {
             Some(chat) => format!(
                 "Queries for gaps and the summary were written by {}; the findings are sentences of the sources.",
                 chat.id()
             ),
-            None => "No chat model was used: queries were made from the task and the results, the summary was extracted.".into(),
+            None => "No chat model was used: queries were derived from the task and the results, and the summary was extracted.".into(),
         });
         if let Some(embedder) = &self.embedder {
             report
                 .notes
-                .push(format!("Meaning was compared with {embedder}."));
+                .push(format!("Semantic similarity was computed with {embedder}."));
         }
-        if let Some(failure) = &self.asker.failure {
+        if let Some(failure) = &self.model.failure {
             report.notes.push(format!(
-                "{} calls of the chat model failed, and rules did their work; the last one: {failure}",
+                "{} calls of the chat model failed and fell back to rules; last error: {failure}",
                 report.model_calls.failed
             ));
         }

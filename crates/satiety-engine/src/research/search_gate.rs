@@ -1,4 +1,4 @@
-//! The gate on its own: recorded rounds of any loop in, a decision for each out.
+//! Search gate for external loops: takes recorded rounds and returns a decision for each.
 
 use crate::handles::ResearchOperations;
 use std::collections::BTreeMap;
@@ -12,36 +12,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EngineError, admission};
 
-/// How rounds are decided about.
+/// Request to decide on recorded rounds.
 #[derive(Debug, Clone)]
 pub struct GateRequest {
-    /// The gate.
+    /// Settings of the gate.
     pub settings: GateSettings,
-    /// The task, for rounds that do not name one.
+    /// Task of rounds that do not name one.
     pub task: String,
-    /// Give each run a chance of its own, made of its name, in place of the settings' seed.
+    /// Derive each run's seed from its name instead of the settings' seed.
     pub seed_by_run: bool,
 }
 
 /// One recorded round: a line of JSON.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct GateLine {
-    /// Which run it is of; rounds of one run are judged together.
+    /// Run that the round belongs to; rounds of one run are judged together.
     #[serde(default, alias = "run_id", alias = "session", alias = "session_id")]
     pub run: Option<serde_json::Value>,
-    /// The task of the run.
+    /// Task of the run.
     #[serde(default)]
     pub task: Option<String>,
-    /// Its number; a run without a name begins anew at 1.
+    /// Number of the round; a run without a name restarts at 1.
     #[serde(default)]
     pub round: Option<u32>,
-    /// What was asked.
     #[serde(default)]
     pub query: Option<String>,
-    /// What came back.
     #[serde(default, alias = "hits")]
     pub results: Option<Vec<Hit>>,
-    /// The summary before this round, where the loop keeps one.
+    /// Summary before this round, if the loop keeps one.
     #[serde(
         default,
         alias = "knowledge_state",
@@ -50,76 +48,76 @@ pub struct GateLine {
         alias = "summary"
     )]
     pub state: Option<String>,
-    /// The search failed, with this message.
+    /// Error message of a failed search.
     #[serde(default)]
     pub error: Option<serde_json::Value>,
-    /// What the loop's own assessor said, from 0 to 10, for comparison.
+    /// Score of the loop's own assessor, 0 to 10, for comparison.
     #[serde(default, alias = "novelty_score")]
     pub novelty: Option<f64>,
-    /// What a model said, in its words.
+    /// A model's raw assessment.
     #[serde(default, alias = "model_answer")]
     pub model: Option<serde_json::Value>,
 }
 
-/// What was decided about a round.
+/// Decision on a recorded round.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SearchGateResponse {
-    /// The run.
+    /// Run that the round belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<serde_json::Value>,
-    /// What was asked.
+    /// Query of the round, if recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// The verdict.
+    /// Verdict of the search gate.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// The verdict in words.
+    /// Verdict in plain words.
     pub words: String,
-    /// What each assessor says.
+    /// Novelty score by each assessor.
     pub by_assessor: Novelty,
-    /// What the loop's own assessor said.
+    /// Score of the loop's own assessor, 0 to 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded_novelty: Option<f64>,
-    /// The loop went on after a round at which this gate would have stopped.
+    /// Whether the gate would have stopped before this round.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub after_stop: bool,
 }
 
-/// All rounds together.
+/// Totals over all rounds.
 #[derive(Debug, Clone, Default, Serialize, JsonSchema)]
 pub struct GateSummary {
-    /// Runs.
+    /// Number of distinct runs.
     pub runs: usize,
-    /// Rounds.
+    /// Number of recorded rounds.
     pub rounds: usize,
-    /// Rounds that a gate from the start would have kept.
+    /// Rounds that the gate would have accepted.
     pub accepted: usize,
-    /// Searches that a gate from the start would have made.
+    /// Searches that would have been made with the gate.
     pub searches: usize,
-    /// Rounds that came after the gate would have stopped.
+    /// Rounds after the point where the gate would have stopped.
     pub after_stop: usize,
-    /// How far assessors agree.
+    /// Agreement between pairs of assessors.
     pub agreement: Vec<Agreement>,
 }
 
-struct Following {
+struct GateState {
     gate: Gate,
     stopped: bool,
 }
 
-/// Bytes of a statement at least, for the estimate of how many there are.
-const SHORT_STATEMENT: u64 = 40;
+/// Minimum bytes of a statement, for the cost estimate.
+const MIN_STATEMENT_BYTES: u64 = 40;
 
 impl ResearchOperations<'_> {
-    /// Decides about rounds that came with a request, each a JSON object, after their cost was admitted. Ends between two
-    /// rounds when nobody waits for the answer any more.
+    /// Decides on the rounds of a request, each a JSON object, after admitting their cost. Stops between two
+    /// rounds when the caller no longer waits for the response.
     pub async fn gate_rounds(
         self,
         request: GateRequest,
         rounds: Vec<String>,
     ) -> Result<(Vec<SearchGateResponse>, GateSummary), EngineError> {
         let bytes: u64 = rounds.iter().map(|round| round.len() as u64).sum();
-        let statements = bytes / SHORT_STATEMENT;
+        let statements = bytes / MIN_STATEMENT_BYTES;
         let work = Workload {
             bytes,
             texts: statements,
@@ -130,16 +128,17 @@ impl ResearchOperations<'_> {
         let computing = move |cancellation: &Cancellation| {
             let mut decisions = Vec::new();
             let lines = rounds.into_iter().map(Ok);
-            let told = Self::gate(&request, "rounds", lines, |gated| {
+            let summary = Self::gate(&request, "rounds", lines, |gated| {
                 decisions.push(gated.clone());
                 cancellation.check()
             })?;
-            Ok((decisions, told?))
+            Ok((decisions, summary?))
         };
         self.engine.compute(work.units(ModelCost::None), computing).await
     }
 
-    /// Decides about rounds, one JSON object a line, and gives each decision to `tell`. `name` is the file's.
+    /// Decides on rounds, one JSON object per line, and passes each decision to `tell`. `name` is the file
+    /// name.
     pub fn gate<E>(
         request: &GateRequest,
         name: &str,
@@ -147,7 +146,7 @@ impl ResearchOperations<'_> {
         mut tell: impl FnMut(&SearchGateResponse) -> Result<(), E>,
     ) -> Result<Result<GateSummary, E>, EngineError> {
         request.settings.check()?;
-        let mut runs: BTreeMap<String, Following> = BTreeMap::new();
+        let mut runs: BTreeMap<String, GateState> = BTreeMap::new();
         let mut begun = 0;
         let mut summary = GateSummary::default();
         let mut novelties = Vec::new();
@@ -164,7 +163,7 @@ impl ResearchOperations<'_> {
             let line: GateLine = serde_json::from_str(&line).map_err(|error| wrong(error.to_string()))?;
             if line.results.is_none() && line.error.is_none() {
                 return Err(wrong(
-                    "a round has `results` (a list, may be empty) or `error`".into(),
+                    "missing field `results` (a list, may be empty) or `error`".into(),
                 ));
             }
             let key = line.run.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -178,16 +177,16 @@ impl ResearchOperations<'_> {
                 if request.seed_by_run {
                     settings.seed = super::seed_of(&key);
                 }
-                let following = Following {
+                let state = GateState {
                     gate: Gate::new(settings, task)?,
                     stopped: false,
                 };
-                runs.insert(key.clone(), following);
+                runs.insert(key.clone(), state);
             }
-            let Some(following) = runs.get_mut(&key) else {
+            let Some(state) = runs.get_mut(&key) else {
                 continue;
             };
-            let gated = judge(line, following);
+            let gated = judge(line, state);
             summary.rounds += 1;
             summary.after_stop += usize::from(gated.after_stop);
             summary.searches += usize::from(!gated.after_stop);
@@ -203,21 +202,21 @@ impl ResearchOperations<'_> {
     }
 }
 
-fn judge(line: GateLine, following: &mut Following) -> SearchGateResponse {
+fn judge(line: GateLine, state: &mut GateState) -> SearchGateResponse {
     let model = line.model.as_ref().map(|answer| {
         let text = answer.as_str().map_or_else(|| answer.to_string(), str::to_owned);
         model_score(&text)
     });
     let results = line.results.unwrap_or_default();
-    let (verdict, by_assessor) = following.gate.observe(&RoundInput {
+    let (verdict, by_assessor) = state.gate.observe(&RoundInput {
         results: &results,
         failed: line.error.is_some_and(|error| !error.is_null()),
         summary: line.state.as_deref(),
         vectors: None,
         model,
     });
-    let after_stop = following.stopped;
-    following.stopped |= verdict.decision == Decision::Stop;
+    let after_stop = state.stopped;
+    state.stopped |= verdict.decision == Decision::Stop;
     SearchGateResponse {
         run: line.run,
         query: line.query,
@@ -310,7 +309,7 @@ mod tests {
         };
         for (text, part) in [
             ("{\"results\": []}\nnot json", "rounds.jsonl:2: "),
-            ("{}", "rounds.jsonl:1: a round has `results`"),
+            ("{}", "rounds.jsonl:1: missing field `results`"),
             ("{\"results\": [7]}", "rounds.jsonl:1: "),
         ] {
             let lines = text.lines().map(|line| Ok(line.to_owned()));

@@ -1,5 +1,6 @@
-//! People judge results one by one: what is next, what they say, taking it back, how far they are, how far they agree.
-//! Nothing is held between calls, so that a terminal and a page can be used in turn.
+//! Annotation: people judge results one by one. Returns the next question, stores and undoes answers, and
+//! reports progress and agreement. No state is kept between calls, so a terminal and a web page can be used
+//! in turn.
 
 use crate::handles::RetrievalOperations;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,24 +21,24 @@ use super::query_facts::each_document;
 use super::replay::ids_of;
 use crate::EngineError;
 
-/// Who stands for judgments that were imported without a name.
+/// Annotator of judgments that were imported without a name.
 const UNNAMED: &str = "unnamed";
 
-/// Who annotates what.
+/// Request of an annotator.
 #[derive(Debug, Clone)]
 pub struct AnnotateRequest {
-    /// Who, and how much is judged twice.
+    /// Annotator, and the share of double judgments.
     pub settings: AnnotationSettings,
-    /// How many results of the log and of each run are judged.
+    /// Number of results judged per query, of the log and of each run.
     pub depth: usize,
-    /// How many of the latest runs are looked at.
+    /// Number of latest runs considered.
     pub runs: u32,
-    /// What documents say that are no memories of this store.
+    /// File with the text of documents that are not memories in this database.
     pub documents: Option<PathBuf>,
 }
 
 impl AnnotateRequest {
-    /// What somebody is asked who chose nothing else: twenty results of the log and of each of the ten latest runs.
+    /// Default request: twenty results of the log and of each of the ten latest runs.
     pub fn of(annotator: &str) -> Self {
         Self {
             settings: AnnotationSettings {
@@ -52,14 +53,14 @@ impl AnnotateRequest {
     }
 }
 
-/// What is next, and how far it is.
+/// Next annotation question and progress.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct AnnotationStep {
-    /// What is asked; absent when nothing waits.
+    /// Next question; absent when nothing is pending.
     pub next: Option<AnnotationQuestion>,
-    /// How far it is.
+    /// Progress of the annotator so far.
     pub progress: AnnotationProgress,
-    /// What was taken back, by query and result.
+    /// Query and result of the answer that was undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone: Option<(String, String)>,
 }
@@ -67,30 +68,28 @@ pub struct AnnotationStep {
 /// A query and one of its results, without ranks or systems.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AnnotationQuestion {
-    /// The query.
+    /// Id of the query.
     pub query_id: String,
-    /// What was asked.
+    /// Text of the query.
     pub query: String,
-    /// The result.
+    /// Id of the result to judge.
     pub memory_id: String,
-    /// Its title.
+    /// Title of the result, if known.
     pub title: Option<String>,
-    /// What it says; absent when nobody knows.
+    /// Text of the result; absent if unknown.
     pub text: Option<String>,
-    /// Which of the query's results this is, from 1.
+    /// Position among the query's results, from 1.
     pub position: usize,
-    /// Of how many.
+    /// Number of results of the query.
     pub of: usize,
 }
 
-/// What somebody says about a result.
+/// Judgment of a result by an annotator.
 #[derive(Debug, Clone)]
 pub struct AnnotationVerdict {
-    /// The query.
     pub query_id: String,
-    /// The result.
     pub memory_id: String,
-    /// The grade from 0 to 3; absent where they cannot say.
+    /// Grade from 0 to 3; `None` if the annotator cannot decide.
     pub grade: Option<i32>,
 }
 
@@ -100,19 +99,19 @@ struct AnnotationSheet {
     pools: Vec<PoolEntry>,
     said: Vec<Said>,
     annotations: Vec<AnnotationRow>,
-    /// Manual judgments without an annotation of their own.
+    /// Manual judgments without an annotation.
     imported: BTreeMap<(String, String), EvalJudgmentRow>,
 }
 
 impl RetrievalOperations<'_> {
-    /// What an annotator is asked next.
+    /// Returns the next question of an annotator.
     pub async fn next_annotation(self, request: &AnnotateRequest) -> Result<AnnotationStep, EngineError> {
         check(request)?;
         let sheet = self.annotation_sheet(request).await?;
         self.annotation_step(request, &sheet, None).await
     }
 
-    /// Keeps what an annotator says, at once, and says what is next.
+    /// Stores a judgment immediately, and returns the next question.
     pub async fn annotate(
         self,
         request: &AnnotateRequest,
@@ -129,7 +128,7 @@ impl RetrievalOperations<'_> {
         let store = self.engine.store().await?;
         let me = &request.settings.annotator;
         let pair = (verdict.query_id.clone(), verdict.memory_id.clone());
-        // What was imported is somebody's word, too, and must not go when somebody else says something.
+        // An imported judgment becomes an annotation, so that another annotator does not overwrite it.
         if let Some(judgment) = sheet.imported.get(&pair) {
             let who = judgment.annotator.clone().unwrap_or_else(|| UNNAMED.into());
             if who != *me {
@@ -164,7 +163,7 @@ impl RetrievalOperations<'_> {
         self.annotation_step(request, &sheet, None).await
     }
 
-    /// Takes back what an annotator said last.
+    /// Undoes the last judgment of an annotator.
     pub async fn undo_annotation(self, request: &AnnotateRequest) -> Result<AnnotationStep, EngineError> {
         check(request)?;
         let mut sheet = self.annotation_sheet(request).await?;
@@ -188,7 +187,7 @@ impl RetrievalOperations<'_> {
         self.annotation_step(request, &sheet, Some(pair)).await
     }
 
-    /// How far annotators agree on what several of them judged.
+    /// Computes the agreement of annotators on results that several of them judged.
     pub async fn annotation_agreement(
         self,
         resamples: u64,
@@ -291,7 +290,7 @@ impl RetrievalOperations<'_> {
                 grade: row.relevance.and_then(|grade| i32::try_from(grade).ok()),
             })
             .collect();
-        let told: BTreeSet<(String, String)> = annotations
+        let annotated: BTreeSet<(String, String)> = annotations
             .iter()
             .map(|row| (row.query_id.clone(), row.memory_id.clone()))
             .collect();
@@ -304,7 +303,7 @@ impl RetrievalOperations<'_> {
             for judgment in judgments {
                 ids.insert(judgment.memory_id.clone());
                 let pair = (judgment.query_id.clone(), judgment.memory_id.clone());
-                if judgment.source == JudgmentSource::Manual.name() && !told.contains(&pair) {
+                if judgment.source == JudgmentSource::Manual.name() && !annotated.contains(&pair) {
                     said.push(Said {
                         query_id: pair.0.clone(),
                         memory_id: pair.1.clone(),
@@ -336,7 +335,7 @@ impl AnnotationSheet {
             .retain(|one| one.annotator != annotator || one.query_id != pair.0 || one.memory_id != pair.1);
     }
 
-    /// The manual judgment that follows from what everybody says about a result.
+    /// Derives the manual judgment of a result from all its annotations.
     fn judgment(&self, pair: &(String, String)) -> Option<EvalJudgmentRow> {
         let about = self
             .said
@@ -361,7 +360,7 @@ impl AnnotationSheet {
 }
 
 fn check(request: &AnnotateRequest) -> Result<(), GoldenError> {
-    share("the share that is judged twice", request.settings.double)?;
+    share("share of double judgments", request.settings.double)?;
     if request.settings.annotator.trim().is_empty() {
         return Err(GoldenError::NoAnnotator);
     }

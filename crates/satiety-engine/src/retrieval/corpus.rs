@@ -1,4 +1,4 @@
-//! Checking an evaluation corpus: its queries, their judgments, and how much its runs vary.
+//! Validation of an evaluation corpus: its queries, their judgments, and the variance of its runs.
 
 use crate::handles::RetrievalOperations;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,33 +12,32 @@ use satiety::stats::standard_deviation;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::query_facts::{beside, each_document, each_query, queries_beside};
+use super::query_facts::{each_document, each_query, sibling_file, sibling_queries};
 use super::{blocking, format, name, read_qrels, read_run};
 use crate::EngineError;
 
-/// A corpus to be checked.
+/// Request to check a corpus.
 #[derive(Debug, Clone)]
 pub struct CorpusRequest {
-    /// Queries with their judgments, judgments alone, or a BEIR folder.
+    /// Queries with their judgments, judgments alone, or a BEIR directory.
     pub corpus: PathBuf,
-    /// The queries, where the judgments are only judgments.
+    /// File with the queries, if the corpus has judgments only.
     pub queries: Option<PathBuf>,
-    /// The documents.
+    /// File with the documents.
     pub documents: Option<PathBuf>,
-    /// Two runs whose differences tell how much differences vary; or none.
+    /// Two runs to estimate the variance of differences; or none.
     pub runs: Vec<PathBuf>,
-    /// What to check it with.
     pub settings: CorpusSettings,
 }
 
-/// A checked corpus.
+/// Result of checking a corpus.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CorpusCheck {
-    /// The file or folder.
+    /// Checked file or directory.
     pub corpus: String,
-    /// Whether the spread of differences was measured from runs, or assumed.
+    /// Whether the standard deviation of differences was measured from runs, or assumed.
     pub sigma_measured: bool,
-    /// The report.
+    /// Findings and statistics of the corpus.
     #[serde(flatten)]
     pub report: CorpusReport,
 }
@@ -51,7 +50,7 @@ impl RetrievalOperations<'_> {
             let documents = request
                 .documents
                 .clone()
-                .or_else(|| beside(&request.corpus, "corpus.jsonl"));
+                .or_else(|| sibling_file(&request.corpus, "corpus.jsonl"));
             let mut ids = None;
             if let Some(path) = documents {
                 let ids = ids.insert(BTreeSet::new());
@@ -81,12 +80,12 @@ impl RetrievalOperations<'_> {
     }
 }
 
-/// Queries and judgments, however they are kept: together, or in files of their own.
+/// Reads queries and judgments, from one file or from separate files.
 pub(super) fn queries_with_judgments(
     corpus: &Path,
     queries: Option<&Path>,
 ) -> Result<Vec<EvalQuery>, EngineError> {
-    let path = queries.map(Into::into).or_else(|| queries_beside(corpus));
+    let path = queries.map(Into::into).or_else(|| sibling_queries(corpus));
     let mut queries = Vec::new();
     if let Some(path) = &path {
         each_query(path, |query| queries.push(query))?;
@@ -127,7 +126,7 @@ fn judgments(qrels: &Qrels, query: usize) -> Vec<EvalJudgment> {
         .collect()
 }
 
-/// The standard deviation of the differences of mrr@10 between two runs.
+/// Returns the standard deviation of the differences of mrr@10 between two runs.
 fn spread(qrels: &Qrels, first: &Run, second: &Run, relevance_threshold: i32) -> Result<f64, EngineError> {
     let measure = Measure {
         kind: Kind::Mrr,

@@ -1,4 +1,4 @@
-//! Judgments from what agents did with results.
+//! Relevance judgments derived from agents' use of results.
 
 use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
@@ -17,89 +17,89 @@ use super::golden_error::share;
 use super::harvest::stands_for;
 use crate::EngineError;
 
-/// Who judges here.
+/// Annotator name of these judgments.
 const ANNOTATOR: &str = "feedback";
 
-/// What to judge.
+/// Request to derive judgments.
 #[derive(Debug, Clone, Copy)]
 pub struct JudgeFeedbackRequest {
-    /// Below this confidence a judgment is not written.
+    /// Minimum confidence for a judgment to be written.
     pub min_confidence: f64,
-    /// Only say what would be written.
+    /// Report only, without writing.
     pub dry_run: bool,
 }
 
-/// What feedback says about the corpus.
+/// Result of deriving judgments from feedback.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct JudgedCorpus {
-    /// Whether this only looked.
+    /// Whether nothing was written.
     pub dry_run: bool,
-    /// Queries of the corpus.
+    /// Number of queries in the corpus.
     pub queries: usize,
-    /// Of those, queries with whose results something was done.
+    /// Number of queries whose results have feedback.
     pub with_feedback: usize,
-    /// What was done, altogether.
+    /// Total number of feedback events.
     pub events: usize,
-    /// Judgments that were written.
+    /// Number of judgments that were written.
     pub written: usize,
-    /// Judgments that are too uncertain.
+    /// Number of judgments below the minimum confidence.
     pub uncertain: usize,
-    /// Results that a person has judged; those stay as they are.
+    /// Number of results with a human judgment, which are unchanged.
     pub by_people: usize,
-    /// Judgments that were written, by grade.
+    /// Number of written judgments by grade.
     pub grades: BTreeMap<i32, usize>,
-    /// How feedback compares with people, where both judged.
+    /// Agreement with human judgments, if both exist.
     pub beside_people: Option<HumanAgreement>,
-    /// Every judgment, with its reasons.
+    /// All judgments with their reasons.
     pub judgments: Vec<FeedbackJudgment>,
 }
 
-/// A judgment from feedback.
+/// A judgment derived from feedback.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FeedbackJudgment {
-    /// The query.
+    /// Id of the query.
     pub query_id: String,
-    /// The result.
+    /// Id of the result.
     pub memory_id: String,
-    /// What feedback says.
+    /// Grade and confidence derived from feedback.
     #[serde(flatten)]
     pub judged: JudgedFromFeedback,
-    /// What became of it.
+    /// Outcome of the derived judgment.
     pub outcome: FeedbackOutcome,
 }
 
-/// What became of a judgment.
+/// Outcome of a derived judgment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FeedbackOutcome {
-    /// It was written, as bootstrapped.
+    /// Written with source `bootstrapped`.
     Written,
-    /// It is too uncertain.
+    /// Confidence is below the minimum.
     Uncertain,
-    /// A person has judged the result.
+    /// A person has already judged the result.
     ByPerson,
 }
 
-/// Feedback beside people.
+/// Agreement of feedback with human judgments.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct HumanAgreement {
-    /// Results that both judged.
+    /// Number of results judged by both.
     pub results: usize,
-    /// The share with the same grade.
+    /// Share with the same grade, 0 to 1.
     pub same_grade: f64,
-    /// The share on the same side of relevant (grade 2).
+    /// Share on the same side of the relevance threshold (grade 2), 0 to 1.
     pub same_side: f64,
-    /// Cohen's kappa, weighted by the square of the distance.
+    /// Cohen's kappa with quadratic weights.
     pub kappa: Option<f64>,
 }
 
 impl RetrievalOperations<'_> {
-    /// Judges results of the corpus by what agents did with them. What people judged is never touched.
+    /// Judges results of the corpus by agents' use of them. Human judgments are never changed.
     pub async fn judge_from_feedback(
         self,
         request: JudgeFeedbackRequest,
     ) -> Result<JudgedCorpus, EngineError> {
-        share("the least confidence", request.min_confidence)?;
+        share("minimum confidence", request.min_confidence)?;
         let corpus = self.whole_corpus().await?;
         let store = self.engine.store().await?;
         let mut meant: BTreeMap<String, String> = BTreeMap::new();
@@ -120,7 +120,7 @@ impl RetrievalOperations<'_> {
                 signals.entry(query).or_default().push(FeedbackSignal {
                     memory_id: event.memory_id,
                     kind,
-                    // Two queries of one session are two occasions.
+                    // Two queries of one session count as two occasions.
                     session: format!(
                         "{}/{}",
                         event.session_id,
@@ -166,7 +166,7 @@ impl RetrievalOperations<'_> {
             uncertain: count(FeedbackOutcome::Uncertain),
             by_people: count(FeedbackOutcome::ByPerson),
             grades: BTreeMap::new(),
-            beside_people: beside(&both),
+            beside_people: agreement(&both),
             judgments,
         };
         let written = || {
@@ -200,12 +200,12 @@ fn row_of(one: &FeedbackJudgment) -> EvalJudgmentRow {
         source: JudgmentSource::Bootstrapped.name().into(),
         relevance: one.judged.grade.into(),
         annotator: Some(ANNOTATOR.into()),
-        // Four digits: the rest would only pretend.
+        // Four digits: more would be false precision.
         confidence: Some((one.judged.confidence * 10_000.0).round() / 10_000.0),
     }
 }
 
-fn beside(both: &[(i32, i32)]) -> Option<HumanAgreement> {
+fn agreement(both: &[(i32, i32)]) -> Option<HumanAgreement> {
     let share = |same: &dyn Fn(&(i32, i32)) -> bool| {
         both.iter().filter(|pair| same(pair)).count() as f64 / both.len() as f64
     };

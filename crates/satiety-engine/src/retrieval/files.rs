@@ -1,6 +1,5 @@
-//! Judgments and runs from files, plain or compressed. A big plain file is cut at line ends and its parts are read by as
-//! many threads as there are cores; the result is that of one thread, to the bit and to the line of an error. Nothing
-//! here knows what is measured.
+//! Reads judgments and runs from files, plain or compressed. A large plain file is split at line ends and
+//! parsed in parallel; the result is identical to that of one thread, including the line numbers of errors.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -15,22 +14,22 @@ use satiety::retrieval::{
 use super::Rankings;
 use crate::EngineError;
 
-/// How much of a file is in memory at once, for each thread.
-const PIECE: usize = 1 << 18;
-/// Below so many bytes a part, another thread costs more than it saves.
-const SMALLEST_PART: u64 = if cfg!(test) { 1 << 14 } else { 2 << 20 };
-/// More threads than this find nothing to do while pages of the file are copied.
-const MOST_PARTS: usize = 64;
+/// Buffer size per thread in bytes.
+const CHUNK_BYTES: usize = 1 << 18;
+/// Minimum bytes per part: for less, another thread costs more than it saves.
+const MIN_PART_BYTES: u64 = if cfg!(test) { 1 << 14 } else { 2 << 20 };
+/// Maximum number of parts; more threads would only wait for memory bandwidth.
+const MAX_PARTS: usize = 64;
 
-/// What a run's file says.
+/// Contents of a run file.
 #[derive(Debug)]
 pub(super) struct Answers {
     pub(super) run: Run,
-    /// How the searches came to their results, where the file tells.
+    /// Pipeline traces of the searches, if the file has them.
     pub(super) traces: Vec<Trace>,
 }
 
-/// Reads the judgments and all runs at the same time.
+/// Reads the judgments and all runs in parallel.
 pub(super) fn read(rankings: &Rankings) -> Result<(Qrels, Vec<Answers>), EngineError> {
     let order = rankings.order;
     let threads = threads();
@@ -46,27 +45,25 @@ pub(super) fn read(rankings: &Rankings) -> Result<(Qrels, Vec<Answers>), EngineE
     Ok((qrels?, runs.into_iter().collect::<Result<_, _>>()?))
 }
 
-/// Reads judgments.
 pub(super) fn read_qrels(path: &Path, order: OrderOptions) -> Result<Qrels, EngineError> {
     qrels_with(path, order, threads())
 }
 
-/// Reads a run.
 pub(super) fn read_run(path: &Path, order: OrderOptions) -> Result<Answers, EngineError> {
     run_with(path, order, threads())
 }
 
 fn threads() -> usize {
     let cores = available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    cores.min(MOST_PARTS)
+    cores.min(MAX_PARTS)
 }
 
 fn qrels_with(path: &Path, order: OrderOptions, threads: usize) -> Result<Qrels, EngineError> {
-    let path = &judgments_of_folder(path)?;
+    let path = &judgments_file(path)?;
     let format = format(path);
     let parts = read_parts(path, threads, QrelsPart::lines, |number, range| {
         let mut reader = QrelsReader::part(format, number);
-        pieces_of(path, range, |piece| reader.push(piece))?;
+        read_range(path, range, |chunk| reader.push(chunk))?;
         Ok(reader.end(order)?)
     })?;
     QrelsPart::join(parts).map_err(|problem| wrong(path, problem))
@@ -79,9 +76,9 @@ fn run_with(path: &Path, order: OrderOptions, threads: usize) -> Result<Answers,
     let parts = read_parts(path, threads, lines, |number, range| {
         let mut reader = RunReader::part(format, number);
         let mut traces = TraceReader::default();
-        pieces_of(path, range, |piece| {
-            reader.push(piece)?;
-            if tells_more { traces.push(piece) } else { Ok(()) }
+        read_range(path, range, |chunk| {
+            reader.push(chunk)?;
+            if tells_more { traces.push(chunk) } else { Ok(()) }
         })?;
         Ok((reader.end(order)?, traces.finish()?))
     })?;
@@ -92,11 +89,11 @@ fn run_with(path: &Path, order: OrderOptions, threads: usize) -> Result<Answers,
     })
 }
 
-/// Why a part could not be read.
+/// Error while reading a part.
 #[derive(Debug)]
 enum Failure {
     File(EngineError),
-    /// Lines are counted from the beginning of the part.
+    /// Line numbers are relative to the part.
     Content(RetrievalError),
 }
 
@@ -106,14 +103,14 @@ impl From<RetrievalError> for Failure {
     }
 }
 
-/// Reads the parts of a file, each on a thread of its own; the first one in the file that fails tells why.
+/// Reads the parts of a file in parallel; the first failure in file order is returned.
 fn read_parts<T: Send>(
     path: &Path,
     threads: usize,
     lines: impl Fn(&T) -> u64,
     read: impl Fn(u16, Option<Range<u64>>) -> Result<T, Failure> + Sync,
 ) -> Result<Vec<T>, EngineError> {
-    let ranges = cut(path, threads).map_err(|cause| EngineError::file("read", path, cause))?;
+    let ranges = split_file(path, threads).map_err(|cause| EngineError::file("read", path, cause))?;
     let found: Vec<Result<T, Failure>> = if ranges.is_empty() {
         vec![read(0, None)]
     } else {
@@ -138,8 +135,8 @@ fn read_parts<T: Send>(
     Ok(parts)
 }
 
-/// Parts of a big plain file that end where lines end; nothing when it is read in one go.
-fn cut(path: &Path, threads: usize) -> std::io::Result<Vec<Range<u64>>> {
+/// Splits a large plain file at line ends; empty if it is read in one go.
+fn split_file(path: &Path, threads: usize) -> std::io::Result<Vec<Range<u64>>> {
     let format = format(path);
     let is_packed = packing(path).is_some();
     if threads < 2 || is_packed || path == Path::new("-") || !format.has_parts() {
@@ -147,7 +144,7 @@ fn cut(path: &Path, threads: usize) -> std::io::Result<Vec<Range<u64>>> {
     }
     let mut file = fs_err::File::open(path)?;
     let about = file.metadata()?;
-    let parts = (about.len() / SMALLEST_PART).min(threads as u64);
+    let parts = (about.len() / MIN_PART_BYTES).min(threads as u64);
     if !about.is_file() || parts < 2 {
         return Ok(Vec::new());
     }
@@ -165,8 +162,8 @@ fn cut(path: &Path, threads: usize) -> std::io::Result<Vec<Range<u64>>> {
     Ok(starts.iter().zip(ends).map(|(&start, end)| start..end).collect())
 }
 
-/// How many bytes there are up to the next line end and with it; nothing when the line is too long to be one, of which
-/// whoever reads it will say more.
+/// Returns the number of bytes up to and including the next line end; `None` if the line is too long, which
+/// the parser reports.
 fn until_line_end(file: &mut impl Read, longest: usize) -> std::io::Result<Option<u64>> {
     let mut buffer = [0; 4096];
     let mut passed = 0;
@@ -186,8 +183,9 @@ fn until_line_end(file: &mut impl Read, longest: usize) -> std::io::Result<Optio
     Ok(None)
 }
 
-/// The judgments of a folder: BEIR's `qrels/test.tsv`, `qrels.tsv`, or the only table in `qrels`. A file is itself.
-fn judgments_of_folder(path: &Path) -> Result<PathBuf, EngineError> {
+/// Finds the judgments of a directory: BEIR's `qrels/test.tsv`, `qrels.tsv`, or the only table in `qrels`. A
+/// file is returned as is.
+fn judgments_file(path: &Path) -> Result<PathBuf, EngineError> {
     if !path.is_dir() {
         return Ok(path.into());
     }
@@ -214,7 +212,7 @@ fn judgments_of_folder(path: &Path) -> Result<PathBuf, EngineError> {
     }
 }
 
-/// How a file is compressed, by its name.
+/// Returns the compression of a file by its name.
 #[derive(Debug, Clone, Copy)]
 enum Packing {
     Gzip,
@@ -229,7 +227,7 @@ fn packing(path: &Path) -> Option<Packing> {
     }
 }
 
-/// What the name says about the content, compressed or not.
+/// Returns the format of a file by its name, compressed or not.
 pub(super) fn format(path: &Path) -> FileFormat {
     let plain = match packing(path) {
         Some(_) => path.with_extension(""),
@@ -243,24 +241,24 @@ pub(super) fn format(path: &Path) -> FileFormat {
     }
 }
 
-/// Reads a file piece by piece, decompressing it when its name says so; `-` is standard input.
-pub(super) fn pieces(
+/// Reads a file in chunks, decompressing it according to its name; `-` is standard input.
+pub(super) fn read_chunks(
     path: &Path,
     take: impl FnMut(&[u8]) -> Result<(), RetrievalError>,
 ) -> Result<(), EngineError> {
-    pieces_of(path, None, take).map_err(|failure| match failure {
+    read_range(path, None, take).map_err(|failure| match failure {
         Failure::File(error) => error,
         Failure::Content(problem) => wrong(path, problem),
     })
 }
 
-/// How many times its size a packed file may unpack to, unless that is little; and what a packed pipe may.
-const UNPACK_RATIO: u64 = 300;
-const UNPACK_LITTLE: u64 = 64 << 20;
-const UNPACKED_PIPE: u64 = 64 << 30;
+/// Maximum decompression ratio, beyond a minimum size; and the limit for a compressed pipe.
+const MAX_RATIO: u64 = 300;
+const MIN_LIMIT: u64 = 64 << 20;
+const MAX_PIPE_BYTES: u64 = 64 << 30;
 
 /// Reads a file or a part of it.
-fn pieces_of(
+fn read_range(
     path: &Path,
     range: Option<Range<u64>>,
     mut take: impl FnMut(&[u8]) -> Result<(), RetrievalError>,
@@ -279,10 +277,10 @@ fn pieces_of(
         }
     };
     let packing = packing(path);
-    // A file that unpacks to hundreds of times its size holds nothing that could be ranked.
+    // A file with a higher ratio cannot be a ranking.
     let mut left = match packing {
-        Some(_) => fs_err::metadata(path).map_or(UNPACKED_PIPE, |found| {
-            found.len().saturating_mul(UNPACK_RATIO).max(UNPACK_LITTLE)
+        Some(_) => fs_err::metadata(path).map_or(MAX_PIPE_BYTES, |found| {
+            found.len().saturating_mul(MAX_RATIO).max(MIN_LIMIT)
         }),
         None => u64::MAX,
     };
@@ -299,7 +297,7 @@ fn pieces_of(
         }
         None => plain,
     };
-    let mut buffer = vec![0; PIECE];
+    let mut buffer = vec![0; CHUNK_BYTES];
     loop {
         let count = match source.read(&mut buffer) {
             Ok(0) => return Ok(()),
@@ -319,7 +317,7 @@ fn pieces_of(
                 return Err(Failure::File(EngineError::Packed {
                     path: name(path),
                     cause: std::io::Error::other(format!(
-                        "it unpacks to more than {UNPACK_RATIO} times its size"
+                        "it decompresses to more than {MAX_RATIO} times its size"
                     )),
                 }));
             }
@@ -353,7 +351,7 @@ mod tests {
 
     use super::*;
 
-    /// Queries whose lines partly stand apart, with ties, comments and empty lines.
+    /// Queries whose lines are partly apart, with ties, comments and empty lines.
     fn run_of(lines: usize) -> String {
         let mut text = String::new();
         for line in 0..lines {
@@ -390,7 +388,11 @@ mod tests {
             evaluate(&qrels, &run, &measures, &EvaluationOptions::default())
         };
         let one = values(1);
-        assert!(cut(&run_path, 5).unwrap().len() >= 3, "{} bytes", text.len());
+        assert!(
+            split_file(&run_path, 5).unwrap().len() >= 3,
+            "{} bytes",
+            text.len()
+        );
         for threads in [2, 3, 5] {
             assert!(values(threads) == one, "{threads} threads");
         }
@@ -402,7 +404,7 @@ mod tests {
         let path = folder.path().join("run");
         let good = run_of(4_000);
         let long = "x".repeat(1 << 20);
-        for (wrong, told) in [
+        for (wrong, expected) in [
             ("query-5 Q0 document-1 x", "line 4010: expected 6 fields"),
             ("query-5 Q0 a 1 NaN t", "line 4010: score `NaN` is not a number"),
             (
@@ -419,7 +421,7 @@ mod tests {
                 let found = run_with(&path, OrderOptions::default(), threads).unwrap_err();
                 assert_eq!(found.to_string(), one);
             }
-            assert!(one.contains(told), "{one}");
+            assert!(one.contains(expected), "{one}");
         }
     }
 
@@ -429,7 +431,7 @@ mod tests {
         let path = folder.path().join("run");
         let text = run_of(4_000);
         fs_err::write(&path, &text).unwrap();
-        let ranges = cut(&path, 4).unwrap();
+        let ranges = split_file(&path, 4).unwrap();
         let mut next = 0;
         for range in &ranges {
             assert_eq!(range.start, next);
@@ -437,8 +439,8 @@ mod tests {
             assert_eq!(text.as_bytes()[usize::try_from(range.end).unwrap() - 1], b'\n');
         }
         assert_eq!(next, text.len() as u64);
-        assert!(cut(&path, 1).unwrap().is_empty());
+        assert!(split_file(&path, 1).unwrap().is_empty());
         fs_err::write(folder.path().join("run.csv"), &text).unwrap();
-        assert!(cut(&folder.path().join("run.csv"), 4).unwrap().is_empty());
+        assert!(split_file(&folder.path().join("run.csv"), 4).unwrap().is_empty());
     }
 }

@@ -1,108 +1,80 @@
-//! What can be wrong with a request about golden data or a replay.
+//! Errors of requests about golden data or replays.
 
-/// A request that cannot be carried out.
+/// A request about golden data that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GoldenError {
-    /// The corpus is empty.
     #[error("the evaluation corpus has no queries")]
     EmptyCorpus,
-    /// A grade that is none.
-    #[error("a grade is 0, 1, 2 or 3, and not {0}")]
+    /// The grade is out of range.
+    #[error("invalid grade {0} (expected 0, 1, 2 or 3)")]
     Grade(i32),
-    /// Somebody without a name.
-    #[error("an annotator needs a name")]
+    /// The annotator's name is empty.
+    #[error("missing annotator name")]
     NoAnnotator,
-    /// A number that is out of range.
-    #[error("{what} must be from {least} to {most}, and it is {value}")]
+    #[error("{what} must be from {least} to {most}, got {value}")]
     OutOfRange {
-        /// Which number.
         what: &'static str,
-        /// The least it may be.
         least: f64,
-        /// The most.
         most: f64,
-        /// What it is.
         value: f64,
     },
-    /// A share of common words that is none.
+    /// The threshold for near duplicates is out of range.
     #[error(transparent)]
     Threshold(#[from] satiety::text::ThresholdError),
-    /// A query that is not in the corpus.
     #[error("query `{0}` is not in the evaluation corpus")]
     NoQuery(String),
-    /// No run has that id.
-    #[error("there is no run `{0}` with answers")]
+    #[error("run `{0}` not found, or it has no answers")]
     NoRun(String),
-    /// A run that was measured already.
-    #[error("run `{0}` has ended already")]
+    #[error("run `{0}` is already complete")]
     RunEnded(String),
-    /// A run of another system.
-    #[error("run `{run}` asked {before}, and now it would ask {now}")]
+    /// The run was started with a different system.
+    #[error("cannot resume run `{run}`: the system has changed from {before} to {now}")]
     OtherSystem {
-        /// The run.
         run: String,
-        /// What it asked.
         before: String,
-        /// What it would ask.
         now: String,
     },
-    /// A template or a command that cannot be read.
+    /// A template or a command cannot be parsed.
     #[error("{what}: {reason}")]
     Template {
-        /// What was typed, by its option.
+        /// Option that has the text.
         what: &'static str,
-        /// What is wrong with it.
         reason: String,
     },
-    /// A server that nobody knows by that name.
-    #[error("no memory server is known as `{name}`; known are {known}")]
-    NoPreset {
-        /// What was asked for.
-        name: String,
-        /// Those that are.
-        known: String,
-    },
-    /// No query could be answered.
-    #[error("none of {queries} queries was answered; the first error: {first}")]
-    AllFailed {
-        /// How many.
-        queries: usize,
-        /// What the first one met.
-        first: String,
-    },
-    /// Runs that answered no judged query in common.
-    #[error("runs `{run}` and `{baseline}` answered no judged query in common")]
-    NothingInCommon {
-        /// The run.
-        run: String,
-        /// The other one.
-        baseline: String,
-    },
+    /// The preset is unknown.
+    #[error("unknown preset `{name}` (expected one of: {known})")]
+    NoPreset { name: String, known: String },
+    /// Every query failed.
+    #[error("all {queries} queries failed; first error: {first}")]
+    AllFailed { queries: usize, first: String },
+    /// The runs have no judged query in common.
+    #[error("runs `{run}` and `{baseline}` are not comparable: no judged query in common")]
+    NothingInCommon { run: String, baseline: String },
 }
 
 impl GoldenError {
-    /// What to do about it.
+    /// Suggested action.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::EmptyCorpus => {
-                "`satiety retrieval harvest` takes queries from the log, `satiety retrieval import FILE` from a file".into()
+                "add queries with `satiety retrieval harvest` or `satiety retrieval import FILE`".into()
             }
             Self::Grade(_) => "0 not relevant, 1 marginal, 2 relevant, 3 highly relevant".into(),
-            Self::NoAnnotator => "name one with --annotator".into(),
+            Self::NoAnnotator => "pass --annotator NAME".into(),
             Self::NoRun(_) | Self::RunEnded(_) => "`satiety retrieval runs` lists them".into(),
             Self::OtherSystem { .. } => "start a new run without --resume".into(),
-            Self::AllFailed { .. } => {
-                "nothing was measured; ask the system by hand with one of the queries".into()
-            }
+            Self::AllFailed { .. } => "nothing was measured; try one of the queries manually".into(),
             Self::Template { .. } => "`satiety retrieval run --help` has examples".into(),
             Self::NothingInCommon { .. } => "compare runs over the same corpus".into(),
-            Self::OutOfRange { .. } | Self::Threshold(_) | Self::NoQuery(_) | Self::NoPreset { .. } => return None,
+            Self::OutOfRange { .. } | Self::Threshold(_) | Self::NoQuery(_) | Self::NoPreset { .. } => {
+                return None;
+            }
         })
     }
 }
 
-/// A share that means something.
+/// Checks that a share is from 0 to 1.
 pub(super) fn share(what: &'static str, value: f64) -> Result<(), GoldenError> {
     if (0.0..=1.0).contains(&value) {
         return Ok(());

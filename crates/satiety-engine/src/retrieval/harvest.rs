@@ -1,4 +1,4 @@
-//! Taking logged queries into the evaluation corpus.
+//! Harvest of logged queries into the evaluation corpus.
 
 use crate::handles::RetrievalOperations;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,49 +16,49 @@ use serde_json::{Value, json};
 use super::golden_error::{GoldenError, share};
 use crate::EngineError;
 
-/// Queries that are read from the store at a time.
+/// Queries per page when reading from the database.
 const PAGE: u32 = 500;
-/// Results of a query whose folders are looked at.
-const FOLDERS_OF: usize = 5;
+/// Number of a query's results whose folders are considered.
+const MAX_FOLDER_RESULTS: usize = 5;
 
-/// What to harvest.
+/// Request to harvest queries.
 #[derive(Debug, Clone)]
 pub struct HarvestRequest {
-    /// How to choose.
+    /// Settings of the selection.
     pub settings: HarvestSettings,
-    /// Only say what would be taken.
+    /// Report only, without writing.
     pub dry_run: bool,
 }
 
-/// What was harvested.
+/// Result of harvesting queries.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct HarvestResponse {
-    /// Whether this only looked.
+    /// Whether nothing was written.
     pub dry_run: bool,
-    /// Queries in the log, without those of the corpus.
+    /// Number of logged queries outside the corpus.
     pub logged: usize,
-    /// Queries of the corpus before.
+    /// Number of queries in the corpus before the harvest.
     pub corpus_before: usize,
-    /// What was taken and why.
+    /// Selected queries with the reasons.
     #[serde(flatten)]
     pub harvest: Harvest,
 }
 
 impl RetrievalOperations<'_> {
-    /// Takes queries of the log into the corpus: one of those that ask the same, so many of each category.
+    /// Adds logged queries to the corpus: one per group of equivalent queries, up to a target per category.
     pub async fn harvest_queries(self, request: HarvestRequest) -> Result<HarvestResponse, EngineError> {
         let settings = request.settings;
-        // More than the specification's targets is fine, a hundred times as many is a slip of the finger.
+        // More than the specification's targets is fine; a hundred times as many is a typo.
         if !(settings.share > 0.0 && settings.share <= 100.0) {
             return Err(GoldenError::OutOfRange {
-                what: "the share of the targets",
+                what: "share of the targets",
                 least: 0.0,
                 most: 100.0,
                 value: settings.share,
             }
             .into());
         }
-        share("the share of common words", settings.near_duplicate)?;
+        share("share of common words", settings.near_duplicate)?;
         let store = self.engine.store().await?;
         let mut rows = Vec::new();
         let mut after: Option<String> = None;
@@ -100,7 +100,7 @@ impl RetrievalOperations<'_> {
         }
         let shown: BTreeSet<String> = rows
             .iter()
-            .flat_map(|(row, _)| row.result_ids.iter().take(FOLDERS_OF).cloned())
+            .flat_map(|(row, _)| row.result_ids.iter().take(MAX_FOLDER_RESULTS).cloned())
             .collect();
         let shown: Vec<String> = shown.into_iter().collect();
         let mut folders: BTreeMap<String, String> = BTreeMap::new();
@@ -111,7 +111,8 @@ impl RetrievalOperations<'_> {
         let described = rows.iter().map(|(row, _)| {
             let session = row.session_id.as_deref().filter(|session| !session.is_empty());
             let channels = row.channel_contributions.as_object().into_iter().flatten();
-            let told = |(_, ids): &(&String, &Value)| ids.as_array().is_some_and(|ids| !ids.is_empty());
+            let is_nonempty =
+                |(_, ids): &(&String, &Value)| ids.as_array().is_some_and(|ids| !ids.is_empty());
             LoggedQuery {
                 query_id: row.query_id.clone(),
                 query: row.query.clone(),
@@ -121,10 +122,13 @@ impl RetrievalOperations<'_> {
                 folders: row
                     .result_ids
                     .iter()
-                    .take(FOLDERS_OF)
+                    .take(MAX_FOLDER_RESULTS)
                     .filter_map(|id| folders.get(id).cloned())
                     .collect(),
-                channels: channels.filter(told).map(|(name, _)| name.clone()).collect(),
+                channels: channels
+                    .filter(is_nonempty)
+                    .map(|(name, _)| name.clone())
+                    .collect(),
                 events: events.get(&row.query_id).copied().unwrap_or(0),
                 corpus_category: row.eval_category.clone(),
                 in_corpus: row.is_eval_corpus,
@@ -133,7 +137,7 @@ impl RetrievalOperations<'_> {
         Ok(described.collect())
     }
 
-    /// The whole corpus with its judgments, in the order of ids.
+    /// Loads the whole corpus with its judgments, ordered by id.
     pub(super) async fn whole_corpus(self) -> Result<Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>, EngineError> {
         let store = self.engine.store().await?;
         let mut corpus = Vec::new();
@@ -151,7 +155,7 @@ impl RetrievalOperations<'_> {
     }
 }
 
-/// What is known about each query that was taken, in the form that an export has.
+/// Builds the metadata of each selected query, in the form of an export.
 fn marks(rows: &[(EvalQueryRow, i64)], taken: &[HarvestedQuery]) -> Result<Vec<CorpusMark>, EngineError> {
     let mut turns: BTreeMap<&str, u32> = BTreeMap::new();
     let mut wanted: BTreeMap<&str, &HarvestedQuery> = BTreeMap::new();
@@ -191,7 +195,7 @@ fn marks(rows: &[(EvalQueryRow, i64)], taken: &[HarvestedQuery]) -> Result<Vec<C
     Ok(marks)
 }
 
-/// The queries in whose place one stands, as harvesting wrote them down.
+/// Returns the queries that this one represents, as recorded by the harvest.
 pub(super) fn stands_for(row: &EvalQueryRow) -> Vec<String> {
     let listed = row
         .detail

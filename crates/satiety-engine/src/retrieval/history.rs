@@ -1,4 +1,4 @@
-//! The evaluation corpus and measured runs in the store.
+//! The evaluation corpus and measured runs in the database.
 
 use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
@@ -18,46 +18,46 @@ use super::replay::JudgmentFilter;
 use super::{RunReport, blocking, format, name};
 use crate::EngineError;
 
-/// Queries that are read from the store at a time.
+/// Queries per page when reading from the database.
 const PAGE: u32 = 500;
-/// The tool that imported queries were asked through: none.
+/// Tool name of imported queries.
 const IMPORTED: &str = "import";
 
-/// A corpus to be put into the store.
+/// Request to import a corpus.
 #[derive(Debug, Clone)]
 pub struct ImportCorpusRequest {
-    /// Queries with their judgments, judgments alone, or a BEIR folder.
+    /// Queries with their judgments, judgments alone, or a BEIR directory.
     pub corpus: PathBuf,
-    /// The queries, where the judgments are only judgments.
+    /// File with the queries, if the corpus has judgments only.
     pub queries: Option<PathBuf>,
-    /// Where judgments come from that do not say so.
+    /// Default source of judgments.
     pub source: JudgmentSource,
 }
 
-/// A corpus to be written from the store.
+/// Request to export the corpus.
 #[derive(Debug, Clone)]
 pub struct ExportCorpusRequest {
-    /// The file: `.jsonl` with everything, anything else as lines of `trec_eval`.
+    /// Output file: `.jsonl` with everything, any other in `trec_eval` format.
     pub output: PathBuf,
-    /// Which judgments to write.
+    /// Judgments to write.
     pub judgments: JudgmentFilter,
 }
 
-/// A corpus that was moved.
+/// Result of an import or export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CorpusTransfer {
-    /// The file or folder.
+    /// File or directory of the corpus.
     pub file: String,
-    /// Queries.
+    /// Number of transferred queries.
     pub queries: usize,
-    /// Judgments.
+    /// Number of transferred judgments.
     pub judgments: usize,
-    /// Documents that still wait for a grade, which were left out.
+    /// Documents without a grade, which were skipped.
     pub pending: usize,
 }
 
 impl RetrievalOperations<'_> {
-    /// Puts an evaluation corpus into the store: all of it or nothing.
+    /// Imports an evaluation corpus atomically.
     pub async fn import_corpus(self, request: ImportCorpusRequest) -> Result<CorpusTransfer, EngineError> {
         let source = request.source;
         let file = name(&request.corpus);
@@ -89,7 +89,7 @@ impl RetrievalOperations<'_> {
         Ok(moved)
     }
 
-    /// Writes the evaluation corpus of the store to a file, which appears only when it is complete.
+    /// Exports the evaluation corpus to a file, which appears only when complete.
     pub async fn export_corpus(self, request: ExportCorpusRequest) -> Result<CorpusTransfer, EngineError> {
         let path = &request.output;
         let failed = |cause| EngineError::file("write", path, cause);
@@ -126,7 +126,7 @@ impl RetrievalOperations<'_> {
         Ok(moved)
     }
 
-    /// Keeps the figures of a measured run, and tells it the id under which they are kept.
+    /// Stores the metrics of a measured run, and sets their id in the report.
     pub(super) async fn record_evaluation(self, report: &mut RunReport) -> Result<(), EngineError> {
         let run_id = ids::prefixed("eval", uuid::Uuid::now_v7());
         report.run_id = Some(run_id.clone());
@@ -152,7 +152,7 @@ fn judgment_row(
     }
 }
 
-/// What has no column of its own goes into the detail, so that nothing is lost on the way out.
+/// Fields without a column go into the detail, so that an export is lossless.
 fn query_row(mut query: EvalQuery) -> Result<EvalQueryRow, EngineError> {
     query.judgments = Vec::new();
     let row = EvalQueryRow {
@@ -182,7 +182,7 @@ pub(super) fn query_line(
     row: EvalQueryRow,
     judgments: Vec<EvalJudgmentRow>,
 ) -> Result<EvalQuery, EngineError> {
-    // A query that was logged and then taken into the corpus has a detail of another kind.
+    // A query that was harvested from the log has a different detail.
     let known: EvalQuery = serde_json::from_value(row.detail).unwrap_or_default();
     let judgments = judgments
         .into_iter()
@@ -207,7 +207,7 @@ pub(super) fn query_line(
     })
 }
 
-/// One grade a document: a person's before any other's.
+/// Picks one grade per document: a person's before any other.
 pub(super) fn trusted(judgments: &[EvalJudgmentRow]) -> impl Iterator<Item = &EvalJudgmentRow> {
     const BY_TRUST: [&str; 4] = ["manual", "validated", "implicit", "bootstrapped"];
     let trust = |source: &str| BY_TRUST.iter().position(|known| *known == source);
@@ -262,7 +262,7 @@ pub(super) fn result_row(run_id: String, report: &RunReport) -> Result<EvalResul
         "avg_latency_ms",
         pipeline.and_then(|found| Some(found.latency_ms.get("total")?.mean)),
     );
-    // The interval of the figure that decides when nothing else is asked.
+    // Confidence interval of the default decisive metric.
     let interval = report
         .metrics
         .0

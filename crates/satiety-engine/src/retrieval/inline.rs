@@ -1,5 +1,5 @@
-//! Judgments and runs that come with the request instead of as files. They are put into a folder of their own for the time
-//! of the request, so that there is one way of reading and counting and not two.
+//! Judgments and runs in the body of a request instead of files. They are written to a temporary directory
+//! for the request, so that there is only one implementation of reading and counting.
 
 use crate::handles::RetrievalOperations;
 use std::io::Write as _;
@@ -15,85 +15,85 @@ use serde_json::json;
 use super::{CompareRequest, CompareResponse, EvaluateRequest, EvaluateResponse, FactFiles, Rankings};
 use crate::{EngineError, admission};
 
-/// How many results of each query the pipeline's figures look at.
+/// Number of results per query for the pipeline metrics.
 const DEPTH: usize = 10;
 
-/// Judgments and runs.
+/// Judgments and runs in the request body.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InlineRankings {
-    /// The judgments, by query.
+    /// Relevance judgments, grouped by query.
     #[schemars(length(min = 1))]
     pub judgments: Vec<InlineJudgments>,
-    /// The runs; for a comparison the first is the control.
+    /// Runs to evaluate; for a comparison the first is the control.
     #[schemars(length(min = 1, max = 10))]
     pub runs: Vec<InlineRun>,
-    /// What to compute, such as `ndcg@10`; the usual measures where empty.
+    /// Measures to compute, such as `ndcg@10`; the defaults if empty.
     #[serde(default)]
     #[schemars(inner(regex(pattern = crate::operations::MEASURE)))]
     pub measures: Vec<String>,
-    /// The grade from which a document is relevant; 2 where absent.
+    /// Minimum grade of a relevant document; 2 if absent.
     #[serde(default)]
     pub relevance_threshold: Option<i32>,
-    /// The probability of a false claim in a comparison; 0.05 where absent.
+    /// Significance level of a comparison, 0 to 1; 0.05 if absent.
     #[serde(default)]
     #[schemars(extend("exclusiveMinimum" = 0.0, "exclusiveMaximum" = 1.0))]
     pub alpha: Option<f64>,
 }
 
-/// What was judged about a query.
+/// Relevance judgments of a query.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InlineJudgments {
-    /// The query.
+    /// Id of the query.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub query_id: String,
-    /// Documents with their grades.
+    /// Judged documents with their grades.
     #[schemars(length(min = 1))]
     pub judgments: Vec<InlineGrade>,
 }
 
-/// The grade of a document.
+/// Relevance grade of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InlineGrade {
-    /// The document.
+    /// Id of the document.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub doc_id: String,
-    /// Its grade.
+    /// Relevance grade; higher is more relevant.
     pub relevance: i32,
 }
 
-/// A system's answers.
+/// A ranked run of a system.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InlineRun {
-    /// What the run is called.
+    /// Name of the run in reports.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub name: String,
-    /// Query by query.
+    /// Ranked results of each query.
     #[schemars(length(min = 1))]
     pub queries: Vec<InlineAnswers>,
 }
 
-/// What a system answered to a query.
+/// Ranked results of a query.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InlineAnswers {
-    /// The query.
+    /// Id of the query.
     #[schemars(length(min = 1, max = 256), regex(pattern = r"\S"))]
     pub query_id: String,
-    /// Documents, best first.
+    /// Ids of documents, best first.
     #[schemars(length(min = 1), extend("uniqueItems" = true))]
     pub results: Vec<String>,
 }
 
 impl RetrievalOperations<'_> {
-    /// Measures runs that come with the request.
+    /// Evaluates the runs of a request.
     pub async fn evaluate_inline(self, request: &InlineRankings) -> Result<EvaluateResponse, EngineError> {
         let bootstrap = BootstrapSettings::default();
         Self::admit_rankings(request, bootstrap.resamples)?;
-        let (folder, rankings) = put_down(request)?;
+        let (directory, rankings) = write_files(request)?;
         let evaluated = self
             .evaluate(EvaluateRequest {
                 rankings,
@@ -103,7 +103,7 @@ impl RetrievalOperations<'_> {
                 record: false,
             })
             .await;
-        let mut evaluated = evaluated.map_err(|error| without_place(error, folder.path()))?;
+        let mut evaluated = evaluated.map_err(|error| hide_path(error, directory.path()))?;
         let reports = match &mut evaluated {
             EvaluateResponse::One(report) => std::slice::from_mut(&mut **report),
             EvaluateResponse::Several { runs } => runs.as_mut_slice(),
@@ -114,11 +114,11 @@ impl RetrievalOperations<'_> {
         Ok(evaluated)
     }
 
-    /// Compares runs that come with the request with the first of them.
+    /// Compares the runs of a request with the first of them.
     pub async fn compare_inline(self, request: &InlineRankings) -> Result<CompareResponse, EngineError> {
         let defaults = ComparisonSettings::default();
         Self::admit_rankings(request, defaults.permutations + defaults.bootstrap.resamples)?;
-        let (folder, rankings) = put_down(request)?;
+        let (directory, rankings) = write_files(request)?;
         let compared = self
             .compare(CompareRequest {
                 rankings,
@@ -130,7 +130,7 @@ impl RetrievalOperations<'_> {
                 per_query: false,
             })
             .await;
-        let mut compared = compared.map_err(|error| without_place(error, folder.path()))?;
+        let mut compared = compared.map_err(|error| hide_path(error, directory.path()))?;
         let mut names = request.runs.iter().map(|run| &run.name);
         if let Some(control) = names.next() {
             compared.control.clone_from(control);
@@ -143,7 +143,7 @@ impl RetrievalOperations<'_> {
 }
 
 impl RetrievalOperations<'_> {
-    /// Admits the cost of measuring these rankings with so many resamples of each measure.
+    /// Admits the cost of evaluating these rankings with this many resamples per measure.
     fn admit_rankings(request: &InlineRankings, resamples: u64) -> Result<(), EngineError> {
         let measures = match request.measures.len() {
             0 => default_measures().len(),
@@ -172,8 +172,8 @@ impl RetrievalOperations<'_> {
     }
 }
 
-/// Writes the request down and says where.
-fn put_down(request: &InlineRankings) -> Result<(tempfile::TempDir, Rankings), EngineError> {
+/// Writes the request to a temporary directory and returns it with the file names.
+fn write_files(request: &InlineRankings) -> Result<(tempfile::TempDir, Rankings), EngineError> {
     let measures = if request.measures.is_empty() {
         default_measures()
     } else {
@@ -189,9 +189,9 @@ fn put_down(request: &InlineRankings) -> Result<(tempfile::TempDir, Rankings), E
             .map_err(wrong)?
     };
     let failed = |cause| EngineError::file("write", Path::new("a temporary file"), cause);
-    let folder = tempfile::tempdir().map_err(failed)?;
+    let directory = tempfile::tempdir().map_err(failed)?;
     let write = |name: String, lines: Vec<serde_json::Value>| -> Result<PathBuf, EngineError> {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         let mut file = std::io::BufWriter::new(fs_err::File::create(&path).map_err(failed)?);
         for line in lines {
             writeln!(file, "{line}").map_err(failed)?;
@@ -228,12 +228,12 @@ fn put_down(request: &InlineRankings) -> Result<(tempfile::TempDir, Rankings), E
         known: FactFiles::default(),
         by: Vec::new(),
     };
-    Ok((folder, rankings))
+    Ok((directory, rankings))
 }
 
-/// The asker has named no files and is told of none.
-fn without_place(error: EngineError, folder: &Path) -> EngineError {
-    let place = format!("{}/", folder.display());
+/// Removes temporary paths from errors: the caller named no files.
+fn hide_path(error: EngineError, directory: &Path) -> EngineError {
+    let place = format!("{}/", directory.display());
     match error {
         EngineError::Ranking { name, problem } => EngineError::Ranking {
             name: name.replace(&place, ""),

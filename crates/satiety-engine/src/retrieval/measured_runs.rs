@@ -1,4 +1,4 @@
-//! Measured runs: which there are, and the latest figures.
+//! Measured runs: lists, latest metrics, and changes between runs.
 
 use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
@@ -11,109 +11,109 @@ use serde_json::Value;
 use super::golden_error::GoldenError;
 use crate::EngineError;
 
-/// What runs are looked at by, unless said otherwise.
+/// Default measure for changes.
 const MEASURE: &str = "ndcg@10";
-/// What an A/B test measures is marked with.
+/// Run type of A/B tests.
 const AB_TEST: &str = "ab_test";
-/// How far to look for the latest runs.
-const LATEST: u32 = 100;
-/// How far to look for the run before.
-const LOOKED_BACK: u32 = 10_000;
+/// Number of runs searched for the latest ones.
+const MAX_LATEST: u32 = 100;
+/// Number of runs searched for the previous one.
+const MAX_LOOKBACK: u32 = 10_000;
 
-/// Runs that were measured or interrupted, newest first.
+/// Measured and interrupted runs, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MeasuredRuns {
-    /// Measured runs.
+    /// Measured runs, newest first.
     pub runs: Vec<MeasuredRun>,
-    /// Runs that were interrupted and can be taken up again.
+    /// Interrupted runs that can be resumed.
     pub unfinished: Vec<UnfinishedRun>,
 }
 
-/// A measured run.
+/// A measured run and its metrics.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MeasuredRun {
-    /// Its id.
+    /// Id of the measured run.
     pub run_id: String,
-    /// Why it was measured: `full`, `regression`, `shadow` or `ab_test`.
+    /// Type of run: `full`, `regression`, `shadow` or `ab_test`.
     pub run_type: String,
-    /// What was measured: a system, or a file.
+    /// System or file that was measured.
     pub system: String,
-    /// Queries that counted.
+    /// Number of queries in the metrics.
     pub queries: i64,
-    /// Its figures, by the specification's names.
+    /// Metrics by the names of the specification.
     pub figures: BTreeMap<String, f64>,
-    /// What it was compared with.
+    /// Id of the run it was compared with, if any.
     pub control_run_id: Option<String>,
-    /// Whether the difference is significant.
+    /// Whether the difference to the control is significant.
     pub is_significant: Option<bool>,
-    /// When.
+    /// Time of the measurement.
     pub measured_at: String,
 }
 
 /// A run that was interrupted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnfinishedRun {
-    /// Its id.
+    /// Id of the interrupted run.
     pub run_id: String,
-    /// What was asked.
+    /// System that is measured.
     pub system: String,
-    /// Answers that it has.
+    /// Number of answers so far.
     pub answers: i64,
 }
 
-/// A measured run with what it got for each query.
+/// A measured run with its values by query.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct WholeRun {
-    /// The run.
+    /// The run and its metrics.
     #[serde(flatten)]
     pub run: MeasuredRun,
-    /// All its figures with their intervals, as they were reported.
+    /// All metrics with intervals, as originally reported.
     pub report: Value,
-    /// The value of each measure for each query; empty where that was not kept.
+    /// Value of each measure by query; empty if not stored.
     pub by_query: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// What changed from one measured run to another, query by query.
+/// Changes between two measured runs, query by query.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunChanges {
-    /// The measure.
+    /// Measure that is compared, such as `ndcg@10`.
     pub measure: String,
-    /// The run that is compared with.
+    /// Id of the run compared with.
     pub before: String,
-    /// The run that is looked at.
+    /// Id of the examined run.
     pub now: String,
-    /// Queries that both have a value for; what lost most comes first.
+    /// Queries with a value in both runs; largest loss first.
     pub queries: Vec<QueryDelta>,
 }
 
-/// A query in two runs.
+/// Values of a query in two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct QueryDelta {
-    /// Its id.
+    /// Id of the query.
     pub query_id: String,
-    /// What is asked, where the corpus has it.
+    /// Text of the query, if it is in the corpus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
-    /// Its value before.
+    /// Value in the earlier run.
     pub before: f64,
-    /// Its value now.
+    /// Value in the later run.
     pub now: f64,
 }
 
 impl QueryDelta {
-    /// How much it gained.
+    /// Returns the difference between the two values.
     pub fn change(&self) -> f64 {
         self.now - self.before
     }
 
-    /// What is asked, or else its id.
+    /// Returns the text of the query, or its id.
     pub fn words(&self) -> &str {
         self.query.as_deref().unwrap_or(&self.query_id)
     }
 }
 
 impl RetrievalOperations<'_> {
-    /// What changed between the two latest measured runs; nothing where one of them has no value for each query.
+    /// Returns the changes between the two latest measured runs; `None` if either has no values by query.
     pub async fn latest_changes(self) -> Result<Option<RunChanges>, EngineError> {
         let runs = self.runs_over_time().await?;
         let [now, before, ..] = &runs[..] else {
@@ -123,8 +123,8 @@ impl RetrievalOperations<'_> {
         Ok((!changes.queries.is_empty()).then_some(changes))
     }
 
-    /// What changed from a run to another one, by a measure; without another, from what it was compared with, or else from
-    /// the run that was measured before it.
+    /// Returns the changes of a run by a measure, relative to another run; by default its control, or else
+    /// the run measured before it.
     pub async fn run_changes(
         self,
         run_id: &str,
@@ -141,13 +141,13 @@ impl RetrievalOperations<'_> {
                     .store()
                     .await?
                     .evaluation()
-                    .results(LOOKED_BACK)
+                    .results(MAX_LOOKBACK)
                     .await?;
                 all.retain(|row| row.run_id == run_id || is_over_time(row));
                 let older = all.into_iter().skip_while(|row| row.run_id != run_id).nth(1);
                 older
                     .ok_or_else(|| EngineError::NotThere {
-                        what: format!("run that was measured before `{run_id}`"),
+                        what: format!("measured run before `{run_id}`"),
                         hint: "name the run to compare with".into(),
                     })?
                     .run_id
@@ -156,12 +156,12 @@ impl RetrievalOperations<'_> {
         self.changes(&before, run_id, measure.unwrap_or(MEASURE)).await
     }
 
-    /// A measured run with what it got for each query.
+    /// Returns a measured run with its values by query.
     pub async fn measured_run(self, run_id: &str) -> Result<WholeRun, EngineError> {
         let row = self.stored_run(run_id).await?;
         let mut report = row.report.clone();
         if let Some(whole) = report.as_object_mut() {
-            // It is said beside it, in a form that does not depend on what was asked for.
+            // Returned separately, in a form that does not depend on the request.
             whole.remove("per_query");
         }
         Ok(WholeRun {
@@ -228,7 +228,7 @@ impl RetrievalOperations<'_> {
         })
     }
 
-    /// What the queries of the corpus ask.
+    /// Returns the text of the corpus queries by id.
     async fn query_texts(self) -> Result<BTreeMap<String, String>, EngineError> {
         let corpus = match self.whole_corpus().await {
             Err(EngineError::Golden(GoldenError::EmptyCorpus)) => Vec::new(),
@@ -238,7 +238,7 @@ impl RetrievalOperations<'_> {
         Ok(texts.filter(|(_, text)| !text.is_empty()).collect())
     }
 
-    /// The latest runs.
+    /// Lists the latest runs.
     pub async fn measured_runs(self, limit: u32) -> Result<MeasuredRuns, EngineError> {
         let store = self.engine.store().await?;
         let runs = store.evaluation().results(limit).await?;
@@ -260,15 +260,21 @@ impl RetrievalOperations<'_> {
         })
     }
 
-    /// The figures of the latest measured run; nothing before the first.
+    /// Returns the metrics of the latest measured run; `None` before the first.
     pub async fn latest_metrics(self) -> Result<Option<MeasuredRun>, EngineError> {
         let runs = self.runs_over_time().await?;
         Ok(runs.into_iter().next().map(run))
     }
 
-    /// The latest runs of a system as it was, newest first: not those that an A/B test measured beside each other.
+    /// Returns the latest runs of a system over time, newest first, without those of A/B tests.
     async fn runs_over_time(self) -> Result<Vec<StoredResult>, EngineError> {
-        let mut runs = self.engine.store().await?.evaluation().results(LATEST).await?;
+        let mut runs = self
+            .engine
+            .store()
+            .await?
+            .evaluation()
+            .results(MAX_LATEST)
+            .await?;
         runs.retain(is_over_time);
         Ok(runs)
     }
@@ -279,11 +285,11 @@ fn is_over_time(row: &StoredResult) -> bool {
 }
 
 fn run(row: StoredResult) -> MeasuredRun {
-    let told = |key: &str| row.report.get(key).and_then(Value::as_str).map(str::to_owned);
+    let text = |key: &str| row.report.get(key).and_then(Value::as_str).map(str::to_owned);
     let system = match (row.run_type.as_str(), &row.control_run_id) {
-        (AB_TEST, None) => Some("A/B test, as it is".to_owned()),
-        (AB_TEST, Some(_)) => Some("A/B test, with the feature".to_owned()),
-        _ => told("system").or_else(|| told("run")),
+        (AB_TEST, None) => Some("A/B test, control".to_owned()),
+        (AB_TEST, Some(_)) => Some("A/B test, treatment".to_owned()),
+        _ => text("system").or_else(|| text("run")),
     };
     MeasuredRun {
         system: system.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Pools for annotation from several runs, written as a file that can be judged and read back.
+//! Pools for annotation from several runs, written as a file that can be judged and imported again.
 
 use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
@@ -15,57 +15,56 @@ use super::query_facts::{each_document, each_query};
 use super::{blocking, format, name, read_qrels, read_run};
 use crate::EngineError;
 
-/// Runs to be pooled.
+/// Request to pool runs.
 #[derive(Debug, Clone)]
 pub struct PoolRequest {
-    /// The runs.
     pub runs: Vec<PathBuf>,
-    /// How many results of each run are taken.
+    /// Number of results taken from each run.
     pub depth: usize,
-    /// Judgments that exist already.
+    /// Existing judgments.
     pub qrels: Option<PathBuf>,
-    /// What the queries ask.
+    /// File with the text of the queries.
     pub queries: Option<PathBuf>,
-    /// What the documents say.
+    /// File with the text of the documents.
     pub corpus: Option<PathBuf>,
-    /// The seed of the order.
+    /// Random seed of the order.
     pub seed: u64,
-    /// Where to write what waits for a judgment.
+    /// Output file for the documents without a judgment.
     pub output: Option<PathBuf>,
 }
 
-/// A pool.
+/// Pool of documents to judge.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PoolResponse {
-    /// Queries.
+    /// Number of pooled queries.
     pub queries: usize,
-    /// Documents that wait for a judgment.
+    /// Number of documents without a judgment.
     pub documents: usize,
-    /// Documents of the pool that have one.
+    /// Number of pooled documents with a judgment.
     pub judged: usize,
-    /// How many results of each run were taken.
+    /// Number of results taken from each run.
     pub depth: usize,
-    /// For each run, how many of the waiting documents only it found.
+    /// Number of unjudged documents that only one run found, by run.
     pub only_in: Vec<OnlyIn>,
-    /// Where it was written.
+    /// Output file, if one was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// The pool itself, when it was not written to a file.
+    /// The pool itself, if not written to a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Vec<PooledQuery>>,
 }
 
-/// What only one run found.
+/// Documents found by only one run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OnlyIn {
-    /// The run.
+    /// File name of the run.
     pub run: String,
-    /// Documents.
+    /// Number of documents only this run found.
     pub documents: usize,
 }
 
 impl RetrievalOperations<'_> {
-    /// Builds a pool of what several runs put first.
+    /// Builds a pool from the top results of several runs.
     pub async fn pool(self, request: PoolRequest) -> Result<PoolResponse, EngineError> {
         blocking(move || {
             let order = OrderOptions::default();
@@ -114,7 +113,7 @@ impl RetrievalOperations<'_> {
     }
 }
 
-/// What annotators read.
+/// Text shown to annotators.
 #[derive(Default)]
 struct Words {
     queries: BTreeMap<String, EvalQuery>,
@@ -144,7 +143,7 @@ impl Words {
         Ok(words)
     }
 
-    /// A table for a spreadsheet, or JSON Lines, as the name of the file says.
+    /// Formats a spreadsheet table or JSON Lines, depending on the file name.
     fn sheet(&self, path: &Path, pools: &[PooledQuery]) -> Result<String, EngineError> {
         let mut text = String::new();
         match format(path) {
@@ -213,7 +212,7 @@ fn waiting(document: &str) -> EvalJudgment {
     }
 }
 
-/// Lines of a table end with the line.
+/// Replaces line breaks, which would end a table row.
 fn one_line(text: &str) -> String {
     text.replace(['\r', '\n'], " ")
 }

@@ -1,4 +1,4 @@
-//! What is known about queries and documents besides judgments, read from the files that say it.
+//! Facts about queries and documents besides judgments, read from files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use satiety::retrieval::{
     CorpusReader, Document, EvalQuery, Facts, FileFormat, QueriesReader, RetrievalError,
 };
 
-use super::{format, pieces, wrong};
+use super::{format, read_chunks, wrong};
 use crate::EngineError;
 
 /// Queries by id, and facts for measures.
@@ -17,42 +17,43 @@ pub(super) struct QueryFacts {
     pub(super) facts: Facts,
 }
 
-/// Where to look.
+/// Files to read facts from.
 #[derive(Debug, Clone, Default)]
 pub struct FactFiles {
-    /// Queries with intents, categories, sessions, chains; without it, the judgments themselves where they have such
-    /// fields, or `queries.jsonl` of a BEIR folder.
+    /// Queries with intents, categories, sessions, chains; by default the judgments file if it has such
+    /// fields, or `queries.jsonl` of a BEIR directory.
     pub queries: Option<PathBuf>,
-    /// Documents with tiers, folders, classes; without it, `corpus.jsonl` of a BEIR folder, where a measure needs it.
+    /// Documents with tiers, folders, classes; by default `corpus.jsonl` of a BEIR directory, if a measure
+    /// needs it.
     pub corpus: Option<PathBuf>,
 }
 
 impl QueryFacts {
-    /// Reads what there is; `documents` says whether a measure needs them.
+    /// Reads the available facts; `documents` says whether a measure needs documents.
     pub(super) fn read(files: &FactFiles, qrels: &Path, documents: bool) -> Result<Self, EngineError> {
         let mut known = Self::default();
-        let queries = files.queries.clone().or_else(|| queries_beside(qrels));
+        let queries = files.queries.clone().or_else(|| sibling_queries(qrels));
         if let Some(path) = queries {
             each_query(&path, |mut query| {
                 known.facts.add_query(&query);
-                // Judgments are read from the judgments.
+                // Judgments are read separately.
                 query.judgments = Vec::new();
                 known.queries.insert(query.query_id.clone(), query);
             })?;
         }
-        let beside = || documents.then(|| beside(qrels, "corpus.jsonl")).flatten();
-        if let Some(path) = files.corpus.clone().or_else(beside) {
+        let sibling_file = || documents.then(|| sibling_file(qrels, "corpus.jsonl")).flatten();
+        if let Some(path) = files.corpus.clone().or_else(sibling_file) {
             each_document(&path, |document| known.facts.add_document(document))?;
         }
         Ok(known)
     }
 
-    /// A field of a query.
+    /// Returns a field of a query.
     pub(super) fn field(&self, query: &str, name: &str) -> Option<String> {
         self.queries.get(query)?.field(name)
     }
 
-    /// Refuses fields that no query has, instead of answering with nothing.
+    /// Rejects fields that no query has, instead of returning empty groups.
     pub(super) fn check_fields(&self, fields: &[String]) -> Result<(), EngineError> {
         for name in fields {
             let mut queries = self.queries.values();
@@ -67,12 +68,10 @@ impl QueryFacts {
     }
 }
 
-/// Reads queries one by one.
 pub(super) fn each_query(path: &Path, each: impl FnMut(EvalQuery)) -> Result<(), EngineError> {
     read(QueriesReader::new(format(path)), path, each)
 }
 
-/// Reads documents one by one.
 pub(super) fn each_document(path: &Path, each: impl FnMut(Document)) -> Result<(), EngineError> {
     read(CorpusReader::new(format(path)), path, each)
 }
@@ -82,21 +81,21 @@ fn read<T: for<'a> serde::Deserialize<'a>>(
     path: &Path,
     mut each: impl FnMut(T),
 ) -> Result<(), EngineError> {
-    pieces(path, |piece| reader.push(piece, &mut each))?;
+    read_chunks(path, |chunk| reader.push(chunk, &mut each))?;
     let problem: Result<(), RetrievalError> = reader.finish(each);
     problem.map_err(|problem| wrong(path, problem))
 }
 
-/// The queries that belong to judgments: themselves, where each line is a query, or those of their BEIR folder.
-pub(super) fn queries_beside(qrels: &Path) -> Option<PathBuf> {
+/// Finds the queries of judgments: the same file if each line is a query, or those of its BEIR directory.
+pub(super) fn sibling_queries(qrels: &Path) -> Option<PathBuf> {
     if format(qrels) == FileFormat::JsonLines && qrels != Path::new("-") {
         return Some(qrels.into());
     }
-    beside(qrels, "queries.jsonl")
+    sibling_file(qrels, "queries.jsonl")
 }
 
-/// A file of the folder that judgments are, or are in: BEIR's, or one with everything side by side.
-pub(super) fn beside(qrels: &Path, name: &str) -> Option<PathBuf> {
+/// Finds a file in the directory of the judgments: BEIR's layout, or a flat one.
+pub(super) fn sibling_file(qrels: &Path, name: &str) -> Option<PathBuf> {
     let folder = if qrels.is_dir() {
         qrels
     } else {
@@ -110,6 +109,6 @@ pub(super) fn beside(qrels: &Path, name: &str) -> Option<PathBuf> {
     [name.to_owned(), format!("{name}.gz"), format!("{name}.zst")]
         .iter()
         .map(|name| folder.join(name))
-        // A file that is the judgments is not also the documents.
+        // The judgments file itself is not the documents file.
         .find(|path| path.is_file() && path != qrels)
 }

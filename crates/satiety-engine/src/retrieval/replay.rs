@@ -1,5 +1,5 @@
-//! Replaying the evaluation corpus against a system: every answer is stored as it comes, then the run is measured, and
-//! compared with an earlier one by the same judgments.
+//! Replays the evaluation corpus against a system: stores every answer as it arrives, measures the run, and
+//! compares it with an earlier one by the same judgments.
 
 use crate::handles::RetrievalOperations;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,43 +31,43 @@ use super::{
 use crate::EngineError;
 use crate::bench::Stop;
 
-/// A replay.
+/// Request to replay the corpus.
 #[derive(Debug, Clone)]
 pub struct ReplayRequest {
-    /// What is asked.
+    /// System to query.
     pub system: SystemSpec,
-    /// What it needs to know of the world.
+    /// Environment of the system.
     pub context: SystemContext,
-    /// How many results are asked for and looked at.
+    /// Number of results requested and evaluated.
     pub depth: usize,
-    /// Which judgments count.
+    /// Judgments to use.
     pub judgments: JudgmentFilter,
-    /// What documents say that are no memories of this store: results without a known id are told by it.
+    /// File with the text of documents that are not memories in this database, to identify results without a
+    /// known id.
     pub documents: Option<PathBuf>,
-    /// What to compute; nothing for the usual.
+    /// Measures to compute; empty for the defaults.
     pub measures: Vec<Measure>,
-    /// What counts how much.
+    /// Evaluation options, such as the relevance threshold.
     pub options: EvaluationOptions,
-    /// The intervals of the means.
+    /// Bootstrap of the confidence intervals.
     pub bootstrap: BootstrapSettings,
-    /// Fields of queries to break the figures down by.
+    /// Fields of queries to break the metrics down by.
     pub by: Vec<String>,
-    /// Whether to give the value of every query.
+    /// Whether to return the value of every query.
     pub per_query: bool,
-    /// The run to compare with, or `last`.
+    /// Id of the run to compare with, or `last`.
     pub baseline: Option<String>,
-    /// How to compare.
     pub comparison: ComparisonSettings,
-    /// By what to compare.
+    /// Measures of the comparison.
     pub decisive: Vec<Measure>,
-    /// How much worse than the baseline it may be, when there is a gate.
+    /// Accepted loss against the baseline, if there is a gate.
     pub fail_if_worse: Option<f64>,
-    /// A run that was interrupted, to be taken up again.
+    /// Id of an interrupted run to resume.
     pub resume: Option<String>,
 }
 
 impl ReplayRequest {
-    /// A replay as it usually is: twenty results, all judgments, the usual measures, nothing to compare with.
+    /// Creates a request with defaults: twenty results, all judgments, the default measures, no baseline.
     pub fn new(system: SystemSpec, context: SystemContext) -> Self {
         Self {
             system,
@@ -89,17 +89,17 @@ impl ReplayRequest {
     }
 }
 
-/// Which judgments count.
+/// Selection of judgments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JudgmentFilter {
-    /// Where they may come from; nothing for anywhere.
+    /// Allowed sources; empty for any.
     pub sources: Vec<JudgmentSource>,
-    /// How sure they must be; those that do not say so are sure.
+    /// Minimum confidence; judgments without one always count.
     pub min_confidence: f64,
 }
 
 impl JudgmentFilter {
-    /// Whether a judgment counts.
+    /// Returns true if a judgment is selected.
     pub(super) fn takes(&self, judgment: &EvalJudgmentRow) -> bool {
         let source =
             self.sources.is_empty() || self.sources.iter().any(|source| source.name() == judgment.source);
@@ -107,62 +107,63 @@ impl JudgmentFilter {
     }
 }
 
-/// How far a replay is.
+/// Progress of a replay.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplayProgress {
-    /// Queries that were asked.
+    /// Number of queries sent.
     pub done: usize,
-    /// Queries of the corpus.
+    /// Number of queries in the corpus.
     pub planned: usize,
-    /// Queries without an answer.
+    /// Number of failed queries.
     pub failed: usize,
 }
 
-/// A replayed corpus.
+/// Result of replaying the corpus.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ReplayResponse {
-    /// The run's id.
+    /// Id of the measured run.
     pub run_id: String,
-    /// What was asked.
+    /// Name of the system that was queried.
     pub system: String,
-    /// Queries of the corpus.
+    /// Number of queries in the corpus.
     pub queries: usize,
-    /// Queries that were answered.
+    /// Number of queries that were answered.
     pub answered: usize,
-    /// Queries that were not, which are left out of every figure.
+    /// Failed queries, which are excluded from all metrics.
     pub failed: Vec<FailedQuery>,
-    /// Answers in prose, whose results were told by what they say.
+    /// Answers in prose, whose results were identified by their text.
     pub prose: usize,
-    /// Whether it was interrupted; then nothing is measured, and the answers are kept.
+    /// Whether the replay was interrupted; if so, answers are stored but not measured.
     pub interrupted: bool,
-    /// How long answers took, by the clock.
+    /// Latency of the answers in milliseconds, by wall clock.
     pub latency_ms: Option<Latency>,
-    /// The figures; absent while nothing is judged.
+    /// Metrics of the run; absent without judgments.
     pub report: Option<RunReport>,
-    /// The comparison with the baseline, when there is one.
+    /// Comparison with the baseline, if there is one.
     pub comparison: Option<CompareResponse>,
 }
 
-/// A query without an answer.
+/// A query that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FailedQuery {
-    /// The query.
+    /// Id of the query.
     pub query_id: String,
-    /// Why.
+    /// Error message of the failure.
     pub error: String,
 }
 
 type Corpus = Vec<(EvalQueryRow, Vec<EvalJudgmentRow>)>;
 
 impl RetrievalOperations<'_> {
-    /// Asks a system every query of the corpus, keeps the answers, and measures them. Nothing of it is in the query log.
+    /// Sends every query of the corpus to a system, stores the answers, and measures them. The query log is
+    /// not affected.
     pub async fn replay_corpus(
         self,
         request: ReplayRequest,
         stop: &Stop,
         seen: impl Fn(ReplayProgress),
     ) -> Result<ReplayResponse, EngineError> {
-        share("the least confidence", request.judgments.min_confidence)?;
+        share("minimum confidence", request.judgments.min_confidence)?;
         let corpus = self.whole_corpus().await?;
         let baseline = match &request.baseline {
             Some(run) => Some(self.baseline_answers(run).await?),
@@ -217,7 +218,7 @@ impl RetrievalOperations<'_> {
         if let Some(report) = report {
             self.record_replay(&mut replayed, report).await?;
         } else {
-            // It has ended, and may be compared with once something is judged.
+            // The run is complete and can serve as a baseline once there are judgments.
             let row = EvalResultRow {
                 run_id: replayed.run_id.clone(),
                 run_type: "full".into(),
@@ -232,7 +233,7 @@ impl RetrievalOperations<'_> {
         Ok(replayed)
     }
 
-    /// The run that is begun, or taken up again with what it has.
+    /// Starts a run, or resumes one with its answers.
     async fn begun(
         self,
         request: &ReplayRequest,
@@ -258,7 +259,7 @@ impl RetrievalOperations<'_> {
             }
             .into());
         }
-        // What failed is asked again.
+        // Failed queries are sent again.
         let done = rows.into_iter().filter(|row| row.error.is_none());
         Ok((run.clone(), done.map(|row| (row.query_id.clone(), row)).collect()))
     }
@@ -285,7 +286,7 @@ impl RetrievalOperations<'_> {
                 continue;
             }
             if !warm {
-                // Starting a server and loading a model is not what a search costs.
+                // A warm-up query: starting a server and loading a model is not part of the search latency.
                 system.ask(self.engine, &row.query, known).await?;
                 warm = true;
             }
@@ -320,7 +321,7 @@ impl RetrievalOperations<'_> {
         Ok(prose)
     }
 
-    /// Documents by which results are told, and what measures need to know about them.
+    /// Loads documents to identify results by, and the facts that measures need.
     async fn known_documents(
         self,
         request: &ReplayRequest,
@@ -417,13 +418,13 @@ impl RetrievalOperations<'_> {
     }
 }
 
-/// The ids of stored results, best first.
+/// Returns the ids of stored results, best first.
 pub(super) fn ids_of(results: &Value) -> impl Iterator<Item = &str> {
     let list = results.as_array().into_iter().flatten();
     list.filter_map(|result| result.get("memoryId")?.as_str())
 }
 
-/// The figures of a run and its comparison; nothing where no answered query is judged.
+/// Returns the metrics of a run and its comparison; `None` if no answered query is judged.
 fn measured(
     corpus: &Corpus,
     rows: &[AnswerRow],
@@ -445,14 +446,14 @@ fn measured(
         known.queries.insert(query.query_id.clone(), query);
     }
     known.check_fields(&request.by)?;
-    let answered: BTreeSet<&str> = good(rows).map(|row| row.query_id.as_str()).collect();
+    let answered: BTreeSet<&str> = successful(rows).map(|row| row.query_id.as_str()).collect();
     let Some(qrels) = judged(corpus, &answered, &request.judgments)? else {
         return Ok((None, None));
     };
     let answers = answers(rows)?;
     let measures = if request.measures.is_empty() {
         let mut usual = satiety::retrieval::default_measures();
-        // What the specification wants of a memory, where there is something to measure it by.
+        // Measures that the specification requires of a memory, if the data supports them.
         let more = ["constitutional@5", "importance_recall@10", "chain@10", "ils@10"];
         usual.extend(
             more.iter()
@@ -482,7 +483,7 @@ fn measured(
     run_id.clone_into(&mut found.run);
     let comparison = match baseline {
         Some((control, control_rows)) => {
-            let both: BTreeSet<&str> = good(control_rows)
+            let both: BTreeSet<&str> = successful(control_rows)
                 .map(|row| row.query_id.as_str())
                 .filter(|query| answered.contains(query))
                 .collect();
@@ -492,7 +493,7 @@ fn measured(
             };
             let shared = judged(corpus, &both, &request.judgments)?.ok_or_else(none)?;
             let before = self::answers(control_rows)?;
-            Some(beside(
+            Some(compare_runs(
                 &shared,
                 (control, &before),
                 (run_id, &answers),
@@ -505,8 +506,8 @@ fn measured(
     Ok((Some(found), comparison))
 }
 
-/// The same comparison as between files.
-fn beside(
+/// Compares two runs as files are compared.
+fn compare_runs(
     qrels: &Qrels,
     control: (&str, &Answers),
     treatment: (&str, &Answers),
@@ -552,11 +553,11 @@ fn beside(
     })
 }
 
-fn good(rows: &[AnswerRow]) -> impl Iterator<Item = &AnswerRow> {
+fn successful(rows: &[AnswerRow]) -> impl Iterator<Item = &AnswerRow> {
     rows.iter().filter(|row| row.error.is_none())
 }
 
-/// The judgments of queries that were answered, one a result, the most trusted; nothing when there are none.
+/// Returns the judgments of answered queries, the most trusted one per result; `None` if there are none.
 fn judged(
     corpus: &Corpus,
     answered: &BTreeSet<&str>,
@@ -592,7 +593,7 @@ fn judged(
 fn answers(rows: &[AnswerRow]) -> Result<Answers, EngineError> {
     let mut run = RunReader::new(FileFormat::JsonLines);
     let mut traces = TraceReader::default();
-    for row in good(rows) {
+    for row in successful(rows) {
         let line = json!({"queryId": row.query_id, "results": row.results, "latencyMs": {"total": row.latency_ms.unwrap_or(0.0)}});
         let line = format!("{line}\n");
         run.push(line.as_bytes()).map_err(stored_wrong)?;
@@ -605,5 +606,5 @@ fn answers(rows: &[AnswerRow]) -> Result<Answers, EngineError> {
 }
 
 fn stored_wrong(problem: satiety::retrieval::RetrievalError) -> EngineError {
-    super::wrong(Path::new("the store"), problem)
+    super::wrong(Path::new("the database"), problem)
 }

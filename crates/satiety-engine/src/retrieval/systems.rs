@@ -1,5 +1,5 @@
-//! The systems that a corpus can be replayed against: this program's own memory, a tool of any MCP server, any address that
-//! answers a question with results. Knows how to ask and how to read; knows nothing of judgments.
+//! Systems that a corpus can be replayed against: the built-in memory, a tool of any MCP server, or any HTTP
+//! endpoint. Sends queries and parses responses; knows nothing of judgments.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,78 +18,72 @@ use crate::bench::target::{Environment, Target, TargetContext};
 use crate::memory::SearchRequest;
 use crate::{Engine, EngineError};
 
-/// How the tool of a server is asked, and where its answers have what.
+/// How a tool is called, and where its answers have ids and texts.
 #[derive(Debug, Clone, Default)]
 pub struct ToolCall {
-    /// A server that is known by name; everything else is optional then.
+    /// Name of a preset; all other fields are optional then.
     pub preset: Option<String>,
-    /// The tool.
     pub tool: Option<String>,
-    /// The arguments as JSON, with `{{query}}` and `{{limit}}`.
+    /// Arguments as JSON, with `{{query}}` and `{{limit}}`.
     pub arguments: Option<String>,
-    /// Where ids and texts are.
+    /// Paths of ids and texts in the answer.
     pub paths: AnswerPaths,
 }
 
-/// A system.
+/// A system to query.
 #[derive(Debug, Clone)]
 pub enum SystemSpec {
-    /// The memory of this store. Its log does not notice.
+    /// The memory in this database. Queries are not logged.
     Memory {
-        /// How deep; absent for a choice by question.
+        /// Search depth; `None` to choose it by query.
         mode: Option<Mode>,
-        /// Tokens of all results; absent for no limit, since it is the ranking that is measured.
+        /// Maximum tokens of all results; `None` for no limit, since the ranking is measured.
         token_budget: Option<usize>,
-        /// How the search goes.
+        /// Search pipeline.
         pipeline: Arc<ValidPipeline>,
     },
-    /// A tool of an MCP server that is started here.
+    /// A tool of an MCP server that is started as a child process.
     McpCommand {
-        /// The command with its arguments, as a shell would read it.
+        /// Command with its arguments, split as by a shell.
         command: String,
-        /// Names of environment variables that it sees, besides `PATH`, `LANG` and `HOME`.
+        /// Names of environment variables passed to it, in addition to `PATH`, `LANG` and `HOME`.
         env: Vec<String>,
-        /// How it is asked.
         call: ToolCall,
     },
-    /// A tool of an MCP server that is there.
+    /// A tool of a running MCP server.
     McpUrl {
-        /// Its address.
         url: String,
-        /// The environment variable with the bearer token.
+        /// Environment variable with the bearer token.
         token_env: Option<String>,
-        /// How it is asked.
         call: ToolCall,
     },
-    /// An address that takes a question as JSON.
+    /// An HTTP endpoint that takes a query as JSON.
     Http {
-        /// Where to post.
         url: String,
-        /// The body as JSON, with `{{query}}` and `{{limit}}`.
+        /// Body as JSON, with `{{query}}` and `{{limit}}`.
         body: Option<String>,
-        /// Headers with their values.
         headers: BTreeMap<String, String>,
         /// Headers whose values are in environment variables.
         secret_headers: BTreeMap<String, String>,
-        /// Where ids and texts are.
+        /// Paths of ids and texts in the response.
         paths: AnswerPaths,
     },
 }
 
-/// What a system needs to know of the world.
+/// Environment of a system.
 #[derive(Debug, Clone)]
 pub struct SystemContext {
-    /// The variables that may be named.
+    /// Environment variables that may be named.
     pub environment: Environment,
-    /// Where working folders are made.
+    /// Directory for working directories.
     pub scratch: PathBuf,
-    /// How long an answer may take.
+    /// Timeout of an answer.
     pub timeout: Duration,
 }
 
-/// A system that can be asked.
+/// An opened system.
 pub(super) struct System {
-    /// What it is called in reports.
+    /// Name in reports.
     pub(super) name: String,
     way: SystemClient,
     depth: usize,
@@ -111,9 +105,9 @@ enum SystemClient {
 /// Ids with the rank in each channel that found them, best first.
 pub(super) type Ranking = Vec<(String, BTreeMap<String, u32>)>;
 
-/// What a system answered to one query.
+/// Answer of a system to one query.
 pub(super) struct SystemAnswer {
-    /// The ranking, or why there is no answer.
+    /// The ranking, or the error message.
     pub(super) results: Result<Ranking, String>,
     pub(super) latency: Duration,
     pub(super) prose: bool,
@@ -140,12 +134,10 @@ impl System {
                 (format!("memory, mode {mode}"), way)
             }
             SystemSpec::McpCommand { command, env, call } => {
-                let mut words = words(command)?.into_iter();
-                let program = words
-                    .next()
-                    .ok_or_else(|| template("--mcp", "there is no command"))?;
+                let mut words = split_command(command)?.into_iter();
+                let program = words.next().ok_or_else(|| template("--mcp", "missing command"))?;
                 let call = Call::of(call, depth)?;
-                // Its memories are most likely below its user's home.
+                // Its data is most likely below the user's home directory.
                 let env = [&["HOME".to_owned()], &env[..]].concat();
                 let spec = McpSpec {
                     command: Some(program),
@@ -194,10 +186,10 @@ impl System {
                     ]),
                 };
                 let mut spec: HttpSpec = serde_json::from_value(json!({"url": url}))?;
-                spec.body = Some(filled(&Value::Object(body), depth));
+                spec.body = Some(fill_template(&Value::Object(body), depth));
                 spec.headers = headers.clone();
                 spec.secret_headers = secret_headers.clone();
-                // The whole answer: where ids are is looked up later.
+                // Keep the whole response: ids are looked up later.
                 spec.output_pointer = Some(String::new());
                 let name = format!("http: {}", without_secrets(url));
                 (name, target(&TargetSpec::Http(spec), paths.clone(), context)?)
@@ -211,7 +203,8 @@ impl System {
         })
     }
 
-    /// Asks once. A failure is part of the answer; only the store's own are errors.
+    /// Sends one query. A failure of the system is part of the answer; only database errors are returned as
+    /// errors.
     pub(super) async fn ask(
         &self,
         engine: &Engine,
@@ -229,7 +222,7 @@ impl System {
                     mode: *mode,
                     limit: Some(self.depth.min(200)),
                     token_budget: Some(token_budget.unwrap_or(usize::MAX / 2)),
-                    // Judgments name memories of any project.
+                    // Judgments refer to memories of any project.
                     scope: Some(satiety::memory::Scope::All),
                     ..SearchRequest::default()
                 };
@@ -294,12 +287,12 @@ impl System {
         }
     }
 
-    /// Whether it is the memory of this store.
+    /// Returns true for the memory in this database.
     pub(super) fn is_memory(&self) -> bool {
         matches!(self.way, SystemClient::Memory { .. })
     }
 
-    /// Ends what was started for it.
+    /// Stops processes and connections of the system.
     pub(super) async fn close(&self) {
         if let SystemClient::Target { target, .. } = &self.way {
             target.close().await;
@@ -307,7 +300,7 @@ impl System {
     }
 }
 
-/// A tool call with everything in its place.
+/// A tool call with all defaults resolved.
 struct Call {
     tool: String,
     arguments: Map<String, Value>,
@@ -335,7 +328,7 @@ impl Call {
             .tool
             .clone()
             .or_else(|| preset.map(|preset| preset.tool.clone()));
-        let tool = tool.ok_or_else(|| template("--tool", "name the tool that searches, or a --preset"))?;
+        let tool = tool.ok_or_else(|| template("--tool", "missing tool name (or use --preset)"))?;
         let arguments = match (&call.arguments, preset) {
             (Some(text), _) => object("--args", text)?,
             (None, Some(preset)) => {
@@ -350,12 +343,12 @@ impl Call {
         let or = |typed: &Option<String>, known: Option<&Option<String>>| {
             typed.clone().or_else(|| known.and_then(Clone::clone))
         };
-        // Paths of a preset belong together: one that is typed puts both out of force.
+        // The paths of a preset belong together: an explicit one replaces both.
         let typed = call.paths != AnswerPaths::default();
         let known = preset.filter(|_| !typed);
         Ok(Self {
             tool,
-            arguments: match filled(&Value::Object(arguments), depth) {
+            arguments: match fill_template(&Value::Object(arguments), depth) {
                 Value::Object(arguments) => arguments,
                 _ => Map::new(),
             },
@@ -401,17 +394,19 @@ fn target(
     })
 }
 
-/// Templates speak of the query and the limit; targets know the one as the goal and not the other.
-fn filled(template: &Value, depth: usize) -> Value {
+/// Translates templates: targets call the query `goal` and have no limit.
+fn fill_template(template: &Value, depth: usize) -> Value {
     match template {
         Value::String(text) if text.trim() == "{{limit}}" => json!(depth),
         Value::String(text) => {
             let text = text.replace("{{query}}", "{{goal}}");
             Value::String(text.replace("{{limit}}", &depth.to_string()))
         }
-        Value::Array(items) => items.iter().map(|item| filled(item, depth)).collect(),
+        Value::Array(items) => items.iter().map(|item| fill_template(item, depth)).collect(),
         Value::Object(map) => {
-            let pairs = map.iter().map(|(key, value)| (key.clone(), filled(value, depth)));
+            let pairs = map
+                .iter()
+                .map(|(key, value)| (key.clone(), fill_template(value, depth)));
             Value::Object(pairs.collect())
         }
         other => other.clone(),
@@ -429,14 +424,14 @@ fn object(what: &'static str, text: &str) -> Result<Map<String, Value>, GoldenEr
     if !text.contains("{{query}}") {
         return Err(template(
             what,
-            "nothing in it says {{query}}: every query would be asked the same",
+            "missing placeholder {{query}}: every query would be the same",
         ));
     }
     Ok(map)
 }
 
-/// Words as a shell would see them: quotation marks keep spaces, a backslash keeps the next character.
-fn words(command: &str) -> Result<Vec<String>, GoldenError> {
+/// Splits a command as a shell would: quotation marks keep spaces, a backslash escapes the next character.
+fn split_command(command: &str) -> Result<Vec<String>, GoldenError> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -454,13 +449,13 @@ fn words(command: &str) -> Result<Vec<String>, GoldenError> {
         }
     }
     if quote.is_some() {
-        return Err(template("--mcp", "a quotation mark is never closed"));
+        return Err(template("--mcp", "unclosed quotation mark"));
     }
     words.extend(word);
     Ok(words)
 }
 
-/// A server runs in a folder of its own, and whoever names a file means the one that is here.
+/// Makes file names absolute: a server runs in a separate directory.
 fn absolute(word: &str) -> String {
     let path = std::path::Path::new(word);
     match std::path::absolute(path) {
@@ -469,7 +464,7 @@ fn absolute(word: &str) -> String {
     }
 }
 
-/// An address without credentials and parameters, which may hold keys.
+/// Formats a URL without credentials and parameters, which may contain keys.
 fn without_secrets(url: &str) -> String {
     let bare = url.split(['?', '#']).next().unwrap_or_default();
     match bare.split_once("://") {
@@ -504,14 +499,14 @@ mod tests {
             ("a ''  b\\ c", vec!["a", "", "b c"]),
             ("", vec![]),
         ] {
-            assert_eq!(words(command).unwrap(), expected, "{command}");
+            assert_eq!(split_command(command).unwrap(), expected, "{command}");
         }
-        assert!(words("a 'b").is_err());
+        assert!(split_command("a 'b").is_err());
     }
 
     #[test]
     fn templates_speak_of_query_and_limit() {
-        let found = filled(
+        let found = fill_template(
             &json!({"q": "{{query}}", "n": "{{limit}}", "deep": [{"t": "top {{limit}}: {{query}}"}]}),
             7,
         );

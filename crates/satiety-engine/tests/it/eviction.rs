@@ -349,8 +349,8 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
         reason: "better".into(),
     };
     for (ablation, part) in [
-        (None, "there is no ablation"),
-        (Some("unknown"), "no ablation `unknown`"),
+        (None, "no ablation was given"),
+        (Some("unknown"), "ablation `unknown` not found"),
         (Some("bad"), "retained relevance is not shown"),
         (Some("other"), "no variant"),
     ] {

@@ -623,7 +623,7 @@ async fn wrong_requests_say_what_is_wrong_and_change_nothing() {
         .await
         .unwrap();
     for (request, expected) in [
-        (feature("good", better()), "there is a feature `good` already"),
+        (feature("good", better()), "feature `good` already exists"),
         (feature("a b", better()), "invalid feature id `a b`"),
         (
             feature("x", json!({"fussion": "score"})),
@@ -649,7 +649,7 @@ async fn wrong_requests_say_what_is_wrong_and_change_nothing() {
         engine.experiments().status("none").await.err(),
         engine.experiments().graduate("none", None).await.err(),
     ] {
-        assert_eq!(outcome.unwrap().to_string(), "there is no feature `none`");
+        assert_eq!(outcome.unwrap().to_string(), "feature `none` not found");
     }
     engine
         .experiments()

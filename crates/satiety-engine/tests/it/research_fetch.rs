@@ -210,7 +210,7 @@ async fn large_pages_bombs_and_slow_ones_are_given_up() {
         .read(&format!("{}/slow", server.uri()))
         .await
         .unwrap_err();
-    assert_eq!(error.to_string(), "it took too long");
+    assert_eq!(error.to_string(), "request timeout");
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn packed_pages_are_unpacked_and_other_kinds_refused() {
         .read(&format!("{}/gone", gone.uri()))
         .await
         .unwrap_err();
-    assert_eq!(error.to_string(), "it answered 404");
+    assert_eq!(error.to_string(), "HTTP status 404");
 }
 
 #[tokio::test]

@@ -444,7 +444,7 @@ async fn pages_are_read_and_hostile_text_in_them_is_only_text() {
         panic!("{:?}", report.pages)
     };
     assert!(read.text.contains("bend upwards"), "{read:?}");
-    assert_eq!(gone.why_not.as_deref(), Some("it answered 404"));
+    assert_eq!(gone.why_not.as_deref(), Some("HTTP status 404"));
     for received in server.received_requests().await.unwrap() {
         let body: Value = received.body_json().unwrap();
         let question = body["messages"][1]["content"].as_str().unwrap();
@@ -496,7 +496,7 @@ async fn what_cannot_begin_is_refused_before_anything_is_stored() {
         error(request(TASK, "nowhere-at-all"))
             .await
             .0
-            .contains("is no source")
+            .contains("invalid source")
     );
     let resume = ResearchRequest {
         resume: Some("last".into()),

@@ -311,12 +311,20 @@ fn what_cannot_be_opened_says_what_to_do() {
     for (spec, part, hint) in [
         ("brave", "BRAVE_API_KEY is not set", "set BRAVE_API_KEY"),
         ("tavily", "TAVILY_API_KEY is not set", "set TAVILY_API_KEY"),
-        ("searxng:", "an address is missing", "searxng:URL"),
-        ("google", "no folder and no engine", "a source is a folder"),
-        ("wikipedia:../x", "a language is letters", "wikipedia[:LANGUAGE]"),
+        ("searxng:", "missing URL", "searxng:URL"),
+        ("google", "no directory and no engine", "use a directory"),
+        (
+            "wikipedia:../x",
+            "a language code has letters only",
+            "wikipedia[:LANGUAGE]",
+        ),
         ("mcp:nowhere.toml", "type = \"mcp\"", "mcp:FILE"),
-        ("replay:nowhere.jsonl", "cannot read nowhere.jsonl", "folder"),
-        ("local:/nowhere/at/all", "cannot read /nowhere/at/all", "folder"),
+        ("replay:nowhere.jsonl", "cannot read nowhere.jsonl", "directory"),
+        (
+            "local:/nowhere/at/all",
+            "cannot read /nowhere/at/all",
+            "directory",
+        ),
         ("command:", "no command", "command:PROGRAM"),
     ] {
         let error = open(spec, &settings).expect_err(spec);

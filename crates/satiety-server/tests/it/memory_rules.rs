@@ -187,7 +187,7 @@ async fn questions_are_bounded() {
         let refused = server.post(path, &body).await;
         assert!((400..500).contains(&refused.status), "{path}: {}", refused.status);
         assert!(
-            refused.text.contains("are allowed") && refused.text.len() < 2000,
+            refused.text.contains("too long") && refused.text.len() < 2000,
             "{path}: {}",
             refused.text.len()
         );

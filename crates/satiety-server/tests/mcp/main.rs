@@ -226,7 +226,7 @@ async fn memory(place: &mut Place) {
     place.fine("memory_delete", json!({"ids": [rule]})).await;
     let text = place.wrong("memory_read", json!({"id": rule})).await;
     assert!(
-        text.starts_with("error: there is no memory") && text.contains("\nhint: "),
+        text.starts_with("error: memory `") && text.contains("\nhint: "),
         "{text}"
     );
 }
@@ -341,7 +341,7 @@ async fn wrong_calls_say_what_where_and_what_to_do() {
         (
             "task_postflight",
             json!({"outcome": "success", "task_id": "t"}),
-            "there is no task `t`",
+            "task `t` not found",
         ),
     ] {
         let text = place.wrong(tool, arguments.clone()).await;

@@ -1,4 +1,4 @@
-//! What was accepted, and what gates and ablations said.
+//! Accepted baselines, and decisions of gates and ablations.
 
 use serde_json::Value;
 
@@ -9,58 +9,50 @@ use crate::sql::{Row, columns, sql};
 /// A run that was accepted as the baseline of its suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaselineRow {
-    /// Its id.
     pub baseline_id: String,
-    /// The suite.
     pub suite_id: String,
-    /// The run.
     pub run_id: String,
-    /// Who accepted it.
     pub accepted_by: String,
-    /// Why.
     pub reason: String,
-    /// When, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub accepted_at: i64,
 }
 
-/// What a gate said.
+/// Decision of a regression gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GateRow {
-    /// Its id.
     pub gate_id: String,
-    /// The suite.
     pub suite_id: String,
-    /// The run that was accepted.
+    /// Run id of the baseline.
     pub baseline_run: String,
-    /// The run that was judged.
+    /// Run id of the candidate.
     pub candidate_run: String,
     /// `pass`, `regression` or `inconclusive`.
     pub verdict: String,
-    /// Who let it through all the same.
+    /// Person who accepted a regression, if any.
     pub accepted_by: Option<String>,
-    /// Why.
+    /// Reason for accepting it.
     pub accepted_why: Option<String>,
-    /// When, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub decided_at: i64,
-    /// All of it.
+    /// Full report.
     pub report: Value,
 }
 
-/// What an ablation said.
+/// Result of an ablation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AblationRow {
-    /// Its id.
     pub ablation_id: String,
-    /// The component that was changed.
+    /// Component that was changed.
     pub tag: String,
-    /// When, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub decided_at: i64,
-    /// All of it.
+    /// Full report.
     pub report: Value,
 }
 
 impl Bench<'_> {
-    /// Accepts a run as the baseline of its suite. Earlier ones stay as history.
+    /// Accepts a run as the baseline of its suite. Earlier baselines are kept as history.
     pub async fn put_baseline(self, row: &BaselineRow) -> Result<(), StoreError> {
         let insert = sql!(
             "INSERT INTO bench_baselines (baseline_id, suite_id, run_id, accepted_by, reason, accepted_at)
@@ -71,7 +63,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The baselines of a suite, the one in force first.
+    /// Returns the baselines of a suite, the active one first.
     pub async fn baselines(self, suite_id: &str, limit: u32) -> Result<Vec<BaselineRow>, StoreError> {
         let select = sql!(
             "SELECT baseline_id, suite_id, run_id, accepted_by, reason, accepted_at FROM bench_baselines
@@ -87,7 +79,7 @@ impl Bench<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// Keeps what a gate said.
+    /// Stores the decision of a gate.
     pub async fn put_gate(self, row: &GateRow) -> Result<(), StoreError> {
         let report = row.report.to_string();
         let insert = sql!(
@@ -101,7 +93,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What gates said about a suite, or about all where none is named, newest first.
+    /// Lists gate decisions of a suite, or of all suites for `None`, newest first.
     pub async fn gates(self, suite_id: Option<&str>, limit: u32) -> Result<Vec<GateRow>, StoreError> {
         let select = sql!(
             "SELECT gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at, report
@@ -112,7 +104,7 @@ impl Bench<'_> {
         rows.iter().map(gate).collect()
     }
 
-    /// What one gate said.
+    /// Returns one gate decision.
     pub async fn gate(self, gate_id: &str) -> Result<Option<GateRow>, StoreError> {
         let select = sql!(
             "SELECT gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at, report
@@ -123,7 +115,7 @@ impl Bench<'_> {
         row.as_ref().map(gate).transpose()
     }
 
-    /// Keeps what an ablation said.
+    /// Stores the result of an ablation.
     pub async fn put_ablation(self, row: &AblationRow) -> Result<(), StoreError> {
         let report = row.report.to_string();
         let insert = sql!(
@@ -135,7 +127,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What ablations of a component said, newest first.
+    /// Lists ablations of a component, newest first.
     pub async fn ablations(self, tag: Option<&str>, limit: u32) -> Result<Vec<AblationRow>, StoreError> {
         let select = sql!(
             "SELECT ablation_id, tag, decided_at, report FROM bench_ablations
@@ -151,7 +143,7 @@ impl Bench<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// The report of an ablation, as JSON.
+    /// Returns the report of an ablation as JSON.
     pub async fn ablation_report(self, ablation_id: &str) -> Result<Option<String>, StoreError> {
         let select = sql!("SELECT report FROM bench_ablations WHERE ablation_id = $1"; ablation_id);
         let found = self.0.pool.row(select).await?;

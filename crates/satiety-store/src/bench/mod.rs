@@ -1,5 +1,5 @@
-//! What benchmarks leave behind: runs with every result as it happens, accepted baselines, what gates and ablations
-//! said, answers that need not be paid for twice, and cases that wait for workers.
+//! Benchmark data: runs with their results, accepted baselines, decisions of gates and ablations, cached
+//! responses, and cases queued for workers.
 
 mod decisions;
 mod responses;

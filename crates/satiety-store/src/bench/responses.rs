@@ -1,11 +1,11 @@
-//! Answers of targets under the hash of what was asked.
+//! Cached responses of targets, keyed by the hash of the request.
 
 use super::Bench;
 use crate::sql::sql;
 use crate::{StoreError, now_micros};
 
 impl Bench<'_> {
-    /// The answer under a key.
+    /// Returns the response under a key.
     pub async fn response(self, key: &str) -> Result<Option<String>, StoreError> {
         let row = self
             .0
@@ -15,7 +15,7 @@ impl Bench<'_> {
         row.map(|row| row.get(0)).transpose()
     }
 
-    /// Keeps an answer under a key; the first one stays.
+    /// Stores a response under a key; an existing one is kept.
     pub async fn put_response(self, key: &str, body: &str) -> Result<(), StoreError> {
         let now = now_micros();
         let insert = sql!(

@@ -1,5 +1,4 @@
-//! Runs and their results. A result is written once: writing it again changes nothing, so that a run that was killed
-//! can be taken up where it was.
+//! Benchmark runs and their results. Writing a result is idempotent, so an interrupted run can be resumed.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,11 +8,11 @@ use crate::StoreError;
 use crate::pool::{Connection, in_transaction};
 use crate::sql::{Fault, Row, Sql, columns, sql, values};
 
-/// Rows that go with one statement. Few sizes, so that each statement is prepared once and a store of small batches does
-/// not keep hundreds of large ones; the largest stays below SQLite's 32,766 values.
+/// Rows per insert statement. Few sizes, so that each statement is prepared once and small batches do not
+/// fill the statement cache with large ones; the largest stays below SQLite's limit of 32,766 values.
 const BATCHES: [usize; 4] = [500, 60, 8, 1];
 
-/// The statement that begins a run, and does nothing when it has begun.
+/// Builds the statement that starts a run; it does nothing if the run exists.
 pub(super) fn insert_run(run: &BenchRunRow) -> Sql<'_> {
     sql!(
         "INSERT INTO bench_runs (run_id, suite_id, suite_hash, target, started_at, config_snapshot)
@@ -23,7 +22,7 @@ pub(super) fn insert_run(run: &BenchRunRow) -> Sql<'_> {
     )
 }
 
-/// Writes results in a transaction; those that are there already stay as they are.
+/// Writes results in a transaction; existing results are kept.
 pub(super) async fn insert_results(
     connection: &mut Connection,
     run_id: &str,
@@ -53,67 +52,59 @@ pub(super) async fn insert_results(
     Ok(())
 }
 
-/// A run.
+/// A benchmark run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchRunRow {
-    /// Its id.
     pub run_id: String,
-    /// The suite.
     pub suite_id: String,
-    /// The hash of the suite's content.
+    /// Content hash of the suite.
     pub suite_hash: String,
-    /// What was run.
     pub target: String,
-    /// When it began, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub started_at: i64,
-    /// When it was complete.
+    /// Time in microseconds since the Unix epoch; `None` while it is running.
     pub completed_at: Option<i64>,
-    /// Everything that is needed to run it again.
+    /// Everything needed to repeat the run.
     pub config_snapshot: Value,
-    /// Its figures, once it is complete.
+    /// Metrics, once the run is complete.
     pub summary: Option<Value>,
-    /// The share of passes, once it is complete.
+    /// Share of passed results, once the run is complete.
     pub pass_rate: Option<f64>,
 }
 
-/// What tells a result from the others of its run.
+/// Key of a result within its run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResultKey {
-    /// The case.
     pub case_id: String,
-    /// The variant; empty where there is one only.
+    /// Variant; empty if there is only one.
     pub variant: String,
-    /// The repeat, from 0.
+    /// Repetition, from 0.
     pub repeat: i64,
 }
 
-/// A result.
+/// Result of one case.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchResultRow {
-    /// Which one.
     pub key: ResultKey,
-    /// How it came out.
     pub status: String,
-    /// How right it was.
     pub score: Option<f64>,
-    /// How long it took.
     pub latency_ms: f64,
-    /// What it cost in tokens.
+    /// Number of tokens used.
     pub token_cost: i64,
-    /// What a person said.
+    /// Label set by a person.
     pub human_label: Option<String>,
-    /// All of it, as JSON.
+    /// Complete result as JSON.
     pub body: String,
 }
 
 impl Bench<'_> {
-    /// Begins a run, or does nothing when it has begun.
+    /// Starts a run; does nothing if it exists.
     pub async fn begin_run(self, run: &BenchRunRow) -> Result<(), StoreError> {
         self.0.pool.execute(insert_run(run)).await?;
         Ok(())
     }
 
-    /// Writes results of a run; those that are there already stay as they are.
+    /// Writes results of a run; existing results are kept.
     pub async fn put_results(self, run_id: &str, results: &[BenchResultRow]) -> Result<(), StoreError> {
         let rows: Vec<&BenchResultRow> = results.iter().collect();
         in_transaction!(&self.0.pool, |connection| insert_results(
@@ -122,7 +113,7 @@ impl Bench<'_> {
         .await?)
     }
 
-    /// Writes one result over what is there: a label, or a judge's second opinion.
+    /// Replaces an existing result: with a label, or a judge's second opinion.
     pub async fn replace_result(self, run_id: &str, row: &BenchResultRow) -> Result<bool, StoreError> {
         let update = sql!(
             "UPDATE bench_results SET status = $1, score = $2, human_label = $3, body = $4
@@ -134,7 +125,7 @@ impl Bench<'_> {
         Ok(done > 0)
     }
 
-    /// Ends a run with its figures.
+    /// Completes a run with its metrics.
     pub async fn complete_run(
         self,
         run_id: &str,
@@ -152,7 +143,7 @@ impl Bench<'_> {
     }
 
     pub(super) fn summary_text(self, run_id: &str, summary: &impl Serialize) -> Result<String, StoreError> {
-        // Straight to text: as a value, the summary of a large run would be many times its size.
+        // Serialize directly: as a `Value`, the summary of a large run would be many times its size.
         serde_json::to_string(summary).map_err(|cause| StoreError::Unreadable {
             place: self.0.place().into(),
             what: format!("the summary of run {run_id}"),
@@ -160,7 +151,7 @@ impl Bench<'_> {
         })
     }
 
-    /// A run by its id.
+    /// Returns a run by id.
     pub async fn run(self, run_id: &str) -> Result<Option<BenchRunRow>, StoreError> {
         let select = sql!(
             "SELECT run_id, suite_id, suite_hash, target, started_at, completed_at, config_snapshot, summary, pass_rate
@@ -171,7 +162,7 @@ impl Bench<'_> {
         row.as_ref().map(run).transpose()
     }
 
-    /// Runs of a suite, or of all where none is named, newest first.
+    /// Lists runs of a suite, or of all suites for `None`, newest first.
     pub async fn runs(self, suite_id: Option<&str>, limit: u32) -> Result<Vec<BenchRunRow>, StoreError> {
         let select = sql!(
             "SELECT run_id, suite_id, suite_hash, target, started_at, completed_at, config_snapshot, summary, pass_rate
@@ -182,14 +173,14 @@ impl Bench<'_> {
         rows.iter().map(run).collect()
     }
 
-    /// Which results of a run are there.
+    /// Returns the keys of the results that a run has.
     pub async fn result_keys(self, run_id: &str) -> Result<Vec<ResultKey>, StoreError> {
         let select = sql!("SELECT case_id, variant, repeat FROM bench_results WHERE run_id = $1"; run_id);
         let rows = self.0.pool.rows(select).await?;
         rows.iter().map(result_key).collect()
     }
 
-    /// How many results of a run came out how.
+    /// Counts the results of a run by status.
     pub async fn result_counts(self, run_id: &str) -> Result<Vec<(String, i64)>, StoreError> {
         let select = sql!(
             "SELECT status, COUNT(*) FROM bench_results WHERE run_id = $1 GROUP BY status ORDER BY status";
@@ -199,7 +190,7 @@ impl Bench<'_> {
         rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
     }
 
-    /// The bodies of results after a key, in the order of keys; at most `limit`.
+    /// Returns at most `limit` result bodies after a key, in key order.
     pub async fn result_bodies(
         self,
         run_id: &str,

@@ -1,10 +1,11 @@
-//! Cases of a run that wait for whoever takes them: the run's plan, a row for each case that is left, and leases.
+//! Queue of benchmark cases for workers: the run's plan, a row for each remaining case, and leases.
 //!
-//! A case is taken for a while and the taker says now and then that it lives. One that stops saying so loses the case to
-//! the next. `holder` and `takes` name one attempt at a case, and a result is kept, in one transaction with the end of its
-//! row, only while its attempt is the one in force: so there is one result a case, however many tried.
+//! A worker leases a case and renews the lease with heartbeats. When they stop, the lease expires and the
+//! next worker takes the case. `holder` and `takes` identify one attempt; a result is stored, in one
+//! transaction with the removal of its row, only while its attempt holds the lease: so each case has one
+//! result, however many attempts there were.
 //!
-//! Leases are told by the engine's clock and by no machine's own.
+//! Leases use the clock of the database engine, never that of a worker machine.
 
 use std::time::Duration;
 
@@ -18,84 +19,79 @@ use crate::pool::{Pool, in_transaction};
 use crate::sql::{BATCH, Sql, columns, first_column, sql, values};
 use crate::{StoreError, now_micros};
 
-/// What workers must know of a run.
+/// Plan of a run for its workers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanRow {
-    /// The run.
     pub run_id: String,
-    /// How to run it.
+    /// Instructions for the workers.
     pub plan: Value,
-    /// When it was put here, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub enqueued_at: i64,
-    /// When nothing was left to do for it.
+    /// Time when no work was left, in microseconds since the Unix epoch.
     pub closed_at: Option<i64>,
 }
 
 /// A run that is not closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenRun {
-    /// Its id.
     pub run_id: String,
-    /// Whether a case of it is left, taken or not.
+    /// Whether cases remain, leased or not.
     pub left: bool,
-    /// Whether a case of it can be taken now.
+    /// Whether a case can be leased now.
     pub ready: bool,
 }
 
-/// A case that was taken.
+/// A leased case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Its place in the run.
+    /// Position of the case in the run.
     pub position: i64,
-    /// Which result it will be.
     pub key: ResultKey,
-    /// How often it was taken, with this time.
+    /// Number of attempts, including this one.
     pub takes: i64,
 }
 
-/// Who takes cases.
+/// Holder of leases.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaseHolder<'a> {
-    /// What no other has: new with each start.
+    /// Unique id; new for each start of a worker.
     pub id: &'a str,
-    /// What people call it.
+    /// Display name.
     pub name: &'a str,
-    /// For how long it holds a case without a word.
+    /// Duration of a lease without a heartbeat.
     pub lease: Duration,
 }
 
-/// A result, and the attempt it comes from.
+/// A result and the attempt it comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredOutcome {
-    /// The place of the case.
     pub position: i64,
-    /// Which attempt.
+    /// Number of the attempt.
     pub takes: i64,
-    /// The result.
     pub row: BenchResultRow,
 }
 
-/// What became of results that were handed in.
+/// Outcome of submitting results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOutcome {
-    /// The places of those that were kept; the others belong to somebody else by now.
+    /// Positions of the stored results; the others have been leased by another worker meanwhile.
     pub kept: Vec<i64>,
-    /// Whether the run has cases left.
+    /// Whether the run has remaining cases.
     pub left: bool,
 }
 
-/// How much waits for workers.
+/// Size of the work queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkDepth {
-    /// Cases that nobody has.
+    /// Number of cases without a lease.
     pub waiting: i64,
-    /// Cases that somebody has.
+    /// Number of leased cases.
     pub taken: i64,
 }
 
 impl Bench<'_> {
-    /// Begins a run with its plan and its cases, in one transaction; opens it again where it was closed before it was
-    /// complete. Says whether it did: a run that is open already stays as it is.
+    /// Starts a run with its plan and its cases, in one transaction; reopens a run that was closed before it
+    /// was complete. Returns false if the run is already open, which is then unchanged.
     pub async fn enqueue_run(
         self,
         run: &BenchRunRow,
@@ -137,7 +133,7 @@ impl Bench<'_> {
         })
     }
 
-    /// The plan of a run that is spread over workers.
+    /// Returns the plan of a distributed run.
     pub async fn plan(self, run_id: &str) -> Result<Option<PlanRow>, StoreError> {
         let select =
             sql!("SELECT run_id, plan, enqueued_at, closed_at FROM bench_plans WHERE run_id = $1"; run_id);
@@ -149,7 +145,7 @@ impl Bench<'_> {
         .transpose()
     }
 
-    /// Runs that are not closed, oldest first.
+    /// Lists runs that are not closed, oldest first.
     pub async fn open_runs(self) -> Result<Vec<OpenRun>, StoreError> {
         let select = format!(
             "SELECT p.run_id,
@@ -171,12 +167,12 @@ impl Bench<'_> {
         open.collect()
     }
 
-    /// Whether a case of a run is left, and whether somebody has one.
+    /// Counts the remaining cases of a run, with and without a lease.
     pub async fn work_left(self, run_id: &str) -> Result<WorkDepth, StoreError> {
         self.depth("WHERE run_id = $1", run_id).await
     }
 
-    /// How much waits for workers, over all runs.
+    /// Counts the remaining cases of all runs.
     pub async fn work_depth(self) -> Result<WorkDepth, StoreError> {
         self.depth("WHERE $1 = ''", "").await
     }
@@ -195,15 +191,16 @@ impl Bench<'_> {
         })
     }
 
-    /// Takes cases of a run that nobody has, in the run's order, those that were lost before behind all others. Two who take
-    /// at once never get the same, and neither waits for the other.
+    /// Leases cases of a run in order; cases with an expired lease come last. Concurrent calls never get the
+    /// same case and do not block each other.
     pub async fn take_work(
         self,
         run_id: &str,
         holder: &LeaseHolder<'_>,
         most: usize,
     ) -> Result<Vec<Lease>, StoreError> {
-        // MATERIALIZED: once, or the engine may look again for each row and take more than was asked for.
+        // MATERIALIZED: otherwise the engine may evaluate the query again for each row and take more than the
+        // limit.
         let update = format!(
             "WITH next AS MATERIALIZED (
                  SELECT w.position AS place FROM bench_work w WHERE w.run_id = $1 AND {free}
@@ -228,7 +225,7 @@ impl Bench<'_> {
         Ok(taken)
     }
 
-    /// Says that whoever holds these cases lives; says how many it still holds.
+    /// Extends the leases of these cases; returns how many are still held.
     pub async fn extend_work(
         self,
         holder: &LeaseHolder<'_>,
@@ -254,7 +251,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Keeps the results of a run whose cases this one still holds, and takes these cases off the list, in one transaction.
+    /// Stores results whose lease is still held and removes their cases from the queue, in one transaction.
     pub async fn settle_work(
         self,
         run_id: &str,
@@ -292,7 +289,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Gives back everything that this one holds, as if it had not been taken; says how many.
+    /// Releases all leases of a holder and undoes their attempts; returns how many.
     pub async fn release_work(self, holder: &str) -> Result<u64, StoreError> {
         let update = sql!(
             "UPDATE bench_work SET holder = NULL, worker = NULL, lease_until = NULL, takes = takes - 1
@@ -302,7 +299,7 @@ impl Bench<'_> {
         self.0.pool.execute(update).await
     }
 
-    /// Ends a run that was spread with its figures, unless somebody has.
+    /// Completes a distributed run with its metrics, unless another process has.
     pub async fn complete_distributed_run(
         self,
         run_id: &str,
@@ -320,8 +317,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Nothing is left to do for this run; what was not taken is dropped. Says how many cases that were, or nothing where
-    /// the run was closed already.
+    /// Closes a run and drops its remaining cases. Returns the number of dropped cases, or `None` if the run
+    /// was already closed.
     pub async fn close_plan(self, run_id: &str) -> Result<Option<u64>, StoreError> {
         let now = now_micros();
         in_transaction!(&self.0.pool, |connection| {
@@ -338,7 +335,7 @@ impl Bench<'_> {
     }
 }
 
-/// Which rows of `bench_work w` nobody has: never taken, given back, or held by one who fell silent.
+/// Condition for rows of `bench_work w` without a valid lease: never leased, released, or expired.
 fn free(pool: &Pool) -> String {
     format!("(w.lease_until IS NULL OR w.lease_until < {})", pool.clock())
 }

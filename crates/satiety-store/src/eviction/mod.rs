@@ -1,4 +1,4 @@
-//! Contexts and what may be dropped from them: scopes with their items and proposals, versions of the scorer.
+//! Eviction data: scopes with their items and proposals, and scorer versions.
 
 mod scopes;
 mod scorers;

@@ -1,99 +1,90 @@
-//! Scopes, their items and proposals. A scope changes as a whole: whoever changes it says which revision they have seen,
-//! and a change on top of another one is refused, so that two callers can never drop the same item.
+//! Scopes, their items and proposals. A scope changes atomically with optimistic concurrency: a change names
+//! the revision it is based on and is refused if that is outdated, so two callers can never evict the same
+//! item.
 
 use super::Eviction;
 use crate::pool::in_transaction;
 use crate::sql::{Row, Sql, columns, sql, values};
 use crate::{StoreError, now_micros};
 
-/// A scope as it is now.
+/// Current state of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScopeRow {
-    /// How often it was changed; 0 when it is not there.
+    /// Number of changes; 0 if the scope does not exist.
     pub revision: i64,
-    /// The present turn.
     pub turn: i64,
-    /// What the agent is after.
     pub goal: Option<String>,
-    /// What is in the context, by id.
+    /// Items in the context, ordered by id.
     pub items: Vec<ScopeItemRow>,
-    /// Proposals that nobody has answered, the oldest first.
+    /// Open proposals, oldest first.
     pub open: Vec<ProposalRow>,
 }
 
-/// An item.
+/// An item of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScopeItemRow {
-    /// Its id in the scope.
+    /// Id within the scope.
     pub ctx_id: String,
-    /// The open proposal that it is in.
+    /// Open proposal that includes the item.
     pub held_by: Option<String>,
-    /// When it went, in microseconds; absent while it is in the context.
+    /// Time of eviction in microseconds since the Unix epoch; `None` while it is in the context.
     pub evicted_at: Option<i64>,
-    /// All of it, as JSON.
+    /// Complete item as JSON.
     pub body: String,
 }
 
-/// A proposal.
+/// An eviction proposal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProposalRow {
-    /// Its id.
     pub proposal_id: String,
-    /// The scope.
     pub scope_id: String,
-    /// The turn it was made in.
     pub turn_number: i64,
-    /// When, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub proposed_at: i64,
-    /// When it times out, in microseconds.
+    /// Time when it times out, in microseconds since the Unix epoch.
     pub deadline_at: i64,
-    /// The version of the scorer.
+    /// Version of the scorer.
     pub scorer_model: String,
-    /// When it was answered.
     pub resolved_at: Option<i64>,
-    /// By whom.
     pub resolved_by: Option<String>,
-    /// All of it, as JSON.
+    /// Complete proposal as JSON.
     pub body: String,
-    /// What came of it, as JSON.
+    /// Feedback as JSON, once resolved.
     pub feedback: Option<String>,
 }
 
-/// A scope in a list.
+/// Summary of a scope in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopeSummaryRow {
-    /// The scope.
     pub scope_id: String,
-    /// The present turn.
     pub turn: i64,
-    /// Items in the context.
+    /// Number of items in the context.
     pub items: i64,
-    /// Proposals that nobody has answered.
+    /// Number of open proposals.
     pub open_proposals: i64,
-    /// When it was last changed, in microseconds.
+    /// Time of the last change, in microseconds since the Unix epoch.
     pub updated_at: i64,
 }
 
-/// A change of a scope: all of it happens, or none.
+/// An atomic change of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScopeChange {
-    /// The scope.
     pub scope_id: String,
-    /// A name of its own: a change that is sent again after a lost connection is recognised by it.
+    /// Unique id: identifies a change that is sent again after a lost connection.
     pub change_id: String,
-    /// The revision that it builds on.
+    /// Revision that it is based on.
     pub seen: i64,
-    /// The turn from now on.
+    /// New turn.
     pub turn: i64,
-    /// The goal from now on.
+    /// New goal.
     pub goal: Option<String>,
-    /// Items that are new or different.
+    /// New or changed items.
     pub items: Vec<ScopeItemRow>,
-    /// Items to be forgotten altogether.
+    /// Items to delete completely.
     pub forget: Vec<String>,
-    /// Proposals that are new.
+    /// New proposals.
     pub propose: Vec<ProposalRow>,
-    /// Proposals that are answered.
+    /// Resolved proposals.
     pub resolve: Vec<ProposalRow>,
 }
 
@@ -102,7 +93,7 @@ const PROPOSAL: &str =
     resolved_by, body, feedback FROM eviction_proposals";
 
 impl Eviction<'_> {
-    /// Changes a scope, unless somebody else has changed it since; says whether it was changed.
+    /// Changes a scope; returns false if it was changed concurrently.
     pub async fn change_scope(self, change: &ScopeChange) -> Result<bool, StoreError> {
         let scope_id = &change.scope_id;
         let items: Vec<_> = change
@@ -168,8 +159,8 @@ impl Eviction<'_> {
         })
     }
 
-    /// A scope with what is in its context and its open proposals. The revision is read first, so a change that builds
-    /// on something that was changed while reading is refused.
+    /// Returns a scope with its items and open proposals. Reads the revision first, so a change based on data
+    /// that changed while reading is refused.
     pub async fn scope(self, scope_id: &str) -> Result<ScopeRow, StoreError> {
         let select = sql!("SELECT revision, turn, goal FROM eviction_scopes WHERE scope_id = $1"; scope_id);
         let head = self.0.pool.row(select).await?;
@@ -193,14 +184,14 @@ impl Eviction<'_> {
         }))
     }
 
-    /// The revision of a scope; 0 when it is not there.
+    /// Returns the revision of a scope; 0 if it does not exist.
     pub async fn revision(self, scope_id: &str) -> Result<i64, StoreError> {
         let select = sql!("SELECT revision FROM eviction_scopes WHERE scope_id = $1"; scope_id);
         let found = self.0.pool.row(select).await?;
         found.map_or(Ok(0), |row| row.get(0))
     }
 
-    /// An item, also one that went.
+    /// Returns an item, including an evicted one.
     pub async fn item(self, scope_id: &str, ctx_id: &str) -> Result<Option<ScopeItemRow>, StoreError> {
         let select = sql!(
             "SELECT ctx_id, held_by, evicted_at, body FROM eviction_items WHERE scope_id = $1 AND ctx_id = $2";
@@ -210,7 +201,7 @@ impl Eviction<'_> {
         found.as_ref().map(item).transpose()
     }
 
-    /// All scopes, by id.
+    /// Lists all scopes, ordered by id.
     pub async fn scopes(self) -> Result<Vec<ScopeSummaryRow>, StoreError> {
         let select = sql!(
             "SELECT s.scope_id, s.turn,
@@ -226,7 +217,7 @@ impl Eviction<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// A proposal.
+    /// Returns a proposal.
     pub async fn proposal(self, proposal_id: &str) -> Result<Option<ProposalRow>, StoreError> {
         let found = self
             .0
@@ -236,7 +227,7 @@ impl Eviction<'_> {
         found.as_ref().map(proposal).transpose()
     }
 
-    /// Proposals of a scope, or of all where none is named, the oldest first, a page after the id given.
+    /// Lists proposals of a scope, or of all scopes for `None`, oldest first, one page after the given id.
     pub async fn proposals(
         self,
         scope_id: Option<&str>,

@@ -1,4 +1,4 @@
-//! Versions of the scorer, which was in force when, and opinions of scorer models that need not be paid for twice.
+//! Scorer versions, their activation log, and cached ratings of scorer models.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,44 +8,43 @@ use crate::pool::in_transaction;
 use crate::sql::{Row, columns, sql};
 use crate::{StoreError, now_micros};
 
-/// A version of the scorer.
+/// A scorer version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScorerRow {
-    /// Its name.
     pub version: String,
     /// `weights`, `prompt` or `online`.
     pub variant: String,
-    /// When it was made, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// All of it, as JSON.
+    /// Complete scorer as JSON.
     pub body: String,
-    /// How it was fitted, as JSON.
+    /// Fit statistics as JSON.
     pub fit: Option<String>,
 }
 
-/// A version that was put into force.
+/// Log entry of an activation or rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActivationRow {
-    /// Its id.
+    /// Id of the activation.
     pub activation_id: String,
-    /// The version.
+    /// Version that became active.
     pub version: String,
-    /// What was in force before.
+    /// Version that was active before.
     pub previous: String,
-    /// `activate` or `rollback`.
+    /// Either `activate` or `rollback`.
     pub action: String,
-    /// The ablation that permits it; a rollback needs none.
+    /// Id of the ablation that permits it; absent for a rollback.
     pub ablation_id: Option<String>,
-    /// Who did it.
+    /// Name of the person who did it.
     pub activated_by: String,
-    /// Why.
+    /// Reason given for the change.
     pub reason: String,
-    /// When, in microseconds.
+    /// Time in microseconds since the Unix epoch.
     pub activated_at: i64,
 }
 
 impl Eviction<'_> {
-    /// Keeps a version of the scorer; says whether it is new. A version never changes.
+    /// Stores a scorer version; returns whether it is new. A version never changes.
     pub async fn put_scorer(self, row: &ScorerRow) -> Result<bool, StoreError> {
         let insert = sql!(
             "INSERT INTO eviction_scorers (version, variant, created_at, body, fit) VALUES ($1, $2, $3, $4, $5)
@@ -56,7 +55,7 @@ impl Eviction<'_> {
         Ok(made == 1)
     }
 
-    /// Versions of the scorer, the newest first.
+    /// Lists scorer versions, newest first.
     pub async fn scorers(self, limit: u32) -> Result<Vec<ScorerRow>, StoreError> {
         let select = sql!(
             "SELECT version, variant, created_at, body, fit FROM eviction_scorers
@@ -67,7 +66,7 @@ impl Eviction<'_> {
         rows.iter().map(scorer).collect()
     }
 
-    /// A version of the scorer.
+    /// Returns a scorer version.
     pub async fn scorer(self, version: &str) -> Result<Option<ScorerRow>, StoreError> {
         let select = sql!(
             "SELECT version, variant, created_at, body, fit FROM eviction_scorers WHERE version = $1";
@@ -77,12 +76,13 @@ impl Eviction<'_> {
         row.as_ref().map(scorer).transpose()
     }
 
-    /// Puts a version into force, unless another one than `row.previous` is in force by now; says whether it was done.
-    /// `none` is what is in force while there are no activations.
+    /// Activates a version; returns false if the active version is no longer `row.previous`. `none` is the
+    /// active version while there are no activations.
     pub async fn activate_scorer(self, row: &ActivationRow, none: &str) -> Result<bool, StoreError> {
         in_transaction!(&self.0.pool, |connection| {
             if self.0.pool.is_postgres() {
-                // Two activations at once must not both see the same predecessor; SQLite has one writer anyway.
+                // Two concurrent activations must not see the same predecessor; SQLite has a single writer
+                // anyway.
                 connection
                     .execute_raw("LOCK TABLE eviction_activations IN SHARE ROW EXCLUSIVE MODE")
                     .await?;
@@ -113,7 +113,7 @@ impl Eviction<'_> {
         })
     }
 
-    /// What was put into force, the latest first.
+    /// Returns the activation log, most recent first.
     pub async fn activations(self, limit: u32) -> Result<Vec<ActivationRow>, StoreError> {
         let select = sql!(
             "SELECT activation_id, version, previous, action, ablation_id, activated_by, reason, activated_at
@@ -129,7 +129,7 @@ impl Eviction<'_> {
         rows.iter().map(row).collect()
     }
 
-    /// Keeps what a scorer model thinks of a content.
+    /// Caches a scorer model's rating of a content.
     pub async fn put_opinion(self, key: &str, model: &str, relevance: f64) -> Result<(), StoreError> {
         let insert = sql!(
             "INSERT INTO eviction_opinions (key, model, relevance, created_at) VALUES ($1, $2, $3, $4)
@@ -140,7 +140,7 @@ impl Eviction<'_> {
         Ok(())
     }
 
-    /// What a scorer model thought of a content.
+    /// Returns a cached rating of a content.
     pub async fn opinion(self, key: &str) -> Result<Option<f64>, StoreError> {
         let select = sql!("SELECT relevance FROM eviction_opinions WHERE key = $1"; key);
         let found = self.0.pool.row(select).await?;

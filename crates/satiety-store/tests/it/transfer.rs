@@ -210,19 +210,19 @@ on_both_engines! {
         let target = fixture.open().await;
         let before = export(&target).await;
         for (what, text, reason) in [
-            ("nothing", String::new(), "the file is empty"),
-            ("another file", "hello".into(), "line 1 of the import: not JSON"),
+            ("nothing", String::new(), "empty file"),
+            ("another file", "hello".into(), "cannot import line 1: invalid JSON"),
             ("other JSON", "{}".into(), "not a Satiety export"),
             ("from the future", r#"{"satiety_export":1,"schema_version":99}"#.into(), "schema version 99"),
             ("newer format", r#"{"satiety_export":2,"schema_version":1}"#.into(), "export format 2"),
-            ("cut off", cut_off, "cut off"),
+            ("cut off", cut_off, "truncated file"),
             ("changed", changed, "the file was changed"),
-            ("a row twice", doubled, "a row is refused"),
-            ("a child without its parent", orphan, "a row is refused"),
-            ("a wrong type", good.replacen("\"at\":", "\"at\":\"x\",\"_\":", 1), "has no column `_`"),
-            ("a wrong value", good.replacen("\"kind\":\"test.event\"", "\"kind\":7", 1), "column `kind` should be text, and is 7"),
-            ("an unknown table", good.replacen("\"table\":\"journal\"", "\"table\":\"diary\"", 1), "there is no table `diary`"),
-            ("more after the end", format!("{good}{{}}"), "there is more after the last line"),
+            ("a row twice", doubled, "constraint violation"),
+            ("a child without its parent", orphan, "constraint violation"),
+            ("a wrong type", good.replacen("\"at\":", "\"at\":\"x\",\"_\":", 1), "unknown column `_`"),
+            ("a wrong value", good.replacen("\"kind\":\"test.event\"", "\"kind\":7", 1), "column `kind` must be text, got 7"),
+            ("an unknown table", good.replacen("\"table\":\"journal\"", "\"table\":\"diary\"", 1), "unknown table `diary`"),
+            ("more after the end", format!("{good}{{}}"), "unexpected data after the last line"),
         ] {
             let error = import(&target, &text).await.expect_err(what);
             assert!(error.to_string().contains(reason), "{what}: {error}");
@@ -250,7 +250,7 @@ on_both_engines! {
         };
         assert_eq!(rows(&export(&restored).await), rows(&export(&store).await));
         let error = store.backup(Path::new(&path)).await.unwrap_err();
-        assert!(error.to_string().contains("there is a file of that name"), "{error}");
+        assert!(error.to_string().contains("the file already exists"), "{error}");
     }
 }
 

@@ -1,8 +1,8 @@
-//! Which addresses are public. Everything else is somebody's own network, this machine, or nowhere.
+//! Public address check: everything else is a private network, this machine, or unroutable.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Says why an address is not read, if it is not.
+/// Checks that an address may be fetched; the error is the reason why not.
 pub fn check(address: IpAddr, allow_private: bool) -> Result<(), &'static str> {
     let reason = match address {
         IpAddr::V4(address) => not_public_v4(address),
@@ -15,7 +15,7 @@ pub fn check(address: IpAddr, allow_private: bool) -> Result<(), &'static str> {
     }
 }
 
-/// Names that mean this machine or its neighbourhood without asking anybody.
+/// Returns true for names that always mean this machine or the local network.
 pub fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     !name.contains('.') && name.parse::<u32>().is_err()
@@ -57,7 +57,7 @@ fn not_public_v4(address: Ipv4Addr) -> Option<&'static str> {
 
 fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
     let segments = address.segments();
-    // An IPv4 address in one of its IPv6 dresses is that address.
+    // An IPv4 address embedded in an IPv6 address is checked as that address.
     if let Some(inner) = inner_v4(address) {
         return not_public_v4(inner);
     }
@@ -67,14 +67,14 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfc00..=0xfdff | 0xfec0..=0xfeff, ..] => "private",
         [0xfe80..=0xfebf, ..] => "link-local",
         [0xff00..=0xffff, ..] => "multicast",
-        // Documentation; Teredo, ORCHID and benchmarking, which are tunnels and experiments; then what was given out.
+        // Documentation; Teredo, ORCHID and benchmarking (tunnels and experiments); then unassigned ranges.
         [0x2001, 0x0db8 | 0x0000..=0x01ff, ..] | [0x3fff, ..] => "reserved",
         [0x2000..=0x3ffe, ..] => return None,
         _ => "reserved",
     })
 }
 
-/// The IPv4 address inside `::ffff:a.b.c.d`, `::a.b.c.d`, `64:ff9b::a.b.c.d` and `2002:aabb:ccdd::`.
+/// Returns the IPv4 address inside `::ffff:a.b.c.d`, `::a.b.c.d`, `64:ff9b::a.b.c.d` and `2002:aabb:ccdd::`.
 fn inner_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let from = |high: u16, low: u16| {
         let [a, b] = high.to_be_bytes();

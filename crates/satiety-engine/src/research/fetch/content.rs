@@ -1,20 +1,20 @@
-//! Bytes to text: character sets, and the parsers of HTML and PDF that this build has.
+//! Conversion of bytes to text: character sets, and the HTML and PDF parsers compiled into this build.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// Where a page says its own character set.
-const SNIFFED: usize = 2048;
+/// Bytes at the start of a page that are searched for its character set.
+const SNIFFED_BYTES: usize = 2048;
 
 /// A page as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageText {
-    /// Its title; may be empty.
+    /// Title; may be empty.
     pub title: String,
-    /// Its main content.
+    /// Main content as Markdown.
     pub markdown: String,
 }
 
-/// The character set that a content type names.
+/// Returns the character set named by a content type.
 pub fn charset_of(content_type: &str) -> Option<String> {
     content_type.split(';').skip(1).find_map(|part| {
         let (name, value) = part.split_once('=')?;
@@ -25,15 +25,15 @@ pub fn charset_of(content_type: &str) -> Option<String> {
     })
 }
 
-/// Bytes as text: by a byte-order mark, else by what the server said, else by what the page says, else as UTF-8 if they
-/// are, else as Windows-1252, which can read anything.
+/// Decodes bytes: by a byte-order mark, else by the server's character set, else by the page's own, else as
+/// UTF-8 if valid, else as Windows-1252, which accepts any bytes.
 pub fn decoded(bytes: &[u8], charset: Option<&str>) -> String {
     if let Some((encoding, _)) = Encoding::for_bom(bytes) {
         return encoding.decode(bytes).0.into_owned();
     }
     let named = charset
         .and_then(|name| Encoding::for_label(name.as_bytes()))
-        .or_else(|| own_charset(bytes));
+        .or_else(|| declared_charset(bytes));
     let encoding = named.unwrap_or(if std::str::from_utf8(bytes).is_ok() {
         UTF_8
     } else {
@@ -42,9 +42,9 @@ pub fn decoded(bytes: &[u8], charset: Option<&str>) -> String {
     encoding.decode_without_bom_handling(bytes).0.into_owned()
 }
 
-/// `<meta charset=…>` or its older form, within the first bytes.
-fn own_charset(bytes: &[u8]) -> Option<&'static Encoding> {
-    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(SNIFFED)]).to_ascii_lowercase();
+/// Finds `<meta charset=…>` or its older form in the first bytes.
+fn declared_charset(bytes: &[u8]) -> Option<&'static Encoding> {
+    let head = String::from_utf8_lossy(&bytes[..bytes.len().min(SNIFFED_BYTES)]).to_ascii_lowercase();
     let at = head
         .find("<meta")
         .and_then(|from| Some(from + head[from..].find("charset=")?))?;
@@ -56,10 +56,10 @@ fn own_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(name.as_bytes())
 }
 
-/// The main content of an HTML page as Markdown. Fails where the build leaves HTML out.
+/// Extracts the main content of an HTML page as Markdown. Fails if the build does not include HTML.
 #[cfg_attr(
     not(feature = "html"),
-    expect(unused_variables, reason = "the build leaves HTML out")
+    expect(unused_variables, reason = "the build does not include HTML")
 )]
 pub fn page_of_html(html: &str, address: Option<&str>) -> Result<PageText, String> {
     #[cfg(feature = "html")]
@@ -68,10 +68,10 @@ pub fn page_of_html(html: &str, address: Option<&str>) -> Result<PageText, Strin
     Err(crate::left_out("reading HTML", "html"))
 }
 
-/// The text of a PDF, page by page. Pages that cannot be read are left out; a file without any text is an error.
+/// Extracts the text of a PDF, page by page. Skips unreadable pages; a file without any text is an error.
 #[cfg_attr(
     not(feature = "pdf"),
-    expect(unused_variables, reason = "the build leaves PDF out")
+    expect(unused_variables, reason = "the build does not include PDF")
 )]
 pub fn text_of_pdf(bytes: &[u8]) -> Result<String, String> {
     #[cfg(feature = "pdf")]

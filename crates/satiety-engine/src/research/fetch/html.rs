@@ -1,4 +1,4 @@
-//! The main content of HTML as Markdown.
+//! Extraction of the main content of HTML as Markdown.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use dom_smoothie::{Config, Readability, TextMode};
 
 use super::content::PageText;
 use super::markup;
-use super::parse::{Parsed, in_time, tidy};
+use super::parse::{Parsed, run_with_timeout, tidy};
 
-/// How long a parser may take. What it reads is bounded before; this is for what nobody has thought of.
-const PARSE_TIME: Duration = Duration::from_millis(1500);
+/// Timeout of the parser. The input is bounded already; this guards against unforeseen cases.
+const TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The main content of an HTML page as Markdown; the whole text where no main content can be made out. Scripts, styles,
-/// forms and what is hidden are left out.
+/// Extracts the main content of an HTML page as Markdown, or the whole text if no main content is found.
+/// Omits scripts, styles, forms and hidden elements.
 pub(super) fn page_of_html(html: &str, address: Option<&str>) -> PageText {
     let page = markup::normalize(html);
     let plain = |text: &str| PageText {
@@ -24,9 +24,9 @@ pub(super) fn page_of_html(html: &str, address: Option<&str>) -> PageText {
         return plain(&page.text);
     }
     let (html, address) = (page.html, address.map(str::to_owned));
-    match in_time(PARSE_TIME, move || main_content(&html, address.as_deref())) {
+    match run_with_timeout(TIMEOUT, move || main_content(&html, address.as_deref())) {
         Parsed::Done(page) => page,
-        // A page that brings the parser down has no content that could be trusted.
+        // A page that crashes the parser has no trustworthy content.
         Parsed::Failed => PageText::default(),
         Parsed::Late => plain(&page.text),
     }
@@ -59,7 +59,7 @@ fn main_content(html: &str, address: Option<&str>) -> PageText {
     let markdown = article
         .as_ref()
         .map(|article| tidy(&article.text_content))
-        // A short page of lists has no article in it and is content all the same.
+        // A short page of lists has no article, but it is content nevertheless.
         .filter(|text| text.len() * 4 > tidy(&plain).len() || text.len() > 2000)
         .unwrap_or_else(|| tidy(&plain));
     let title = article
@@ -119,7 +119,8 @@ mod tests {
         }
     }
 
-    /// A generator of pages that the rules of the tree builder make expensive. Each is read in time, and what it says is kept.
+    /// Pages that exercise expensive rules of the tree builder. Each must be parsed in time, and its text
+    /// kept.
     fn hostile_pages() -> Vec<(&'static str, String)> {
         let many = |part: &str, count: usize| part.repeat(count);
         let numbered =

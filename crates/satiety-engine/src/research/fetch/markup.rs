@@ -1,51 +1,52 @@
-//! HTML that a tree builder can read in time that grows evenly with its length.
+//! HTML normalizer: rewrites a page so that a tree builder can parse it in linear time.
 //!
-//! The HTML standard says what a tree builder does with any bytes, and for some it is a lot: an end tag that matches nothing
-//! searches all open elements, formatting elements that are closed in the wrong order are copied for each block they reach
-//! into, text in a table outside of its cells moves before it. A page of a hundred kilobytes can keep a tree builder busy for
-//! hours. So pages are read here first, once, with a stack of open elements: what comes out says the same, has every element
-//! closed where it was opened, few attributes, and nothing that is not shown. A page that is nested too deeply or has too many
-//! elements has no structure worth having; its text is kept.
+//! The HTML standard defines what a tree builder does with any input, and some input is expensive: an end tag
+//! that matches nothing searches all open elements, formatting elements closed in the wrong order are copied
+//! into each block they reach, text in a table outside its cells is moved before the table. A page of a
+//! hundred kilobytes can occupy a tree builder for hours. This module makes one pass over the page first,
+//! with a stack of open elements: the output has the same content, closes every element where it was opened,
+//! has few attributes, and contains nothing hidden. For a page that is nested too deeply or has too many
+//! elements, only the text is kept.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Elements inside elements, not counting those that end by themselves.
-const DEEPEST: usize = 256;
-/// Elements of a page.
-const MOST_ELEMENTS: usize = 30_000;
-/// Bytes of a page that was normalized.
-const LONGEST: usize = 2 << 20;
-/// Tags of a page, those that end something included; behind them only text is read.
-const MOST_TAGS: usize = 3 * MOST_ELEMENTS;
-/// Attributes of an element that are kept.
-const MOST_ATTRIBUTES: usize = 12;
-/// Bytes of an attribute that are kept.
-const LONGEST_ATTRIBUTE: usize = 2048;
+/// Maximum nesting depth, not counting elements that are closed implicitly.
+const MAX_DEPTH: usize = 256;
+/// Maximum number of elements in a page.
+const MAX_ELEMENTS: usize = 30_000;
+/// Maximum bytes of a normalized page.
+const MAX_BYTES: usize = 2 << 20;
+/// Maximum number of tags in a page, including end tags; after that only text is read.
+const MAX_TAGS: usize = 3 * MAX_ELEMENTS;
+/// Maximum number of attributes kept per element.
+const MAX_ATTRIBUTES: usize = 12;
+/// Maximum bytes kept per attribute.
+const MAX_ATTRIBUTE_BYTES: usize = 2048;
 
-/// Elements that have no content.
+/// Void elements.
 const VOID: &[&str] = &[
     "area", "base", "br", "col", "embed", "hr", "image", "img", "input", "link", "meta", "param", "source",
     "track", "wbr",
 ];
-/// Elements that another one ends, so that they do not nest by themselves.
-const SELF_ENDING: &[&str] = &[
+/// Elements that are closed implicitly by another one, so they do not nest.
+const IMPLICITLY_CLOSED: &[&str] = &[
     "colgroup", "dd", "dt", "li", "optgroup", "option", "p", "rp", "rt", "tbody", "td", "tfoot", "th",
     "thead", "tr",
 ];
-/// Elements whose content is text for a program, not for a reader, up to their end tag.
+/// Raw text elements: their content up to the end tag is not for readers.
 const RAW: &[&str] = &[
     "iframe", "noembed", "noframes", "noscript", "script", "style", "textarea", "xmp",
 ];
-/// Elements that are left out with everything in them.
-const LEFT_OUT: &[&str] = &[
+/// Elements that are removed with their content.
+const REMOVED: &[&str] = &[
     "audio", "canvas", "frameset", "math", "object", "select", "svg", "template", "video",
 ];
-/// Tags that mean nothing here: there is one of each, wherever it is said.
+/// Tags that are ignored: there is one of each, wherever it occurs.
 const STRUCTURE: &[&str] = &["body", "frame", "head", "html", "plaintext"];
-/// Elements that cannot hold one another.
+/// Elements that cannot contain each other.
 const NOT_NESTED: &[&str] = &["a", "button", "form", "nobr"];
-/// Elements before which a paragraph ends.
+/// Elements that implicitly close a paragraph.
 const BLOCKS: &[&str] = &[
     "address",
     "article",
@@ -87,10 +88,10 @@ const BLOCKS: &[&str] = &[
     "table",
     "ul",
 ];
-/// Elements that what is inside of them cannot end.
+/// Elements that cannot be closed by an end tag inside them.
 const BARRIERS: &[&str] = &["caption", "table", "td", "th"];
-/// Attributes that say what is shown, where it leads or what it is.
-const KEPT: &[&str] = &[
+/// Attributes to keep: visibility, link targets and semantics.
+const KEPT_ATTRIBUTES: &[&str] = &[
     "alt",
     "aria-hidden",
     "charset",
@@ -117,20 +118,20 @@ const KEPT: &[&str] = &[
     "title",
 ];
 
-/// A page that was read once.
+/// A normalized page.
 #[derive(Debug, Default)]
 pub(super) struct Normalized {
-    /// The page, well formed; of no use where `is_flat`.
+    /// Well-formed HTML; unusable if `is_flat`.
     pub(super) html: String,
-    /// What stands between its tags.
+    /// Text between the tags.
     pub(super) text: String,
-    /// Whether the page is nested too deeply or has too many elements to have a structure.
+    /// Whether the page is nested too deeply or has too many elements to keep its structure.
     pub(super) is_flat: bool,
-    /// How deep elements are nested, not counting those that end by themselves.
+    /// Nesting depth, not counting elements that are closed implicitly.
     pub(super) depth: usize,
 }
 
-/// Reads a page once.
+/// Normalizes a page in one pass.
 pub(super) fn normalize(html: &str) -> Normalized {
     let mut reader = Reader {
         page: Normalized::default(),
@@ -157,14 +158,13 @@ pub(super) fn normalize(html: &str) -> Normalized {
 struct Reader<'a> {
     page: Normalized,
     open: Vec<Cow<'a, str>>,
-    /// Elements that were not opened because of the limits, by name: their end tags close nothing.
+    /// Elements that were not opened because of the limits, by name: their end tags are ignored.
     suppressed: HashMap<String, usize>,
-    /// Open elements by name.
     names: HashMap<Cow<'a, str>, usize>,
     elements: usize,
     tags: usize,
     nested: usize,
-    /// The number of open elements before the outermost one that is not shown.
+    /// Number of open elements before the outermost hidden one.
     hidden_at: Option<usize>,
 }
 
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
         if text.is_empty() || self.is_hidden() {
             return;
         }
-        // A tree builder reports each of them as an error of its own.
+        // A tree builder reports each of them as a separate error.
         let without_zeros;
         let text = if text.contains('\0') {
             without_zeros = text.replace('\0', "");
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
         self.page.text.push_str(text);
         let is_blank = text.bytes().all(|byte| byte.is_ascii_whitespace());
         if !is_blank && self.is_between_cells() {
-            // It would be moved before the table.
+            // A tree builder would move it before the table.
             self.open_table_parts();
         }
         if !self.page.is_flat {
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether what comes next stands in a table and in none of its cells.
+    /// Returns true inside a table but outside its cells.
     fn is_between_cells(&self) -> bool {
         self.open
             .last()
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
         self.open.last().is_some_and(|open| open == name)
     }
 
-    /// Reads what begins with `<`, and returns the rest.
+    /// Parses a construct that starts with `<`, and returns the rest.
     fn tag(&mut self, from: &'a str) -> &'a str {
         let after = &from[1..];
         let second = after.bytes().next();
@@ -228,14 +228,14 @@ impl<'a> Reader<'a> {
                 self.end_tag(&after[1..])
             }
             Some(b'!') if after.starts_with("!--") => {
-                self.gap();
+                self.separate_words();
                 after
                     .get(3..)
                     .and_then(|rest| rest.split_once("-->"))
                     .map_or("", |(_, rest)| rest)
             }
             Some(b'!' | b'?' | b'/') => {
-                self.gap();
+                self.separate_words();
                 after.split_once('>').map_or("", |(_, rest)| rest)
             }
             _ => {
@@ -251,8 +251,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Words on both sides of a tag are two.
-    fn gap(&mut self) {
+    /// Keeps words on both sides of a tag separate.
+    fn separate_words(&mut self) {
         if !self.is_hidden() {
             self.page.text.push(' ');
         }
@@ -261,11 +261,11 @@ impl<'a> Reader<'a> {
     fn start_tag(&mut self, from: &'a str) -> &'a str {
         let (name, rest) = name_of(from);
         let (attributes, closes_itself, rest) = attributes_of(rest);
-        self.gap();
+        self.separate_words();
         if RAW.contains(&&*name) {
             return after_raw(rest, &name);
         }
-        if LEFT_OUT.contains(&&*name) {
+        if REMOVED.contains(&&*name) {
             return if closes_itself {
                 rest
             } else {
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
         }
         if name == "title" {
             let (text, after) = raw_text(rest, "title");
-            if self.elements < MOST_ELEMENTS && !self.page.is_flat && !self.is_hidden() {
+            if self.elements < MAX_ELEMENTS && !self.page.is_flat && !self.is_hidden() {
                 self.elements += 1;
                 self.page.html.push_str("<title>");
                 self.page.html.push_str(&text.replace('<', "&lt;"));
@@ -285,7 +285,7 @@ impl<'a> Reader<'a> {
             }
             return after;
         }
-        self.end_what_this_ends(&name);
+        self.close_implied(&name);
         if NOT_NESTED.contains(&&*name) && self.is_open(&name) {
             *self.suppressed.entry(name.into_owned()).or_default() += 1;
             return rest;
@@ -310,14 +310,14 @@ impl<'a> Reader<'a> {
 
     fn push(&mut self, name: Cow<'a, str>, attributes: &str) {
         self.elements += 1;
-        if !SELF_ENDING.contains(&&*name) {
+        if !IMPLICITLY_CLOSED.contains(&&*name) {
             self.nested += 1;
             self.page.depth = self.page.depth.max(self.nested);
         }
         self.limit();
-        if self.page.is_flat && self.open.len() >= 2 * DEEPEST {
-            // Only what is open matters from here on, and only to know what is shown.
-            if !SELF_ENDING.contains(&&*name) {
+        if self.page.is_flat && self.open.len() >= 2 * MAX_DEPTH {
+            // From here on, only the open elements matter, and only for visibility.
+            if !IMPLICITLY_CLOSED.contains(&&*name) {
                 self.nested -= 1;
             }
             *self.suppressed.entry(name.into_owned()).or_default() += 1;
@@ -330,14 +330,14 @@ impl<'a> Reader<'a> {
         self.open.push(name);
     }
 
-    /// Counts a tag; behind the last one that counts nothing is opened or closed, and what is hidden stays hidden.
+    /// Counts a tag. Beyond the limit nothing is opened or closed, and hidden content stays hidden.
     fn has_too_many_tags(&mut self) -> bool {
         self.tags += 1;
-        if self.tags > MOST_TAGS {
+        if self.tags > MAX_TAGS {
             self.page.is_flat = true;
             self.page.html.clear();
         }
-        self.tags > MOST_TAGS
+        self.tags > MAX_TAGS
     }
 
     fn is_open(&self, name: &str) -> bool {
@@ -345,7 +345,7 @@ impl<'a> Reader<'a> {
     }
 
     fn limit(&mut self) {
-        if self.elements > MOST_ELEMENTS || self.page.depth > DEEPEST || self.page.html.len() > LONGEST {
+        if self.elements > MAX_ELEMENTS || self.page.depth > MAX_DEPTH || self.page.html.len() > MAX_BYTES {
             self.page.is_flat = true;
             self.page.html.clear();
         }
@@ -365,7 +365,7 @@ impl<'a> Reader<'a> {
         if let Some(count) = self.names.get_mut(&name) {
             *count = count.saturating_sub(1);
         }
-        if !SELF_ENDING.contains(&&*name) {
+        if !IMPLICITLY_CLOSED.contains(&&*name) {
             self.nested = self.nested.saturating_sub(1);
         }
         if !self.is_hidden() && !self.page.is_flat {
@@ -385,7 +385,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The place of the innermost open element that `wanted` picks, not looking beyond one that `barrier` picks.
+    /// Returns the position of the innermost open element that matches `wanted`, stopping at one that matches
+    /// `barrier`.
     fn innermost(&self, wanted: impl Fn(&str) -> bool, barrier: impl Fn(&str) -> bool) -> Option<usize> {
         for (at, name) in self.open.iter().enumerate().rev() {
             if wanted(name) {
@@ -398,8 +399,8 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Closes what may not be open any more when this element begins.
-    fn end_what_this_ends(&mut self, name: &str) {
+    /// Closes elements that the start of this element closes implicitly.
+    fn close_implied(&mut self, name: &str) {
         let barrier = |open: &str| BARRIERS.contains(&open);
         if BLOCKS.contains(&name)
             && self.is_open("p")
@@ -441,7 +442,7 @@ impl<'a> Reader<'a> {
             self.open_parts_before(name);
         } else if self.is_between_cells() {
             if name == "table" {
-                // A table right inside a table ends it.
+                // A table directly inside a table closes the outer one.
                 if let Some(at) = self.innermost(|open| open == "table", |_| false) {
                     self.close_to(at);
                 }
@@ -451,7 +452,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opens the row that a cell needs. A part of a table that is in no table is not opened by this; the tree builder drops it.
+    /// Opens the row that a cell needs. Table parts outside a table are left alone; the tree builder drops
+    /// them.
     fn open_parts_before(&mut self, name: &str) {
         if matches!(name, "td" | "th") && self.is_between_cells() && !self.top_is("tr") {
             if self.top_is("colgroup") {
@@ -467,7 +469,7 @@ impl<'a> Reader<'a> {
     fn end_tag(&mut self, from: &'a str) -> &'a str {
         let (name, rest) = name_of(from);
         let (_, _, rest) = attributes_of(rest);
-        self.gap();
+        self.separate_words();
         if self.has_too_many_tags() {
             return rest;
         }
@@ -501,7 +503,7 @@ fn is_heading(name: &str) -> bool {
     matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
 }
 
-/// The name of a tag in lower case, and what follows it.
+/// Returns the lower-case tag name and the rest.
 fn name_of(from: &str) -> (Cow<'_, str>, &str) {
     let end = from
         .find(|letter: char| letter.is_ascii_whitespace() || matches!(letter, '/' | '>' | '<'))
@@ -513,7 +515,7 @@ fn name_of(from: &str) -> (Cow<'_, str>, &str) {
     let short = name.len() <= 32;
     let name = match (plain, short) {
         (true, true) => Cow::Borrowed(name),
-        // No element of HTML has such a name; what it holds is kept, as for every unknown element.
+        // No HTML element has such a name; its content is kept, as for every unknown element.
         (_, false) => Cow::Borrowed("span"),
         (false, true) => Cow::Owned(
             name.chars()
@@ -531,7 +533,7 @@ struct Attributes {
     is_hidden: bool,
 }
 
-/// The attributes of a tag that are kept, whether it closes itself, and what follows it.
+/// Returns the attributes to keep, whether the tag closes itself, and the rest.
 fn attributes_of(from: &str) -> (Attributes, bool, &str) {
     let bytes = from.as_bytes();
     let mut found = Attributes::default();
@@ -549,11 +551,11 @@ fn attributes_of(from: &str) -> (Attributes, bool, &str) {
             _ => {
                 let (name, value, next) = attribute_at(from, at);
                 at = next;
-                if names.len() >= MOST_ATTRIBUTES || name.len() > 32 {
+                if names.len() >= MAX_ATTRIBUTES || name.len() > 32 {
                     continue;
                 }
                 let name = name.to_ascii_lowercase();
-                if !KEPT.contains(&name.as_str()) || names.contains(&name) {
+                if !KEPT_ATTRIBUTES.contains(&name.as_str()) || names.contains(&name) {
                     continue;
                 }
                 found.is_hidden |=
@@ -568,11 +570,11 @@ fn attributes_of(from: &str) -> (Attributes, bool, &str) {
             }
         }
     }
-    // A tag that never ends is none, and nothing follows it.
+    // A tag without an end is dropped with everything after it.
     (found, closes_itself, "")
 }
 
-/// The attribute that begins here: its name, its value, and where the next one may begin.
+/// Parses the attribute at this position: its name, its value, and where the next one may start.
 fn attribute_at(from: &str, at: usize) -> (&str, &str, usize) {
     let bytes = from.as_bytes();
     let is_end = |byte: u8| byte.is_ascii_whitespace() || matches!(byte, b'=' | b'>' | b'/');
@@ -584,7 +586,7 @@ fn attribute_at(from: &str, at: usize) -> (&str, &str, usize) {
     };
     let is_blank = |byte: u8| byte.is_ascii_whitespace();
     let is_not_blank = |byte: u8| !byte.is_ascii_whitespace();
-    // A name has at least one letter, even an equals sign.
+    // A name has at least one character, even an equals sign.
     let name_end = until(at + 1, &is_end);
     let name = from.get(at..name_end).unwrap_or_default();
     let equals = until(name_end, &is_not_blank);
@@ -602,14 +604,14 @@ fn attribute_at(from: &str, at: usize) -> (&str, &str, usize) {
 }
 
 fn shortened(value: &str) -> &str {
-    let mut end = value.len().min(LONGEST_ATTRIBUTE);
+    let mut end = value.len().min(MAX_ATTRIBUTE_BYTES);
     while !value.is_char_boundary(end) {
         end -= 1;
     }
     &value[..end]
 }
 
-/// The text up to the end tag of this element, and what follows that.
+/// Returns the text up to the end tag of this element, and the rest.
 fn raw_text<'a>(from: &'a str, name: &str) -> (&'a str, &'a str) {
     let mut start = 0;
     while let Some(at) = from[start..].find("</").map(|at| start + at) {
@@ -634,7 +636,7 @@ fn after_raw<'a>(from: &'a str, name: &str) -> &'a str {
     raw_text(from, name).1
 }
 
-/// What follows an element that is left out, with elements of its name inside of it.
+/// Returns the rest after a removed element, including nested elements of the same name.
 fn after_element<'a>(from: &'a str, name: &str) -> &'a str {
     let mut depth = 1_usize;
     let mut rest = from;
@@ -715,9 +717,9 @@ mod tests {
         let deep = normalize(&format!("{}words <b>here</b>", "<div>".repeat(20_000)));
         assert!(deep.is_flat && deep.html.is_empty());
         assert_eq!(deep.text.trim(), "words  here");
-        let many = normalize(&"<b>x</b>".repeat(MOST_ELEMENTS + 1));
+        let many = normalize(&"<b>x</b>".repeat(MAX_ELEMENTS + 1));
         assert!(many.is_flat);
-        assert_eq!(many.text.matches('x').count(), MOST_ELEMENTS + 1);
+        assert_eq!(many.text.matches('x').count(), MAX_ELEMENTS + 1);
         let hidden = normalize(&format!(
             "{}<div hidden>no{}</div>yes",
             "<div>".repeat(1000),
@@ -727,7 +729,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever comes in, what comes out is balanced and not much longer.
+        /// The output of any input is balanced and not much longer.
         #[test]
         fn any_soup_is_balanced(soup in proptest::collection::vec(
             proptest::sample::select(vec!["<div>", "</div>", "<b>", "</b>", "<p>", "</p>", "<table>", "</table>", "<tr>", "<td>",

@@ -1,7 +1,8 @@
-//! Reading a page of the web without being led astray: only public addresses, checked after the name was resolved and for
-//! every redirect, limits on size, time and decompression, robots respected. What comes back is text, nothing is run.
+//! Web page fetcher with SSRF protection: only public addresses, checked after name resolution and for every
+//! redirect; limits on size, time and decompression; respects robots.txt. Returns text; nothing is executed.
 //!
-//! The resolver that checks an address is the one that the connection uses, so a name cannot change its mind in between.
+//! The connection uses the resolver that checks the addresses, so a name cannot resolve differently in
+//! between.
 
 pub mod addresses;
 pub mod content;
@@ -29,20 +30,20 @@ use robots::Robots;
 
 use super::sources_user_agent;
 
-/// What a fetch may do.
+/// Limits of a fetch.
 #[derive(Debug, Clone)]
 pub struct FetchSettings {
-    /// From connecting to the last byte, each request.
+    /// Timeout of each request, from connecting to the last byte.
     pub timeout: Duration,
-    /// Bytes of a page, before and after decompression.
+    /// Maximum bytes of a page, before and after decompression.
     pub max_bytes: usize,
-    /// Redirects that are followed.
+    /// Maximum number of redirects.
     pub max_redirects: usize,
-    /// Characters of a page's text that are kept.
+    /// Maximum characters of text kept per page.
     pub max_chars: usize,
-    /// Whether private, loopback and link-local addresses may be read.
+    /// Whether private, loopback and link-local addresses are allowed.
     pub allow_private: bool,
-    /// Whether robots.txt is asked first.
+    /// Whether to respect robots.txt.
     pub robots: bool,
 }
 
@@ -59,40 +60,28 @@ impl Default for FetchSettings {
     }
 }
 
-/// Why a page was not read.
+/// Error while fetching a page.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// An address that is not read, whatever is there.
+    /// The address must not be fetched.
     #[error("refused: {reason}")]
-    Refused {
-        /// Why.
-        reason: String,
-    },
-    /// The site does not want it read.
-    #[error("its robots.txt does not allow it")]
+    Refused { reason: String },
+    /// The site's robots.txt disallows the page.
+    #[error("disallowed by robots.txt")]
     Robots,
-    /// It could not be had.
+    /// The request failed.
     #[error("{reason}")]
-    Failed {
-        /// Why.
-        reason: String,
-    },
-    /// It is too large, or grows too large when unpacked.
+    Failed { reason: String },
+    /// The page is too large, before or after decompression.
     #[error("larger than {limit} bytes")]
-    TooLarge {
-        /// The limit.
-        limit: usize,
-    },
-    /// Something else than text.
-    #[error("its content type is {kind}")]
-    Kind {
-        /// What it is.
-        kind: String,
-    },
+    TooLarge { limit: usize },
+    /// The content is not text.
+    #[error("unsupported content type {kind}")]
+    Kind { kind: String },
 }
 
-/// Reads pages.
+/// Fetches pages.
 #[derive(Debug)]
 pub struct Fetcher {
     client: Client,
@@ -101,9 +90,9 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// A reader of pages.
+    /// Creates a fetcher.
     pub fn new(settings: FetchSettings) -> Result<Self, FetchError> {
-        // Redirects are not followed by the client: each step is checked here.
+        // The client does not follow redirects: each step is checked here.
         let client = Client::new(HttpPolicy {
             max_bytes: settings.max_bytes,
             address_guard: Some(if settings.allow_private {
@@ -121,9 +110,9 @@ impl Fetcher {
         })
     }
 
-    /// Reads a page as Markdown.
+    /// Fetches a page as Markdown.
     pub async fn read(&self, address: &str) -> Result<PageText, FetchError> {
-        let mut url = self.checked(address)?;
+        let mut url = self.check_url(address)?;
         for _ in 0..=self.settings.max_redirects {
             if self.settings.robots && !self.robots_of(&url).await.allow(&path_of(&url)) {
                 return Err(FetchError::Robots);
@@ -131,11 +120,11 @@ impl Fetcher {
             match self.get(&url).await? {
                 FetchResult::Moved(location) => {
                     let next = url.join(&location).map_err(|error| FetchError::Failed {
-                        reason: format!("it redirects to `{location}`: {error}"),
+                        reason: format!("redirect to invalid URL `{location}`: {error}"),
                     })?;
-                    url = self.checked(next.as_str())?;
+                    url = self.check_url(next.as_str())?;
                 }
-                FetchResult::Page { bytes, kind } => return self.text_of(&url, bytes, &kind).await,
+                FetchResult::Page { bytes, kind } => return self.extract_text(&url, bytes, &kind).await,
             }
         }
         Err(FetchError::Failed {
@@ -143,18 +132,18 @@ impl Fetcher {
         })
     }
 
-    /// Parses an address and refuses what must not be read. The parser turns decimal, octal and hexadecimal spellings of
-    /// an IPv4 address into the address, so they are checked like any other.
-    fn checked(&self, address: &str) -> Result<Url, FetchError> {
+    /// Parses a URL and refuses disallowed ones. The parser normalizes decimal, octal and hexadecimal
+    /// spellings of an IPv4 address, so they are checked like any other.
+    fn check_url(&self, address: &str) -> Result<Url, FetchError> {
         let refused = |reason: String| FetchError::Refused { reason };
         let url = Url::parse(address.trim()).map_err(|error| refused(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(refused(format!("the scheme {}", url.scheme())));
+            return Err(refused(format!("unsupported scheme {}", url.scheme())));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused("it has a user name in it".into()));
+            return Err(refused("URL contains credentials".into()));
         }
-        let host = url.host_str().ok_or_else(|| refused("it has no host".into()))?;
+        let host = url.host_str().ok_or_else(|| refused("URL has no host".into()))?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         if let Ok(ip) = bare.parse::<IpAddr>() {
             addresses::check(ip, self.settings.allow_private)
@@ -186,7 +175,7 @@ impl Fetcher {
         }
         if !answer.status.is_success() {
             return Err(FetchError::Failed {
-                reason: format!("it answered {}", answer.status.as_u16()),
+                reason: format!("HTTP status {}", answer.status.as_u16()),
             });
         }
         let kind = header(CONTENT_TYPE).unwrap_or_default();
@@ -194,17 +183,17 @@ impl Fetcher {
         let limit = self.settings.max_bytes;
         let bytes = match packed.as_str() {
             "" | "identity" => answer.body,
-            "gzip" | "x-gzip" => unpacked(&answer.body, limit)?,
+            "gzip" | "x-gzip" => decompress(&answer.body, limit)?,
             other => {
                 return Err(FetchError::Kind {
-                    kind: format!("packed with {other}"),
+                    kind: format!("compressed with {other}"),
                 });
             }
         };
         Ok(FetchResult::Page { bytes, kind })
     }
 
-    async fn text_of(&self, url: &Url, bytes: Vec<u8>, kind: &str) -> Result<PageText, FetchError> {
+    async fn extract_text(&self, url: &Url, bytes: Vec<u8>, kind: &str) -> Result<PageText, FetchError> {
         let essence = kind
             .split(';')
             .next()
@@ -222,7 +211,7 @@ impl Fetcher {
         if !known {
             return Err(FetchError::Kind { kind: essence });
         }
-        // Parsing is work, and a hostile page may bring a parser down: neither is the loop's.
+        // Parsing is CPU-bound, and a hostile page may crash a parser: keep both away from the event loop.
         let work = tokio::task::spawn_blocking(move || {
             let mut page = match essence.as_str() {
                 "application/pdf" => PageText {
@@ -245,13 +234,13 @@ impl Fetcher {
         });
         work.await.unwrap_or_else(|_| {
             Err(FetchError::Failed {
-                reason: "it cannot be parsed".into(),
+                reason: "cannot parse the page".into(),
             })
         })
     }
 
-    /// The rules of a site, asked for once. A site that has none, or fails to say, allows everything, as the standard has
-    /// it for 4xx; one that answers 5xx allows nothing.
+    /// Returns the rules of a site, fetched once. A site without rules, or with a 4xx response, allows
+    /// everything, as the standard specifies; a 5xx response allows nothing.
     async fn robots_of(&self, url: &Url) -> Arc<Robots> {
         let origin = url.origin().ascii_serialization();
         {
@@ -267,8 +256,8 @@ impl Fetcher {
     }
 
     async fn ask_robots(&self, origin: &str) -> Robots {
-        let Ok(mut url) = self.checked(&format!("{origin}/robots.txt")) else {
-            return Robots::nothing_allowed();
+        let Ok(mut url) = self.check_url(&format!("{origin}/robots.txt")) else {
+            return Robots::disallow_all();
         };
         for _ in 0..=self.settings.max_redirects {
             match self.get(&url).await {
@@ -279,20 +268,20 @@ impl Fetcher {
                     let next = url
                         .join(&location)
                         .ok()
-                        .and_then(|next| self.checked(next.as_str()).ok());
+                        .and_then(|next| self.check_url(next.as_str()).ok());
                     match next {
                         Some(next) => url = next,
-                        None => return Robots::nothing_allowed(),
+                        None => return Robots::disallow_all(),
                     }
                 }
-                Err(FetchError::Failed { reason }) if reason.starts_with("it answered 5") => {
-                    return Robots::nothing_allowed();
+                Err(FetchError::Failed { reason }) if reason.starts_with("HTTP status 5") => {
+                    return Robots::disallow_all();
                 }
-                // The page itself will say what is wrong with the site.
+                // Fetching the page itself will report what is wrong with the site.
                 Err(_) => return Robots::default(),
             }
         }
-        Robots::nothing_allowed()
+        Robots::disallow_all()
     }
 }
 
@@ -308,14 +297,14 @@ fn path_of(url: &Url) -> String {
     }
 }
 
-/// Unpacks at most `limit` bytes: a small file may hold gigabytes of nothing.
-fn unpacked(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FetchError> {
+/// Decompresses at most `limit` bytes, as protection against decompression bombs.
+fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, FetchError> {
     let mut plain = Vec::new();
     flate2::read::MultiGzDecoder::new(bytes)
         .take(limit as u64 + 1)
         .read_to_end(&mut plain)
         .map_err(|error| FetchError::Failed {
-            reason: format!("it cannot be unpacked: {error}"),
+            reason: format!("cannot decompress: {error}"),
         })?;
     if plain.len() > limit {
         return Err(FetchError::TooLarge { limit });
@@ -329,7 +318,7 @@ impl From<HttpError> for FetchError {
             HttpError::Refused(reason) => Self::Refused { reason },
             HttpError::TooLarge { limit } => Self::TooLarge { limit },
             HttpError::Timeout { .. } => Self::Failed {
-                reason: "it took too long".into(),
+                reason: "request timeout".into(),
             },
             other => Self::Failed {
                 reason: other.to_string(),

@@ -1,50 +1,50 @@
-//! The text of PDFs, with limits on everything that a small file can make large.
+//! Text extraction from PDF, with limits against decompression bombs and malformed files.
 
 use std::time::Duration;
 
-use super::parse::{Parsed, in_time, tidy};
+use super::parse::{Parsed, run_with_timeout, tidy};
 
-/// Unpacked bytes of one page of a PDF.
-const LARGEST_PDF_PAGE: usize = 16 << 20;
-/// Unpacked bytes of all pages of a PDF, and of the streams that its objects are in.
-const LARGEST_PDF: usize = 128 << 20;
-/// Pages of a PDF that are read.
-const MOST_PDF_PAGES: usize = 500;
-/// Streams of a PDF: each may be small and unpack to a lot.
-const MOST_PDF_STREAMS: usize = 20_000;
-/// Characters of a PDF that are read.
-const LONGEST_PDF_TEXT: usize = 4 << 20;
-/// How long reading a PDF may take, which may have hundreds of pages.
-const PDF_TIME: Duration = Duration::from_secs(5);
+/// Maximum decompressed bytes of one page.
+const MAX_PAGE_BYTES: usize = 16 << 20;
+/// Maximum decompressed bytes of all pages and object streams.
+const MAX_PDF_BYTES: usize = 128 << 20;
+/// Maximum number of pages that are read.
+const MAX_PAGES: usize = 500;
+/// Maximum number of streams: each may be small and decompress to a lot.
+const MAX_STREAMS: usize = 20_000;
+/// Maximum bytes of extracted text.
+const MAX_TEXT_BYTES: usize = 4 << 20;
+/// Timeout of reading a PDF, which may have hundreds of pages.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The text of a PDF, page by page. Pages that cannot be read are left out; a file without any text says so.
+/// Extracts the text of a PDF, page by page. Skips unreadable pages; a file without any text is an error.
 pub(super) fn text_of_pdf(bytes: &[u8]) -> Result<String, String> {
     let streams = count(bytes, b"stream") / 2;
-    if streams > MOST_PDF_STREAMS {
-        return Err(format!("it has more than {MOST_PDF_STREAMS} streams"));
+    if streams > MAX_STREAMS {
+        return Err(format!("more than {MAX_STREAMS} streams in the PDF"));
     }
     let bytes = bytes.to_vec();
-    match in_time(PDF_TIME, move || parse_pdf(&bytes, streams)) {
+    match run_with_timeout(TIMEOUT, move || parse_pdf(&bytes, streams)) {
         Parsed::Done(outcome) => outcome,
-        Parsed::Failed => Err("it is damaged".into()),
-        Parsed::Late => Err("it takes too long to read".into()),
+        Parsed::Failed => Err("damaged PDF".into()),
+        Parsed::Late => Err("timeout while reading the PDF".into()),
     }
 }
 
 fn parse_pdf(bytes: &[u8], streams: usize) -> Result<String, String> {
-    // The limit is that of one stream, and there are many: together they stay below the limit of all.
-    let each = (LARGEST_PDF / streams.max(1)).clamp(64 << 10, LARGEST_PDF_PAGE);
+    // The library's limit applies to one stream: divide the total limit by the number of streams.
+    let each = (MAX_PDF_BYTES / streams.max(1)).clamp(64 << 10, MAX_PAGE_BYTES);
     let options = lopdf::LoadOptions::with_max_decompressed_size(each);
     let document =
         lopdf::Document::load_mem_with_options(bytes, options).map_err(|error| error.to_string())?;
     if document.is_encrypted() {
-        return Err("it is encrypted".to_owned());
+        return Err("encrypted PDF".to_owned());
     }
-    // Several pages may share one stream, so what is unpacked is counted page by page.
-    let mut left = LARGEST_PDF;
+    // Several pages may share one stream, so decompressed bytes are counted per page.
+    let mut left = MAX_PDF_BYTES;
     let mut text = String::new();
-    for (number, id) in document.get_pages().into_iter().take(MOST_PDF_PAGES) {
-        let limit = LARGEST_PDF_PAGE.min(left);
+    for (number, id) in document.get_pages().into_iter().take(MAX_PAGES) {
+        let limit = MAX_PAGE_BYTES.min(left);
         match document.get_page_content_with_limit(id, limit) {
             Ok(content) => {
                 left = left.saturating_sub(content.len());
@@ -55,19 +55,19 @@ fn parse_pdf(bytes: &[u8], streams: usize) -> Result<String, String> {
             }
             Err(_) => left = left.saturating_sub(limit),
         }
-        if text.len() > LONGEST_PDF_TEXT || left == 0 {
+        if text.len() > MAX_TEXT_BYTES || left == 0 {
             break;
         }
     }
     let text = tidy(&text);
     if text.is_empty() {
-        Err("there is no text in it".to_owned())
+        Err("no text in the PDF".to_owned())
     } else {
         Ok(text)
     }
 }
 
-/// How often this stands there.
+/// Counts the occurrences of a byte string.
 fn count(bytes: &[u8], what: &[u8]) -> usize {
     bytes.windows(what.len()).filter(|window| *window == what).count()
 }
@@ -88,7 +88,7 @@ mod tests {
         }
     }
 
-    /// Small files that unpack to a lot, or point to themselves.
+    /// Small files that decompress to a lot, or reference themselves.
     #[test]
     fn hostile_pdfs_are_read_in_time() {
         let zeros = |megabytes: usize| {
@@ -143,7 +143,7 @@ mod tests {
 mod test_pdf {
     use std::fmt::Write as _;
 
-    /// A PDF whose pages all show one packed stream.
+    /// A PDF whose pages all share one compressed stream.
     pub(crate) fn pages_of_one_stream(packed: &[u8], pages: usize) -> Vec<u8> {
         let kids = (0..pages).fold(String::new(), |mut kids, page| {
             let _ = write!(kids, "{} 0 R ", page + 10);
@@ -188,7 +188,7 @@ mod test_pdf {
         pdf
     }
 
-    /// A PDF of one page with one line of text, written by hand.
+    /// A minimal PDF of one page with one line of text.
     pub(crate) fn one_page(line: &str) -> Vec<u8> {
         let stream = format!("BT /F1 24 Tf 72 720 Td ({line}) Tj ET");
         let objects = [

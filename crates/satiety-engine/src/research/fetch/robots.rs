@@ -1,33 +1,33 @@
-//! robots.txt (RFC 9309): which paths a site lets programs read.
+//! robots.txt (RFC 9309): which paths a site allows crawlers to read.
 
-/// Rules of a site for us.
+/// Rules of a site that apply to this program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Robots {
-    /// Whether it allows, and the path or pattern it is about.
+    /// Pairs of `allow` and the path or pattern.
     rules: Vec<(bool, String)>,
 }
 
-/// The name that a site may single out.
-const OUR_NAME: &str = "satiety";
-/// Longer files are cut, as the standard lets everybody do.
-const LONGEST: usize = 512 * 1024;
+/// Name that user-agent groups are matched with.
+const PRODUCT_NAME: &str = "satiety";
+/// Maximum bytes that are parsed, as the standard permits.
+const MAX_BYTES: usize = 512 * 1024;
 
 impl Robots {
-    /// A site that could not say what it allows.
-    pub(super) fn nothing_allowed() -> Self {
+    /// Rules of a site whose robots.txt is unavailable.
+    pub(super) fn disallow_all() -> Self {
         Self {
             rules: vec![(false, "/".into())],
         }
     }
 
-    /// Reads the rules: those of the group that names us, otherwise those for everybody.
+    /// Parses the rules: those of the group that names this program, otherwise those for `*`.
     pub(super) fn parse(text: &str) -> Self {
-        let mut ours = Vec::new();
-        let mut everybodys = Vec::new();
-        let mut named_us = false;
+        let mut own_rules = Vec::new();
+        let mut default_rules = Vec::new();
+        let mut has_own_group = false;
         let (mut for_us, mut for_all) = (false, false);
         let mut in_names = false;
-        let end = text.floor_char_boundary(LONGEST);
+        let end = text.floor_char_boundary(MAX_BYTES);
         for line in text[..end].trim_start_matches('\u{feff}').lines() {
             let line = line.split('#').next().unwrap_or_default();
             let Some((key, value)) = line.split_once(':') else {
@@ -42,9 +42,9 @@ impl Robots {
                     in_names = true;
                     let name = value.to_ascii_lowercase();
                     for_all |= name == "*";
-                    let is_us = name.split('/').next() == Some(OUR_NAME);
+                    let is_us = name.split('/').next() == Some(PRODUCT_NAME);
                     for_us |= is_us;
-                    named_us |= is_us;
+                    has_own_group |= is_us;
                 }
                 "allow" | "disallow" => {
                     in_names = false;
@@ -53,32 +53,32 @@ impl Robots {
                     }
                     let rule = (key == "allow", value.to_owned());
                     if for_us {
-                        ours.push(rule.clone());
+                        own_rules.push(rule.clone());
                     }
                     if for_all {
-                        everybodys.push(rule);
+                        default_rules.push(rule);
                     }
                 }
                 _ => {}
             }
         }
         Self {
-            rules: if named_us { ours } else { everybodys },
+            rules: if has_own_group { own_rules } else { default_rules },
         }
     }
 
-    /// Whether a path may be read: the longest rule that fits decides, and of two equals the one that allows.
+    /// Returns true if a path may be read: the longest matching rule decides; `allow` wins a tie.
     pub(super) fn allow(&self, path: &str) -> bool {
         self.rules
             .iter()
-            .filter(|(_, pattern)| fits(pattern, path))
+            .filter(|(_, pattern)| matches_pattern(pattern, path))
             .max_by_key(|(allow, pattern)| (pattern.len(), *allow))
             .is_none_or(|(allow, _)| *allow)
     }
 }
 
-/// `*` is anything, `$` at the end is the end.
-fn fits(pattern: &str, path: &str) -> bool {
+/// Matches a pattern: `*` is any sequence, `$` at the end anchors it.
+fn matches_pattern(pattern: &str, path: &str) -> bool {
     let (pattern, to_the_end) = match pattern.strip_suffix('$') {
         Some(pattern) => (pattern, true),
         None => (pattern, false),
@@ -134,7 +134,7 @@ mod tests {
             "User-agent: other\nUser-agent: Satiety/1.0\nDisallow: /us\n\nUser-agent: *\nDisallow: /all";
         let robots = Robots::parse(text);
         assert!(!robots.allow("/us") && robots.allow("/all"));
-        assert!(!Robots::nothing_allowed().allow("/x"));
+        assert!(!Robots::disallow_all().allow("/x"));
         assert!(Robots::default().allow("/x"));
         assert!(Robots::parse("User-agent: *\nDisallow:\n").allow("/x"));
     }

@@ -1,9 +1,9 @@
-//! The sources that somebody elsewhere may have searched. Whoever runs a server lists them under names; a request says a name
-//! and nothing else, so that it can name no folder, no command and no address.
+//! Allowed sources of a server. The operator lists sources under names; a request gives only a name, so it
+//! cannot name a directory, a command or a URL.
 
 use super::SearchError;
 
-/// What a source begins with.
+/// Prefixes of source specifications.
 const KINDS: [&str; 9] = [
     "local",
     "searxng",
@@ -15,15 +15,16 @@ const KINDS: [&str; 9] = [
     "command",
     "replay",
 ];
-/// Kinds whose rest says something about this machine or its network.
-const DISCREET: [&str; 5] = ["local", "searxng", "mcp", "command", "replay"];
+/// Kinds whose specification reveals details of this machine or its network.
+const PRIVATE_KINDS: [&str; 5] = ["local", "searxng", "mcp", "command", "replay"];
 
-/// Sources by name, in the order in which they were listed; the first is the usual one.
+/// Named sources in the order of the list; the first is the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedSources(Vec<(String, String)>);
 
 impl AllowedSources {
-    /// Reads a list: `notes=local:/srv/notes, wikipedia, arxiv`. A source without a name goes by its kind.
+    /// Parses a list: `notes=local:/srv/notes, wikipedia, arxiv`. A source without a name is named after its
+    /// kind.
     pub fn read(text: &str) -> Result<Self, SearchError> {
         let mut sources: Vec<(String, String)> = Vec::new();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -36,7 +37,7 @@ impl AllowedSources {
                 _ => (kind(entry), entry),
             };
             if spec.is_empty() {
-                return Err(bad("nothing stands behind the name".into()));
+                return Err(bad("missing source after the name".into()));
             }
             if sources.iter().any(|(known, _)| known == name) {
                 return Err(bad(format!(
@@ -48,12 +49,11 @@ impl AllowedSources {
         Ok(Self(sources))
     }
 
-    /// The names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// What a name stands for; the first of the list where none is said.
+    /// Returns the source of a name; the first one for `None`.
     pub fn named(&self, name: Option<&str>) -> Option<&str> {
         let mut sources = self.0.iter();
         let found = match name {
@@ -63,25 +63,25 @@ impl AllowedSources {
         found.map(|(_, spec)| spec.as_str())
     }
 
-    /// Whether this source is one of them.
+    /// Returns true if this source is listed.
     pub fn contains(&self, spec: &str) -> bool {
         self.name_of(spec).is_some()
     }
 
-    /// A source as it may be told elsewhere: its name, or what kind it is.
+    /// Returns a source in the form shown to remote callers: its name, or its kind.
     pub fn shown(&self, spec: &str) -> String {
         if let Some(name) = self.name_of(spec) {
             return name.to_owned();
         }
         let kind = kind(spec);
-        if DISCREET.contains(&kind) { kind } else { spec }.to_owned()
+        if PRIVATE_KINDS.contains(&kind) { kind } else { spec }.to_owned()
     }
 
-    /// A message without the places that the names stand for.
+    /// Replaces source locations in a message with their names.
     pub fn discreet(&self, message: &str) -> String {
         self.0.iter().fold(message.to_owned(), |message, (name, spec)| {
             let place = spec.split_once(':').map_or(spec.as_str(), |(_, rest)| rest);
-            if place.is_empty() || !DISCREET.contains(&kind(spec)) {
+            if place.is_empty() || !PRIVATE_KINDS.contains(&kind(spec)) {
                 return message;
             }
             message.replace(spec.as_str(), name).replace(place, name)
@@ -89,7 +89,7 @@ impl AllowedSources {
     }
 
     fn name_of(&self, spec: &str) -> Option<&str> {
-        // A folder is listed as it was typed, and calls itself `local:FOLDER`.
+        // A directory is listed as typed, but its id is `local:DIRECTORY`.
         let same = |known: &str| known == spec || spec.strip_prefix("local:") == Some(known);
         self.0
             .iter()
@@ -105,7 +105,7 @@ fn is_name(text: &str) -> bool {
             .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// What kind of source it is; a path is a folder.
+/// Returns the kind of a source; a path is a directory.
 fn kind(spec: &str) -> &str {
     let kind = spec.split_once(':').map_or(spec, |(kind, _)| kind);
     if KINDS.contains(&kind) { kind } else { "local" }

@@ -1,4 +1,4 @@
-//! One exchange with a search engine: at most two requests to a host at a time, and no secrets in errors.
+//! HTTP client for search engines: at most two concurrent requests per host, and no secrets in errors.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,10 +10,10 @@ use tokio::sync::Semaphore;
 
 use super::SearchError;
 
-/// Requests to one host at a time.
-const AT_ONCE: usize = 2;
+/// Maximum concurrent requests per host.
+const CONCURRENCY: usize = 2;
 
-/// Time limits and retries of searches.
+/// Timeouts and retries of searches.
 pub fn search_policy() -> HttpPolicy {
     HttpPolicy {
         timeout: Some(Duration::from_secs(20)),
@@ -25,7 +25,6 @@ pub fn search_policy() -> HttpPolicy {
     }
 }
 
-/// A client.
 #[derive(Debug)]
 pub(super) struct Api {
     client: Client,
@@ -52,42 +51,42 @@ impl Api {
         self.client.request(Method::POST, url.clone())
     }
 
-    /// Asks `url` for JSON.
+    /// Requests JSON from `url`.
     pub(super) async fn json<A: DeserializeOwned>(
         &self,
         url: &Url,
         request: RequestBuilder,
     ) -> Result<A, SearchError> {
         let bytes = self.bytes(url, request).await?;
-        // A list would pass for an object whose keys are all optional.
+        // A list would deserialize as an object whose keys are all optional.
         if bytes.trim_ascii_start().first() != Some(&b'{') {
             return Err(SearchError::BadAnswer {
-                url: shown(url),
-                reason: format!("no JSON object in `{}`", excerpt(&bytes)),
+                url: display_url(url),
+                reason: format!("expected a JSON object, got `{}`", excerpt(&bytes)),
             });
         }
         serde_json::from_slice(&bytes).map_err(|error| SearchError::BadAnswer {
-            url: shown(url),
+            url: display_url(url),
             reason: format!("{error} in `{}`", excerpt(&bytes)),
         })
     }
 
-    /// Asks `url` for bytes.
+    /// Requests bytes from `url`.
     pub(super) async fn bytes(&self, url: &Url, request: RequestBuilder) -> Result<Vec<u8>, SearchError> {
-        let gate = self.gate_of(url);
+        let permits = self.semaphore(url);
         // The semaphore is never closed.
-        let _turn = gate.acquire().await;
+        let _turn = permits.acquire().await;
         let answer = self.client.send(request).await.map_err(|error| match error {
             HttpError::Timeout { limit } => SearchError::Timeout {
-                url: shown(url),
+                url: display_url(url),
                 limit,
             },
             HttpError::TooLarge { .. } => SearchError::BadAnswer {
-                url: shown(url),
+                url: display_url(url),
                 reason: error.to_string(),
             },
             _ => SearchError::Unreachable {
-                url: shown(url),
+                url: display_url(url),
                 reason: error.to_string(),
             },
         })?;
@@ -95,32 +94,32 @@ impl Api {
             return Ok(answer.body);
         }
         Err(SearchError::Status {
-            url: shown(url),
+            url: display_url(url),
             status: answer.status.as_u16(),
             message: answer.excerpt(),
             retry_after: answer.retry_after(),
         })
     }
 
-    fn gate_of(&self, url: &Url) -> Arc<Semaphore> {
+    fn semaphore(&self, url: &Url) -> Arc<Semaphore> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let host = url.host_str().unwrap_or_default().to_owned();
         Arc::clone(
             hosts
                 .entry(host)
-                .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))),
+                .or_insert_with(|| Arc::new(Semaphore::new(CONCURRENCY))),
         )
     }
 }
 
-/// An address without credentials and parameters, which may hold keys.
-pub(super) fn shown(url: &Url) -> String {
+/// Formats a URL without credentials and parameters, which may contain keys.
+pub(super) fn display_url(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     format!("{}://{host}{port}{}", url.scheme(), url.path())
 }
 
-/// Parses a base address and appends a path.
+/// Parses a base URL and appends a path.
 pub(super) fn endpoint(base: &str, path: &str) -> Result<Url, SearchError> {
     Url::parse(&format!("{}{path}", base.trim_end_matches('/'))).map_err(|error| SearchError::BadSpec {
         spec: base.to_owned(),

@@ -1,4 +1,4 @@
-//! arXiv: a query interface that answers in Atom and wants three seconds between requests.
+//! arXiv source: a query API with Atom responses that requires three seconds between requests.
 
 use std::time::Duration;
 
@@ -7,15 +7,14 @@ use satiety_models::http::Url;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::api::{Api, endpoint, shown};
+use super::api::{Api, display_url, endpoint};
 use super::{SearchError, SearchFuture, Source};
 
-/// What arXiv asks of everybody.
+/// Pause between requests, as required by arXiv.
 const PAUSE: Duration = Duration::from_secs(3);
-/// More words than this and nothing has them all; fewer would be asked with AND.
-const MOST_WORDS: usize = 12;
+/// Maximum number of words in a query, which are combined with OR.
+const MAX_WORDS: usize = 12;
 
-/// The archive.
 #[derive(Debug)]
 pub(super) struct Arxiv {
     url: Url,
@@ -31,7 +30,7 @@ impl Arxiv {
         Ok(Self {
             url,
             api,
-            // Somebody's own mirror needs no such courtesy.
+            // A mirror needs no pause.
             pause: if own { PAUSE } else { Duration::ZERO },
             last: Mutex::new(None),
         })
@@ -42,7 +41,7 @@ impl Arxiv {
         if words.is_empty() {
             return Ok(Vec::new());
         }
-        // Held until the answer is there: one request at a time.
+        // The lock is held until the response arrives: one request at a time.
         let mut last = self.last.lock().await;
         if let Some(last) = *last {
             tokio::time::sleep_until(last + self.pause).await;
@@ -58,7 +57,7 @@ impl Arxiv {
         let bytes = answer?;
         let text = String::from_utf8_lossy(&bytes);
         entries(&text).map_err(|reason| SearchError::BadAnswer {
-            url: shown(&url),
+            url: display_url(&url),
             reason,
         })
     }
@@ -74,23 +73,23 @@ impl Source for Arxiv {
     }
 }
 
-/// Any of the words, the best first: arXiv finds nothing for a whole question.
+/// Combines the words with OR, most relevant first: arXiv finds nothing for a whole question.
 fn search_words(query: &str) -> String {
     let mut words = terms(query);
     words.dedup();
     let known: Vec<String> = words
         .iter()
         .filter(|word| word.chars().all(char::is_alphanumeric))
-        .take(MOST_WORDS)
+        .take(MAX_WORDS)
         .map(|word| format!("all:{word}"))
         .collect();
     known.join(" OR ")
 }
 
-/// The entries of an Atom feed.
+/// Parses the entries of an Atom feed.
 fn entries(feed: &str) -> Result<Vec<Hit>, String> {
     if !feed.contains("<feed") || !feed.contains("</feed>") {
-        return Err("it is no complete Atom feed".into());
+        return Err("incomplete Atom feed".into());
     }
     let mut hits = Vec::new();
     for entry in feed.split("<entry").skip(1) {
@@ -103,7 +102,7 @@ fn entries(feed: &str) -> Result<Vec<Hit>, String> {
                 element(entry, "summary").unwrap_or_default(),
             )
         };
-        // Errors are entries too.
+        // Errors are returned as entries, too.
         if hit.url.contains("/api/errors") {
             return Err(hit.snippet);
         }
@@ -120,11 +119,11 @@ fn element(entry: &str, name: &str) -> Option<String> {
     let rest = &rest[rest.find('>')? + 1..];
     let text = &rest[..rest.find(&format!("</{name}>"))?];
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(unescaped(&text))
+    Some(unescape(&text))
 }
 
-/// The five named characters of XML and numbered ones.
-pub(super) fn unescaped(text: &str) -> String {
+/// Resolves the five named character references of XML and numeric ones.
+pub(super) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('&') {
@@ -195,7 +194,7 @@ mod tests {
     #[test]
     fn references_are_resolved_and_ampersands_survive() {
         assert_eq!(
-            unescaped("a &lt;b&gt; &#x41; & c &bogus; &#xZZ;"),
+            unescape("a &lt;b&gt; &#x41; & c &bogus; &#xZZ;"),
             "a <b> A & c &bogus; &#xZZ;"
         );
     }

@@ -1,4 +1,4 @@
-//! Searches written to a file while they are made, and answered from it later: results without keys, network or chance.
+//! Recording and replay of searches: results without keys, network access or randomness.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 
 use super::{SearchError, SearchFuture, Source};
 
-/// One search in a recording: a line of JSON.
+/// One recorded search: a line of JSON.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Line {
     source: String,
@@ -25,7 +25,7 @@ struct Line {
     error: Option<String>,
 }
 
-/// A source whose answers are written down.
+/// A source whose answers are recorded.
 #[derive(Debug)]
 pub struct Recorder {
     inner: Box<dyn Source>,
@@ -34,7 +34,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Records what `inner` answers at the end of a file.
+    /// Appends the answers of `inner` to a file.
     pub fn new(inner: Box<dyn Source>, path: &Path) -> Self {
         Self {
             inner,
@@ -91,7 +91,7 @@ impl Source for Recorder {
         })
     }
 
-    /// What is remembered elsewhere would be missing from the recording.
+    /// Answers from the cache would be missing from the recording.
     fn is_worth_remembering(&self) -> bool {
         false
     }
@@ -101,7 +101,7 @@ impl Source for Recorder {
     }
 }
 
-/// A recording as a source. What was not asked then is an error; so is what failed then.
+/// Replays a recording. A query that was not recorded is an error; so is one that failed.
 #[derive(Debug)]
 pub struct Replay {
     id: String,
@@ -110,7 +110,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads a recording.
+    /// Opens a recording.
     pub fn open(path: &Path) -> Result<Self, SearchError> {
         let file = path.display().to_string();
         let unreadable = |reason: String| SearchError::Unreadable {
@@ -129,10 +129,14 @@ impl Replay {
             let answer = match (line.results, line.error) {
                 (Some(results), None) => Ok(results),
                 (None, Some(error)) => Err(error),
-                _ => return Err(unreadable(format!("line {number}: either `results` or `error`"))),
+                _ => {
+                    return Err(unreadable(format!(
+                        "line {number}: expected either `results` or `error`"
+                    )));
+                }
             };
             source.get_or_insert(line.source);
-            // Asked twice, the later answer counts: a failure may have been retried.
+            // For repeated queries the last answer counts: a failure may have been retried.
             answers.insert(normalize(&line.query), answer);
         }
         Ok(Self {

@@ -1,14 +1,14 @@
-//! `SearXNG`, Brave, Tavily and Wikipedia, each to its documented interface.
+//! Clients of the documented APIs of `SearXNG`, Brave, Tavily and Wikipedia.
 
 use satiety::research::Hit;
 use satiety_models::http::Url;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::api::{Api, endpoint, shown};
+use super::api::{Api, display_url, endpoint};
 use super::{SearchError, SearchFuture, Source};
 
-/// A search engine behind an HTTP interface.
+/// A search engine with an HTTP API.
 #[derive(Debug)]
 pub(super) struct Engine {
     id: String,
@@ -39,7 +39,7 @@ impl Engine {
     pub(super) fn searxng(base: &str, api: Api) -> Result<Self, SearchError> {
         let url = endpoint(base, "/search")?;
         Ok(Self {
-            id: format!("searxng:{}", shown(&endpoint(base, "")?)),
+            id: format!("searxng:{}", display_url(&endpoint(base, "")?)),
             kind: Kind::Searxng,
             url,
             api,
@@ -83,19 +83,16 @@ impl Engine {
                     .append_pair("format", "json");
                 let answer: Searxng = self.api.json(&url, self.api.get(&url)).await?;
                 if answer.results.is_empty() && !answer.unresponsive_engines.is_empty() {
-                    // Nothing found because nobody searched is a failure and not an empty answer.
+                    // If no engine answered, an empty list is a failure.
                     return Err(SearchError::BadAnswer {
-                        url: shown(&url),
-                        reason: format!(
-                            "none of its engines answered: {}",
-                            json!(answer.unresponsive_engines)
-                        ),
+                        url: display_url(&url),
+                        reason: format!("no engine responded: {}", json!(answer.unresponsive_engines)),
                     });
                 }
                 answer.results.into_iter().map(Into::into).collect()
             }
             Kind::Brave { key } => {
-                // The interface gives at most twenty.
+                // The API returns at most twenty.
                 let many = count.min(20).to_string();
                 url.query_pairs_mut()
                     .append_pair("q", query)
@@ -129,12 +126,12 @@ impl Engine {
                 let answer: Wikipedia = self.api.json(&url, self.api.get(&url)).await?;
                 if let Some(error) = answer.error {
                     return Err(SearchError::BadAnswer {
-                        url: shown(&url),
+                        url: display_url(&url),
                         reason: format!("{}: {}", error.code, error.info),
                     });
                 }
                 let mut pages = answer.query.map(|query| query.pages).unwrap_or_default();
-                // A generator answers in the order of page numbers; `index` is the rank.
+                // The API orders pages by id; `index` is the rank.
                 pages.sort_by_key(|page| page.index);
                 pages.into_iter().map(Into::into).collect()
             }
@@ -153,7 +150,7 @@ impl Source for Engine {
     }
 }
 
-/// The first results that have something to read.
+/// Returns the first results that have text.
 fn first(hits: Vec<Hit>, count: u32) -> Vec<Hit> {
     hits.into_iter()
         .filter(|hit| !hit.is_blank())
@@ -262,7 +259,7 @@ impl From<TavilyResult> for Hit {
     }
 }
 
-/// Wikipedia answers 200 for its own errors.
+/// Wikipedia returns errors with status 200.
 #[derive(Deserialize)]
 struct Wikipedia {
     #[serde(default)]
@@ -301,7 +298,7 @@ impl From<WikipediaPage> for Hit {
     }
 }
 
-/// Brave marks found words with tags and writes `&amp;`.
+/// Brave highlights words with tags and escapes `&` as `&amp;`.
 fn without_tags(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -316,7 +313,7 @@ fn without_tags(text: &str) -> String {
         }
     }
     plain.push_str(rest);
-    super::arxiv::unescaped(&plain)
+    super::arxiv::unescape(&plain)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A folder of documents as a source: read once, cut into passages, ranked by BM25. The same folder and query always give
-//! the same results.
+//! Local source: a directory of documents, read once, split into passages and ranked by BM25. The same
+//! directory and query always give the same results.
 
 use std::path::{Path, PathBuf};
 
@@ -9,28 +9,27 @@ use satiety::text::{LexicalIndex, StopWords};
 use super::super::fetch::content;
 use super::{SearchError, SearchFuture, Source};
 
-/// Words of a passage; a longer paragraph stays whole up to twice that.
+/// Target words of a passage; a longer paragraph is kept whole up to twice that.
 const PASSAGE_WORDS: usize = 120;
-/// Larger files are data, not documents.
-const LARGEST_FILE: u64 = 8 << 20;
-/// More passages than this are no folder of documents.
-const MOST_PASSAGES: usize = 500_000;
-/// Folders inside folders.
-const DEEPEST: usize = 16;
+/// Maximum bytes of a file; larger files are data, not documents.
+const MAX_FILE_BYTES: u64 = 8 << 20;
+/// Maximum number of passages in a directory.
+const MAX_PASSAGES: usize = 500_000;
+/// Maximum depth of subdirectories.
+const MAX_DEPTH: usize = 16;
 
-/// A folder, read.
+/// An indexed directory.
 #[derive(Debug)]
 pub struct Local {
     id: String,
     passages: Vec<Hit>,
     index: LexicalIndex,
     documents: usize,
-    /// Files that could not be read, with the reason.
     skipped: Vec<(String, String)>,
 }
 
 impl Local {
-    /// Reads all Markdown, text, HTML and PDF files below a folder, or one file.
+    /// Indexes all Markdown, text, HTML and PDF files below a directory, or one file.
     pub fn open(path: &Path) -> Result<Self, SearchError> {
         let unreadable = |reason: String| SearchError::Unreadable {
             path: path.display().to_string(),
@@ -56,13 +55,13 @@ impl Local {
             match read(file) {
                 Ok((title, text)) => {
                     documents += 1;
-                    cut(&name, &title, &text, &mut passages);
+                    split_passages(&name, &title, &text, &mut passages);
                 }
                 Err(reason) => skipped.push((name, reason)),
             }
-            if passages.len() > MOST_PASSAGES {
+            if passages.len() > MAX_PASSAGES {
                 return Err(unreadable(format!(
-                    "more than {MOST_PASSAGES} passages; name a smaller folder"
+                    "more than {MAX_PASSAGES} passages; choose a smaller directory"
                 )));
             }
         }
@@ -71,11 +70,11 @@ impl Local {
                 .first()
                 .map_or_else(String::new, |(name, reason)| format!(" ({name}: {reason})"));
             return Err(unreadable(format!(
-                "there is no Markdown, text, HTML or PDF file{why}"
+                "no Markdown, text, HTML or PDF file found{why}"
             )));
         }
         for (name, reason) in &skipped {
-            tracing::warn!(file = %name, %reason, "a file was left out");
+            tracing::warn!(file = %name, %reason, "skipped a file");
         }
         let mut index = LexicalIndex::new(StopWords::Research);
         for (number, passage) in (0..).zip(&passages) {
@@ -90,17 +89,17 @@ impl Local {
         })
     }
 
-    /// How many documents were read.
+    /// Returns the number of indexed documents.
     pub fn documents(&self) -> usize {
         self.documents
     }
 
-    /// Files that could not be read, with the reason.
+    /// Returns files that could not be read, with the reason.
     pub fn skipped(&self) -> &[(String, String)] {
         &self.skipped
     }
 
-    /// The best passages, at most one a document unless a document has several among the best.
+    /// Returns the best passages, at most one per document unless a document has several among the best.
     fn find(&self, query: &str, count: u32) -> Vec<Hit> {
         self.index
             .search(query, count as usize)
@@ -128,8 +127,8 @@ impl Source for Local {
     }
 }
 
-/// Files that may be documents. Hidden files and folders, and links, are left out: a link may lead out of the folder, or
-/// in a circle.
+/// Collects files that may be documents. Skips hidden files and directories, and symbolic links: a link may
+/// lead out of the directory, or form a cycle.
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs_err::read_dir(folder)? {
         let entry = entry?;
@@ -139,7 +138,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Re
             continue;
         }
         let path = entry.path();
-        if kind.is_dir() && depth < DEEPEST {
+        if kind.is_dir() && depth < MAX_DEPTH {
             collect(&path, depth + 1, files)?;
         } else if kind.is_file() && kind_of(&path).is_some() {
             files.push(path);
@@ -165,13 +164,13 @@ fn kind_of(path: &Path) -> Option<Form> {
     })
 }
 
-/// Title and text of a file.
+/// Reads title and text of a file.
 fn read(path: &Path) -> Result<(String, String), String> {
     let size = fs_err::metadata(path)
         .map_err(|error| error.kind().to_string())?
         .len();
-    if size > LARGEST_FILE {
-        return Err(format!("larger than {} MB", LARGEST_FILE >> 20));
+    if size > MAX_FILE_BYTES {
+        return Err(format!("larger than {} MB", MAX_FILE_BYTES >> 20));
     }
     let bytes = fs_err::read(path).map_err(|error| error.kind().to_string())?;
     let name = path
@@ -194,13 +193,13 @@ fn read(path: &Path) -> Result<(String, String), String> {
         Form::Pdf => (None, content::text_of_pdf(&bytes)?),
     };
     if text.trim().is_empty() {
-        return Err("there is no text in it".into());
+        return Err("no text in the file".into());
     }
     Ok((title.unwrap_or(name), text))
 }
 
-/// Cuts a document into passages at its paragraphs.
-fn cut(name: &str, title: &str, text: &str, passages: &mut Vec<Hit>) {
+/// Splits a document into passages at its paragraphs.
+fn split_passages(name: &str, title: &str, text: &str, passages: &mut Vec<Hit>) {
     let mut passage = String::new();
     let mut words = 0;
     let mut number = 0;
@@ -209,7 +208,7 @@ fn cut(name: &str, title: &str, text: &str, passages: &mut Vec<Hit>) {
             return;
         }
         number += 1;
-        // The first passage is the document itself; later ones are places in it.
+        // The URL of the first passage is the document; later ones add a fragment.
         let address = if number == 1 {
             name.to_owned()
         } else {
@@ -224,7 +223,7 @@ fn cut(name: &str, title: &str, text: &str, passages: &mut Vec<Hit>) {
         .map(str::trim)
         .filter(|paragraph| !paragraph.is_empty())
     {
-        // The title stands beside every passage already.
+        // The title is already stored with every passage.
         if paragraph.strip_prefix("# ").map(str::trim) == Some(title) {
             continue;
         }
@@ -317,7 +316,7 @@ mod tests {
         };
         let text: Vec<String> = (0..10).map(paragraph).collect();
         let mut passages = Vec::new();
-        cut("x.md", "X", &text.join("\n\n"), &mut passages);
+        split_passages("x.md", "X", &text.join("\n\n"), &mut passages);
         assert_eq!(passages.len(), 5);
         assert_eq!(passages[1].url, "x.md#2");
         let all: String = passages.iter().map(|hit| hit.snippet.clone() + " ").collect();

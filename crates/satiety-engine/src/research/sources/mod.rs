@@ -1,7 +1,7 @@
-//! Where searches go, behind one trait: folders, search engines, encyclopedias, archives, tools and commands.
+//! Search sources behind one trait: directories, search engines, encyclopedias, archives, tools and commands.
 //!
-//! A source answers with results, with none, or with an error; what follows from that is the loop's business. None of
-//! them knows of rounds, novelty or budgets.
+//! A source returns results, an empty list, or an error; interpreting it is up to the research loop. Sources
+//! know nothing of rounds, novelty or budgets.
 
 mod allowed;
 mod api;
@@ -26,148 +26,115 @@ pub use cassette::{Recorder, Replay};
 pub use local::Local;
 pub use satiety_models::http::HttpPolicy;
 
-/// The pending answer of [`Source::search`].
+/// Future returned by [`Source::search`].
 pub type SearchFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<Hit>, SearchError>> + Send + 'a>>;
 
-/// Something that can be searched.
+/// A searchable source.
 pub trait Source: fmt::Debug + Send + Sync {
-    /// What it is, as it may be shown and as searches are remembered by: `brave`, `searxng:https://…`.
+    /// Id for display and as cache key: `brave`, `searxng:https://…`.
     fn id(&self) -> &str;
 
-    /// Searches once; retries are the source's business.
+    /// Searches once; retries are up to the source.
     fn search<'a>(&'a self, query: &'a str, count: u32) -> SearchFuture<'a>;
 
-    /// Whether the same search gives the same for a day. Folders change under one's hands and cost nothing.
+    /// Returns true if searches may be cached for a day. Directories change at any time and are cheap to
+    /// search.
     fn is_worth_remembering(&self) -> bool {
         true
     }
 
-    /// Ends what was started for it.
+    /// Stops processes and connections of the source.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async {})
     }
 }
 
-/// Why a search brought no answer. Never a sign of saturation.
+/// Error of a search. Never a sign of saturation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// A name of a source that means nothing.
-    #[error("`{spec}` is no source: {reason}")]
-    BadSpec {
-        /// What was written.
-        spec: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A key is needed.
-    #[error("{source_name} needs a key, and {variable} is not set")]
+    /// Invalid source specification.
+    #[error("invalid source `{spec}`: {reason}")]
+    BadSpec { spec: String, reason: String },
+    /// The API key is missing.
+    #[error("{source_name} needs an API key: {variable} is not set")]
     NoKey {
-        /// Which source.
         source_name: &'static str,
-        /// The variable.
+        /// Environment variable of the key.
         variable: &'static str,
     },
-    /// A folder or file that cannot be read.
+    /// A directory or file cannot be read.
     #[error("cannot read {path}: {reason}")]
-    Unreadable {
-        /// Which one.
-        path: String,
-        /// The system's words.
-        reason: String,
-    },
-    /// The server could not be reached, also after retries.
+    Unreadable { path: String, reason: String },
+    /// The server is unreachable, even after retries.
     #[error("cannot reach {url}: {reason}")]
-    Unreachable {
-        /// The endpoint.
-        url: String,
-        /// What the connection said.
-        reason: String,
-    },
-    /// No answer in time, also after retries.
-    #[error("{url} did not answer within {limit:?}")]
-    Timeout {
-        /// The endpoint.
-        url: String,
-        /// The limit.
-        limit: Duration,
-    },
-    /// An error status, also after retries where that makes sense.
-    #[error("{url} answered {status}: {message}")]
+    Unreachable { url: String, reason: String },
+    /// Request timeout, even after retries.
+    #[error("request to {url} timed out after {limit:?}")]
+    Timeout { url: String, limit: Duration },
+    /// Error status, after retries if it is transient.
+    #[error("{url} returned HTTP status {status}: {message}")]
     Status {
-        /// The endpoint.
         url: String,
-        /// The HTTP status.
         status: u16,
-        /// The start of the body.
+        /// Start of the response body.
         message: String,
-        /// How long the server asks to be left alone.
+        /// Value of the `Retry-After` header.
         retry_after: Option<Duration>,
     },
-    /// An answer that is not what the protocol says.
-    #[error("{url} sent an answer that cannot be used: {reason}")]
+    /// The response violates the protocol.
+    #[error("invalid response from {url}: {reason}")]
     BadAnswer {
-        /// The endpoint or program.
+        /// Endpoint or program.
         url: String,
-        /// What is wrong.
         reason: String,
     },
-    /// A tool or command that failed.
+    /// A tool or command failed.
     #[error("{name} failed: {reason}")]
-    Tool {
-        /// Which one.
-        name: String,
-        /// Its words.
-        reason: String,
-    },
-    /// A search that was not recorded.
-    #[error("{file} has no search `{query}`")]
-    NotRecorded {
-        /// The recording.
-        file: String,
-        /// The query.
-        query: String,
-    },
+    Tool { name: String, reason: String },
+    /// The query is not in the recording.
+    #[error("query `{query}` not found in recording {file}")]
+    NotRecorded { file: String, query: String },
 }
 
 impl SearchError {
-    /// What the user can do about it.
+    /// Suggested action.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::BadSpec { .. } => SPECS.into(),
-            Self::NoKey { variable, .. } => format!("set {variable}; or search a folder with `--in FOLDER`, which needs no key"),
+            Self::NoKey { variable, .. } => format!("set {variable}, or search a directory with `--in DIRECTORY`, which needs no key"),
             Self::Status { url, status: 403, .. } if url.contains("/search") => {
-                "SearXNG answers 403 unless its settings.yml lists json under search.formats; other engines: check the key".into()
+                "SearXNG returns 403 unless its settings.yml lists json under search.formats; other engines: check the API key".into()
             }
-            Self::Status { status: 401 | 403 | 422, .. } => "check the key".into(),
+            Self::Status { status: 401 | 403 | 422, .. } => "check the API key".into(),
             Self::Status { status: 429, retry_after, .. } => match retry_after {
-                Some(pause) => format!("the server asks for {} seconds of rest; run it again later, nothing is lost", pause.as_secs()),
-                None => "too many searches; run it again later, nothing is lost".into(),
+                Some(pause) => format!("retry after {} seconds, as the server requests; nothing is lost", pause.as_secs()),
+                None => "too many searches; retry later, nothing is lost".into(),
             },
-            Self::NotRecorded { .. } => "record it again with `--record FILE`; a recording answers only what was asked then".into(),
-            Self::Unreadable { .. } => "give a folder of Markdown, text, HTML or PDF files".into(),
+            Self::NotRecorded { .. } => "record it again with `--record FILE`; a recording answers only recorded queries".into(),
+            Self::Unreadable { .. } => "give a directory of Markdown, text, HTML or PDF files".into(),
             _ => return None,
         })
     }
 }
 
-/// What can be written.
-const SPECS: &str = "a source is a folder, searxng:URL, brave, tavily, wikipedia[:LANGUAGE], arxiv, mcp:FILE, command:PROGRAM or replay:FILE";
+/// Valid source specifications.
+const SPECS: &str = "use a directory, searxng:URL, brave, tavily, wikipedia[:LANGUAGE], arxiv, mcp:FILE, command:PROGRAM or replay:FILE";
 
-/// What sources need to know of the world.
+/// Settings shared by all sources.
 #[derive(Debug, Clone)]
 pub struct SourceSettings {
-    /// Where keys are: `BRAVE_API_KEY`, `TAVILY_API_KEY`, and what descriptions of tools name.
+    /// Source of API keys: `BRAVE_API_KEY`, `TAVILY_API_KEY`, and variables named by tool descriptions.
     pub environment: Environment,
-    /// Times, retries and pauses.
+    /// Timeouts, retries and pauses.
     pub api: HttpPolicy,
-    /// Where working folders of commands are made.
+    /// Directory for the working directories of commands.
     pub scratch: PathBuf,
-    /// Other addresses for the engines with fixed ones: for proxies and tests.
+    /// Base URL override for engines with a fixed one: for proxies and tests.
     pub base_url: Option<String>,
 }
 
-/// Opens the source that was named. Reads a folder; sends nothing.
+/// Opens a source by its specification. Reads a directory, but sends no request.
 pub fn open(spec: &str, settings: &SourceSettings) -> Result<Box<dyn Source>, SearchError> {
     let bad = |reason: &str| SearchError::BadSpec {
         spec: spec.to_owned(),
@@ -191,9 +158,7 @@ pub fn open(spec: &str, settings: &SourceSettings) -> Result<Box<dyn Source>, Se
         "local" => Box::new(Local::open(Path::new(rest))?),
         "searxng" => {
             if !(rest.starts_with("http://") || rest.starts_with("https://")) {
-                return Err(bad(
-                    "an address is missing, as in searxng:https://search.example.org",
-                ));
+                return Err(bad("missing URL, as in searxng:https://search.example.org"));
             }
             Box::new(engines::Engine::searxng(rest, api()?)?)
         }
@@ -210,7 +175,7 @@ pub fn open(spec: &str, settings: &SourceSettings) -> Result<Box<dyn Source>, Se
         "wikipedia" => {
             let language = if rest.is_empty() { "en" } else { rest };
             if !language.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-                return Err(bad("a language is letters, as in wikipedia:de"));
+                return Err(bad("a language code has letters only, as in wikipedia:de"));
             }
             let standard = format!("https://{language}.wikipedia.org");
             Box::new(engines::Engine::wikipedia(&base(&standard), language, api()?)?)
@@ -220,6 +185,6 @@ pub fn open(spec: &str, settings: &SourceSettings) -> Result<Box<dyn Source>, Se
         "command" => Box::new(tool::Tool::command(rest, settings)?),
         "replay" => Box::new(Replay::open(Path::new(rest))?),
         _ if Path::new(spec).is_dir() || Path::new(spec).is_file() => Box::new(Local::open(Path::new(spec))?),
-        _ => return Err(bad("there is no folder and no engine of that name")),
+        _ => return Err(bad("no directory and no engine has this name")),
     })
 }

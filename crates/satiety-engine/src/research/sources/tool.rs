@@ -1,6 +1,6 @@
-//! Any tool of an MCP server and any program as a source: the query in, results as JSON out.
+//! MCP tools and programs as sources: they take the query and return results as JSON.
 //!
-//! Processes, connections and limits are those of benchmark targets, which leave nothing behind.
+//! Processes, connections and limits are shared with benchmark targets, which clean up after themselves.
 
 use std::path::Path;
 use std::pin::Pin;
@@ -15,7 +15,6 @@ use crate::bench::named_target;
 use crate::bench::sandbox::SandboxContext;
 use crate::bench::target::{Target, TargetContext};
 
-/// A tool or a program.
 #[derive(Debug)]
 pub(super) struct Tool {
     id: String,
@@ -24,8 +23,8 @@ pub(super) struct Tool {
 }
 
 impl Tool {
-    /// A tool of an MCP server, described in a file as for `satiety bench` (`type = "mcp"`); its arguments default to
-    /// `{"query": "{{goal}}"}`.
+    /// Opens a tool of an MCP server, described in a file as for `satiety bench` (`type = "mcp"`); its
+    /// arguments default to `{"query": "{{goal}}"}`.
     pub(super) fn mcp(file: &str, settings: &SourceSettings) -> Result<Self, SearchError> {
         let bad = |reason: String| SearchError::BadSpec {
             spec: format!("mcp:{file}"),
@@ -33,14 +32,14 @@ impl Tool {
         };
         if !Path::new(file).is_file() {
             return Err(bad(
-                "name a file with type = \"mcp\", command or url, and tool".into()
+                "give a file with type = \"mcp\", command or url, and tool".into()
             ));
         }
         let mut spec = named_target(file).map_err(|error| bad(error.to_string()))?;
         let TargetSpec::Mcp(mcp) = &mut spec else {
-            return Err(bad("the file does not say type = \"mcp\"".into()));
+            return Err(bad("the file does not have type = \"mcp\"".into()));
         };
-        // What benchmarks call the goal, search tools call the query.
+        // The `goal` of benchmarks is called `query` by search tools.
         if mcp.arguments.len() == 1 && mcp.arguments.get("goal") == Some(&Value::String("{{goal}}".into())) {
             mcp.arguments.clear();
             mcp.arguments
@@ -51,7 +50,7 @@ impl Tool {
         Self::open(id, &spec, &base, settings)
     }
 
-    /// A program that reads the query on its standard input and prints results.
+    /// Opens a program that reads the query on standard input and prints results.
     pub(super) fn command(command: &str, settings: &SourceSettings) -> Result<Self, SearchError> {
         let bad = |reason: String| SearchError::BadSpec {
             spec: format!("command:{command}"),
@@ -113,7 +112,7 @@ impl Tool {
                 reason: format!("{error}{said}"),
             }
         })?;
-        let mut hits = results_in(&response.output).map_err(|reason| SearchError::BadAnswer {
+        let mut hits = parse_results(&response.output).map_err(|reason| SearchError::BadAnswer {
             url: self.id.clone(),
             reason,
         })?;
@@ -137,15 +136,17 @@ impl Source for Tool {
     }
 }
 
-/// Results in whatever shape tools have them: a list, an object with `results`, `items`, `hits` or `data`, JSON Lines, any
-/// of these as text; nothing at all is no results.
-fn results_in(output: &Value) -> Result<Vec<Hit>, String> {
+/// Parses results in any common shape: a list, an object with `results`, `items`, `hits` or `data`, JSON
+/// Lines, or any of these as text; empty output means no results.
+fn parse_results(output: &Value) -> Result<Vec<Hit>, String> {
     match output {
         Value::Array(items) => items
             .iter()
             .map(|item| match item {
                 Value::String(text) => Ok(Hit::new("", "", text.as_str())),
-                item => serde_json::from_value(item.clone()).map_err(|error| format!("a result: {error}")),
+                item => {
+                    serde_json::from_value(item.clone()).map_err(|error| format!("invalid result: {error}"))
+                }
             })
             .collect(),
         Value::Object(object) => {
@@ -153,9 +154,10 @@ fn results_in(output: &Value) -> Result<Vec<Hit>, String> {
                 .iter()
                 .find_map(|name| object.get(*name));
             match list {
-                Some(list) => results_in(list),
+                Some(list) => parse_results(list),
                 None => Ok(vec![
-                    serde_json::from_value(output.clone()).map_err(|error| format!("a result: {error}"))?,
+                    serde_json::from_value(output.clone())
+                        .map_err(|error| format!("invalid result: {error}"))?,
                 ]),
             }
         }
@@ -165,20 +167,20 @@ fn results_in(output: &Value) -> Result<Vec<Hit>, String> {
                 return Ok(Vec::new());
             }
             if let Ok(value @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str(text) {
-                return results_in(&value);
+                return parse_results(&value);
             }
             text.lines()
                 .filter(|line| !line.trim().is_empty())
                 .map(|line| {
                     serde_json::from_str::<Hit>(line).map_err(|error| {
                         let start: String = line.chars().take(80).collect();
-                        format!("results are JSON, one a line or a list; `{start}` is not ({error})")
+                        format!("expected results as JSON Lines or a JSON list; `{start}` is not valid JSON ({error})")
                     })
                 })
                 .collect()
         }
         Value::Null => Ok(Vec::new()),
-        other => Err(format!("results are a list, not `{other}`")),
+        other => Err(format!("expected a list of results, got `{other}`")),
     }
 }
 
@@ -199,19 +201,19 @@ mod tests {
             json!(format!("{one}\n\n")),
             json!({"title": "t", "link": "u", "description": "s"}),
         ] {
-            assert_eq!(results_in(&output).unwrap(), expected, "{output}");
+            assert_eq!(parse_results(&output).unwrap(), expected, "{output}");
         }
-        assert!(results_in(&json!("")).unwrap().is_empty());
-        assert!(results_in(&json!(null)).unwrap().is_empty());
+        assert!(parse_results(&json!("")).unwrap().is_empty());
+        assert!(parse_results(&json!(null)).unwrap().is_empty());
         assert_eq!(
-            results_in(&json!(["plain words"])).unwrap()[0].snippet,
+            parse_results(&json!(["plain words"])).unwrap()[0].snippet,
             "plain words"
         );
         assert!(
-            results_in(&json!("no json"))
+            parse_results(&json!("no json"))
                 .unwrap_err()
-                .contains("`no json` is not")
+                .contains("`no json` is not valid JSON")
         );
-        assert!(results_in(&json!(7)).is_err());
+        assert!(parse_results(&json!(7)).is_err());
     }
 }
