@@ -1,21 +1,21 @@
-//! Exit codes: what a script can rely on.
+//! Exit codes. Scripts rely on them, so their meaning never changes.
 
 use std::process::ExitCode;
 
 use satiety::dialogue::Signal;
 
-/// How a command ended. The numbers are part of the interface and never change their meaning.
+/// Outcome of a command. The numbers are part of the interface and never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done, and the answer is fine.
+    /// Success.
     Done,
-    /// Done, and the gate says no.
-    GateSaysNo,
-    /// Wrong usage or bad input.
+    /// The check failed: regression, weakening or a worse result.
+    CheckFailed,
+    /// Usage error or invalid input.
     BadInput,
-    /// Not enough evidence to decide, and a decision was asked for.
+    /// Not enough evidence for the requested decision.
     Inconclusive,
-    /// The environment failed: store, network, model, file system.
+    /// Environment failure: store, network, model or file system.
     Environment,
     /// `--exit-code`: SHIP.
     Ship,
@@ -23,31 +23,28 @@ pub(crate) enum Exit {
     Stop,
     /// `--exit-code`: ESCALATE.
     Escalate,
-    /// A bug in satiety itself.
+    /// Internal error.
     Bug,
-    /// Ctrl-C.
+    /// Interrupted with Ctrl-C.
     Interrupted,
 }
 
-/// The table that `--help` and the reference page show.
+/// Table shown in the reference page.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
-    (0, "done, and the answer is fine"),
-    (
-        1,
-        "done, and the gate says no (a regression, a weakening, something worse)",
-    ),
-    (2, "wrong usage or bad input"),
+    (0, "success"),
+    (1, "check failed (regression, weakening, worse)"),
+    (2, "usage error or invalid input"),
     (3, "inconclusive: not enough evidence to decide"),
-    (4, "the environment failed: store, network, model or file system"),
+    (4, "environment failure: store, network, model or file system"),
     (10, "`score --exit-code`: SHIP"),
     (11, "`score --exit-code`: STOP"),
     (12, "`score --exit-code`: ESCALATE"),
-    (70, "a bug in satiety itself; please report it"),
+    (70, "internal error (a bug in satiety; please report it)"),
     (130, "interrupted with Ctrl-C"),
 ];
 
 impl Exit {
-    /// The code of a signal, for `--exit-code`.
+    /// Exit code of a signal, for `--exit-code`.
     pub(crate) fn of_signal(signal: Signal) -> Self {
         match signal {
             Signal::Continue => Self::Done,
@@ -60,7 +57,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::GateSaysNo => 1,
+            Self::CheckFailed => 1,
             Self::BadInput => 2,
             Self::Inconclusive => 3,
             Self::Environment => 4,
@@ -87,7 +84,7 @@ mod tests {
     fn every_code_is_in_the_table_once() {
         for exit in [
             Exit::Done,
-            Exit::GateSaysNo,
+            Exit::CheckFailed,
             Exit::BadInput,
             Exit::Inconclusive,
             Exit::Environment,

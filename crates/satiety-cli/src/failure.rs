@@ -1,4 +1,4 @@
-//! Why a command failed, and how that is told: one line with what and where, then what to do about it.
+//! Command failures and their display: one line with the error and its location, then a hint.
 
 use std::fmt::Write;
 use std::io;
@@ -8,19 +8,18 @@ use satiety_engine::EngineError;
 
 use crate::exit::Exit;
 
-/// A command that failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The request itself: usage, configuration, input.
+    /// Invalid usage, configuration or input.
     #[error("{message}")]
     BadInput { message: String, hint: Option<String> },
-    /// A use case.
+    /// Error from an engine operation.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The reader of our output went away, which is its right.
-    #[error("nobody reads the output any more")]
+    /// The reader closed our output, as `head` does; not an error.
+    #[error("output closed by the reader")]
     BrokenPipe,
-    /// Something of the system.
+    /// File system, terminal or network failure.
     #[error("{message}")]
     Environment { message: String, hint: Option<String> },
 }
@@ -44,7 +43,7 @@ impl Failure {
         match self {
             Self::BadInput { .. } => Exit::BadInput,
             Self::Engine(error) => match error.category().exit_code() {
-                1 => Exit::GateSaysNo,
+                1 => Exit::CheckFailed,
                 2 => Exit::BadInput,
                 _ => Exit::Environment,
             },
@@ -85,9 +84,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Prints what clap has to say: help and version are answers, the rest is wrong usage.
+/// Prints clap's message: help and version count as success, everything else as a usage error.
 pub(crate) fn usage(error: &clap::Error) -> Exit {
-    // Nothing can be done about a stream that refuses even this.
+    // Nothing can be done if this stream fails, too.
     let _ = error.print();
     if error.use_stderr() {
         Exit::BadInput
@@ -96,7 +95,7 @@ pub(crate) fn usage(error: &clap::Error) -> Exit {
     }
 }
 
-/// After a panic, whose message is on stderr already.
+/// Reports an internal error after a panic, whose message is already on stderr.
 pub(crate) fn report_bug() {
     let version = env!("CARGO_PKG_VERSION");
     to_stderr(&format!(
@@ -105,12 +104,12 @@ pub(crate) fn report_bug() {
     ));
 }
 
-/// A warning about something that was done all the same.
+/// Prints a warning that does not stop the command.
 pub(crate) fn warn(text: &str) {
     to_stderr(&format!("{} {text}", "warning:".yellow().bold()));
 }
 
-/// The same for several.
+/// Prints several warnings.
 pub(crate) fn warn_all(texts: impl IntoIterator<Item = impl AsRef<str>>) {
     for text in texts {
         warn(text.as_ref());
@@ -119,6 +118,6 @@ pub(crate) fn warn_all(texts: impl IntoIterator<Item = impl AsRef<str>>) {
 
 pub(crate) fn to_stderr(text: &str) {
     use std::io::Write as _;
-    // A stderr that is gone must not turn an answer into a failure.
+    // A closed stderr must not turn a result into a failure.
     let _ = writeln!(anstream::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Logs go to stderr: a few words a line, or JSON for machines. Traces go to a collector where one is named.
+//! Logging to stderr as text or JSON lines, and trace export to an OpenTelemetry collector.
 
 use std::io::IsTerminal;
 
@@ -11,8 +11,8 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, fmt};
 use crate::failure::Failure;
 use crate::settings::{LogFormat, Settings};
 
-/// Starts logging as the settings say, and for what runs for long also tracing. A second call changes nothing. What
-/// comes back must be held until the end: it sends the last traces.
+/// Starts logging as configured, and trace export for long-running commands. A second call has no effect.
+/// Hold the returned guard until exit: dropping it flushes the last traces.
 pub(crate) fn start(settings: &Settings, runs_long: bool) -> Result<Option<Traces>, Failure> {
     let filter = EnvFilter::new(format!(
         "warn,satiety={level},satiety_cli={level},satiety_engine={level},satiety_store={level},satiety_models={level},satiety_server={level}",
@@ -23,7 +23,7 @@ pub(crate) fn start(settings: &Settings, runs_long: bool) -> Result<Option<Trace
         Some(endpoint) if runs_long => Some(Traces::start(endpoint).map_err(|error| {
             Failure::bad_input(
                 error.to_string(),
-                "name a collector that speaks OTLP over HTTP, such as http://127.0.0.1:4318, or `none`",
+                "set `server.traces` to an OTLP/HTTP collector, such as http://127.0.0.1:4318, or `none`",
             )
         })?),
         _ => None,
@@ -45,7 +45,7 @@ pub(crate) fn start(settings: &Settings, runs_long: bool) -> Result<Option<Trace
     Ok(traces)
 }
 
-/// Spans are for traces; a line of the log says what it has to say itself.
+/// Only events become log lines; spans are for traces.
 fn is_line(metadata: &tracing::Metadata<'_>) -> bool {
     metadata.is_event()
 }

@@ -1,6 +1,6 @@
-//! The `satiety` command: what was typed becomes settings, settings become an engine, the engine's answer is printed.
+//! The `satiety` command: parses arguments, loads settings, calls the engine and prints the result.
 //!
-//! This crate knows clap, the terminal and exit codes. It decides nothing and touches no store.
+//! This crate knows clap, the terminal and exit codes. Decisions and storage are in `satiety-engine`.
 
 mod args;
 mod commands;
@@ -21,16 +21,16 @@ use args::Cli;
 use exit::Exit;
 use failure::Failure;
 
-/// A scored conversation is many small texts, most of them gone with the answer: much of the time goes to making room for them.
+/// Scoring a conversation allocates many small, short-lived strings, which mimalloc handles faster.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Started again as a target's fence: becomes the target, so nothing else may come first.
+    // Re-executed as the sandbox helper of a target: it execs the target, so this must run first.
     if let Some(code) = satiety_engine::bench::sandbox::helper::run_if_asked(std::env::args_os().skip(1)) {
         return ExitCode::from(code);
     }
-    // A panic is a bug of ours: say so, with a code of its own instead of Rust's 101.
+    // A panic is a bug: report it with a distinct exit code instead of Rust's 101.
     let exit = panic::catch_unwind(run).unwrap_or_else(|_| {
         failure::report_bug();
         Exit::Bug
@@ -55,9 +55,9 @@ fn run() -> Exit {
 
 fn execute(cli: Cli) -> Result<Exit, Failure> {
     let settings = settings::load(&cli)?;
-    settings.warn_about_strangers();
+    settings.warn_about_unknown_variables();
     settings.check_trust(&cli.command)?;
-    // Held to the end: it sends the last traces.
+    // Held until exit, when dropping it flushes the last traces.
     let _traces = logging::start(&settings, cli.command.runs_long())?;
     let printer = printer::Printer::new(&settings, cli.global.quiet);
     commands::run(cli.command, &settings, &printer)

@@ -1,4 +1,4 @@
-//! The one place that writes answers to stdout, in the format that was asked for.
+//! The only module that writes results to stdout, in the requested format.
 
 use std::io::Write;
 
@@ -8,19 +8,19 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::settings::{Format, Settings};
 
-/// How an answer looks to a person. Its JSON is its serde form, so that all surfaces show the same.
+/// Rendering of a result for people. Its JSON is its serde form, so that all surfaces agree.
 pub(crate) trait Render: Serialize {
-    /// The report that all forms but JSON are made of. An answer of a line or two has `human` alone.
+    /// Report from which all formats except JSON are rendered. One-line results implement only `human`.
     fn document(&self) -> Document {
         Document::default()
     }
 
-    /// For a terminal; colours are stripped where nobody sees them.
+    /// Text for a terminal; colors are stripped if unsupported.
     fn human(&self) -> String {
         terminal::render(&self.document())
     }
 
-    /// For a comment or a page; what a terminal shows, in a code block, where there is no document.
+    /// Markdown; without a document, the terminal text in a code block.
     fn markdown(&self) -> String {
         let document = self.document();
         if document.blocks.is_empty() {
@@ -31,7 +31,6 @@ pub(crate) trait Render: Serialize {
     }
 }
 
-/// Prints answers.
 #[derive(Debug)]
 pub(crate) struct Printer {
     format: Format,
@@ -55,20 +54,19 @@ impl Printer {
         self.quiet
     }
 
-    /// Prints an answer.
     pub(crate) fn answer(&self, answer: &impl Render) -> Result<(), Failure> {
         let text = match self.format {
             Format::Json => json(answer)?,
-            // Quiet is for scripts that only look at the exit code; who asks for JSON wants to read it.
+            // Quiet is for scripts that only check the exit code; `--format json` is always printed.
             _ if self.quiet => return Ok(()),
             Format::Human => answer.human(),
             Format::Markdown => answer.markdown(),
-            Format::Csv => csv::render(&answer.document()).ok_or_else(|| no_form("CSV"))?,
+            Format::Csv => csv::render(&answer.document()).ok_or_else(|| unsupported_format("CSV"))?,
             Format::Html => {
-                // A page has a title; a document without one is for terminals and comments.
+                // Only documents with a title can be HTML pages.
                 let document = answer.document();
                 if document.title.is_empty() {
-                    return Err(no_form("HTML"));
+                    return Err(unsupported_format("HTML"));
                 }
                 html::render(&document)
             }
@@ -76,11 +74,8 @@ impl Printer {
         self.text(&text)
     }
 
-    /// Prints text as it is: a file, a script.
-    #[expect(
-        clippy::unused_self,
-        reason = "answers go through the printer, whatever their form"
-    )]
+    /// Prints text unchanged, such as a file or a script.
+    #[expect(clippy::unused_self, reason = "all output goes through the printer")]
     pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
         let mut out = anstream::stdout().lock();
         out.write_all(text.as_bytes())?;
@@ -91,7 +86,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Says something beside the answer, on stderr, unless it should be quiet.
+    /// Prints a note to stderr unless quiet.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
             crate::failure::to_stderr(text);
@@ -99,10 +94,10 @@ impl Printer {
     }
 }
 
-fn no_form(name: &str) -> Failure {
+fn unsupported_format(name: &str) -> Failure {
     Failure::bad_input(
-        format!("this command cannot answer as {name}"),
-        "human, json and markdown always work; `satiety retrieval`, `satiety bench` and `satiety evict` have html, the first two csv too",
+        format!("this command does not support the format {name}"),
+        "use human, json or markdown; html is supported by `satiety retrieval`, `bench` and `evict`, csv by the first two",
     )
 }
 

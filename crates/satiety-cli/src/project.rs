@@ -1,4 +1,4 @@
-//! The project that a command works in: the repository around the working directory, or that directory.
+//! Detects the project of a command: the repository of the working directory, or that directory itself.
 
 use std::path::Path;
 
@@ -6,14 +6,13 @@ use satiety::memory::{Project, Scope};
 
 use crate::failure::Failure;
 
-/// The project of the working directory.
 pub(crate) fn current_project() -> Project {
     let here = std::env::current_dir().unwrap_or_else(|_| Path::new(".").to_path_buf());
     project_of(&here)
 }
 
-/// The project of a directory: the nearest one upwards with `.git` (a directory, or a file as worktrees and submodules
-/// have it), else the directory itself. Symbolic links are resolved, so that one place is one project.
+/// Project of a directory: the nearest ancestor with `.git` (a directory, or a file in worktrees and
+/// submodules), else the directory itself. Symbolic links are resolved, so that one location is one project.
 pub(crate) fn project_of(directory: &Path) -> Project {
     let directory = fs_err::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
     let root = directory
@@ -23,10 +22,10 @@ pub(crate) fn project_of(directory: &Path) -> Project {
     Project::at(&root.to_string_lossy())
 }
 
-/// What `--project` means: a directory, `all`, `global`, or the name or id of a project.
+/// Parses `--project`: a directory, `all`, `global`, or the name or id of a project.
 pub(crate) fn scope_named(text: &str) -> Result<Scope, Failure> {
     let path = Path::new(text);
-    // A bare name is a name, also where a directory happens to be called so.
+    // A bare name is a project name even if a directory with that name exists.
     let is_path = text.contains('/') || text == "." || text == "..";
     if is_path && path.is_dir() {
         return Ok(Scope::Project(project_of(path)));
@@ -34,7 +33,7 @@ pub(crate) fn scope_named(text: &str) -> Result<Scope, Failure> {
     Scope::parse(text).map_err(|error| {
         Failure::bad_input(
             format!("--project: {error}"),
-            "give a directory such as ./shop, a name of your own, a project's id, or `all`",
+            "give a directory such as ./shop, a project name or id, or `all`",
         )
     })
 }

@@ -1,9 +1,9 @@
-//! Tables for people: aligned columns, no lines, as wide as the terminal.
+//! Terminal tables: aligned columns without borders, as wide as the terminal.
 
 pub(crate) use satiety_report::terminal::sparkline;
 use satiety_report::{Table, Text, terminal};
 
-/// A table with a header; columns named in `numbers` are aligned to the right.
+/// Table with a header; columns whose index is in `numbers` are right-aligned.
 pub(crate) fn table(
     header: &[&str],
     numbers: &[usize],
@@ -13,7 +13,7 @@ pub(crate) fn table(
     terminal::coloured_table(&Table::new(header, numbers, rows.into_iter().map(cells)))
 }
 
-/// Bytes as a person says them.
+/// Human-readable size in decimal units.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = bytes as f64;

@@ -42,6 +42,8 @@ pub enum Tone {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Style {
     Plain,
+    /// Time; pages add the exact one (RFC 3339) as a tooltip.
+    Time(String),
     Strong,
     Dim,
     /// Classifying word, coloured by tone.
@@ -102,6 +104,11 @@ pub fn dim(text: impl Into<String>) -> Text {
 
 pub fn badge(tone: Tone, word: impl Into<String>) -> Text {
     styled(word, Style::Badge(tone))
+}
+
+/// Time in words, with the exact time in RFC 3339.
+pub fn time(words: impl Into<String>, exact: impl Into<String>) -> Text {
+    styled(words, Style::Time(exact.into()))
 }
 
 pub fn link(to: impl Into<String>, words: impl Into<String>) -> Text {

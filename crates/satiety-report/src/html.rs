@@ -128,6 +128,14 @@ pub fn line(text: &Text) -> Html {
         let words = told(&span.text);
         match &span.style {
             Style::Plain => words.0,
+            Style::Time(exact) => {
+                let title = exact.replace('T', " ").replace('Z', " UTC");
+                format!(
+                    "<time datetime=\"{}\" title=\"{}\">{words}</time>",
+                    escape(exact),
+                    escape(&title)
+                )
+            }
             Style::Strong => format!("<strong>{words}</strong>"),
             Style::Dim => format!("<small>{words}</small>"),
             Style::Badge(tone) => format!("<span class=\"badge {}\">{words}</span>", tone_class(*tone)),

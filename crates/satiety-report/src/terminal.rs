@@ -115,7 +115,7 @@ pub fn line(text: &Text) -> String {
     let spans = text.0.iter().map(|span| {
         let words = visible(&span.text);
         match &span.style {
-            Style::Plain | Style::Link(_) => words,
+            Style::Plain | Style::Time(_) | Style::Link(_) => words,
             Style::Strong => words.bold().to_string(),
             Style::Dim => words.dimmed().to_string(),
             Style::Badge(tone) => toned(*tone, &words),
@@ -210,7 +210,7 @@ fn cell(text: &Text) -> Cell {
     let cell = Cell::new(visible(&text.plain()));
     match text.0.as_slice() {
         [only] => match &only.style {
-            Style::Plain | Style::Link(_) | Style::Badge(Tone::Plain) => cell,
+            Style::Plain | Style::Time(_) | Style::Link(_) | Style::Badge(Tone::Plain) => cell,
             Style::Strong => cell.add_attribute(Attribute::Bold),
             Style::Dim => cell.add_attribute(Attribute::Dim),
             Style::Badge(Tone::Good) => cell.fg(Color::DarkGreen),

@@ -1,7 +1,7 @@
-//! Surfaces over the engine's use cases: the dashboard, the HTTP API with its OpenAPI document, metrics.
+//! Server surfaces on the engine's use cases: dashboard, HTTP API with OpenAPI document, MCP, metrics.
 //!
-//! A surface may use `satiety-engine` and the library's types, never the store or the models, and a test of the command
-//! line checks that.
+//! A surface may use `satiety-engine` and the library's types, never the store or the models; a test in
+//! `satiety-cli` enforces this.
 
 pub mod auth;
 pub mod dashboard;

@@ -1,7 +1,7 @@
-//! Traces for OpenTelemetry: what a request spends its time on, sent to a collector that somebody names.
+//! OpenTelemetry trace export over OTLP/HTTP.
 //!
-//! Spans are made everywhere with `tracing`; this is the one place that knows where they go. Nothing is sent, and spans
-//! cost next to nothing, where no collector is named.
+//! Spans are created everywhere with `tracing`; this module exports them. Without a collector nothing is
+//! sent, and spans cost almost nothing.
 
 use std::time::Duration;
 
@@ -20,43 +20,44 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-/// Where collectors expect traces.
+/// Standard path of the OTLP traces endpoint.
 const PATH: &str = "/v1/traces";
-/// How long a delivery may take, also the last one when the program ends.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What a collector may answer; more is not read.
-const ANSWER: usize = 64 * 1024;
+/// Timeout of an export, including the last one at exit.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size of a collector's response in bytes.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// Why traces cannot be sent.
+/// Reasons why traces cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
-    /// The address is none.
-    #[error("`{endpoint}` is not the address of a collector: {reason}")]
+    /// The endpoint is not a valid URL.
+    #[error("invalid collector address `{endpoint}`: {reason}")]
     Endpoint {
-        /// What was given.
+        /// Endpoint as configured.
         endpoint: String,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         reason: String,
     },
-    /// The sender could not be started.
-    #[error("cannot start sending traces: {0}")]
+    /// The exporter could not be started.
+    #[error("cannot start the trace exporter: {0}")]
     Start(String),
 }
 
-/// Traces on their way to a collector. When it is dropped, what is left is sent.
+/// Trace exporter. Dropping it flushes pending spans.
 #[derive(Debug)]
 pub struct Traces {
     provider: SdkTracerProvider,
-    // Dropped after the provider, whose last delivery it makes.
+    // Dropped after the provider, which needs it for the last export.
     _runtime: tokio::runtime::Runtime,
 }
 
 impl Traces {
-    /// Starts to send to a collector that speaks OTLP over HTTP: `http://127.0.0.1:4318`, or the full address of its traces.
+    /// Starts exporting to an OTLP/HTTP collector: `http://127.0.0.1:4318`, or the full URL of its traces
+    /// endpoint.
     pub fn start(endpoint: &str) -> Result<Self, TracesError> {
-        let address = address(endpoint)?;
+        let traces_url = traces_url(endpoint)?;
         let cannot = |error: &dyn std::fmt::Display| TracesError::Start(error.to_string());
-        // The exporter has a thread of its own without a runtime, and outlives the command's.
+        // The exporter runs on a separate thread and outlives the command's runtime.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("traces")
@@ -64,8 +65,8 @@ impl Traces {
             .build()
             .map_err(|error| cannot(&error))?;
         let client = Client::new(HttpPolicy {
-            max_bytes: ANSWER,
-            ..HttpPolicy::single_attempt(Some(PATIENCE))
+            max_bytes: MAX_RESPONSE_BYTES,
+            ..HttpPolicy::single_attempt(Some(EXPORT_TIMEOUT))
         })
         .map_err(|error| cannot(&error))?;
         let exporter = SpanExporter::builder()
@@ -75,11 +76,11 @@ impl Traces {
                 runtime: runtime.handle().clone(),
             })
             .with_protocol(Protocol::HttpBinary)
-            .with_endpoint(address)
-            .with_timeout(PATIENCE)
+            .with_endpoint(traces_url)
+            .with_timeout(EXPORT_TIMEOUT)
             .build()
             .map_err(|error| cannot(&error))?;
-        // The builder reads `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`; what they say stands.
+        // The builder reads `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, which take precedence.
         let named = Resource::builder()
             .build()
             .get(&opentelemetry::Key::new("service.name"));
@@ -98,7 +99,7 @@ impl Traces {
         })
     }
 
-    /// What a subscriber needs to hand spans over.
+    /// Subscriber layer that passes spans to the exporter.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -108,21 +109,21 @@ impl Traces {
             .with_location(false)
             .with_threads(false)
             .with_tracked_inactivity(false)
-            .with_filter(filter_fn(is_told))
+            .with_filter(filter_fn(is_exported))
     }
 }
 
 impl Drop for Traces {
     fn drop(&mut self) {
-        // Who ends a program does not wait for a collector that is away.
-        if let Err(error) = self.provider.shutdown_with_timeout(PATIENCE) {
-            tracing::debug!(%error, "the last traces were not delivered");
+        // An unreachable collector must not delay the exit.
+        if let Err(error) = self.provider.shutdown_with_timeout(EXPORT_TIMEOUT) {
+            tracing::debug!(%error, "cannot export the last traces");
         }
     }
 }
 
-/// Our spans, and what went wrong inside them; nothing of the libraries below.
-fn is_told(metadata: &Metadata<'_>) -> bool {
+/// Exports our own spans and errors, not those of libraries.
+fn is_exported(metadata: &Metadata<'_>) -> bool {
     let least = if metadata.is_span() {
         Level::INFO
     } else {
@@ -131,24 +132,24 @@ fn is_told(metadata: &Metadata<'_>) -> bool {
     metadata.target().starts_with("satiety") && *metadata.level() <= least
 }
 
-/// Makes a request's span part of the caller's trace, where it has one (`traceparent`).
-pub(crate) fn continued(span: &Span, headers: &HeaderMap) {
+/// Continues the caller's trace, if the request has one (`traceparent`).
+pub(crate) fn continue_trace(span: &Span, headers: &HeaderMap) {
     if span.is_disabled() || !headers.contains_key("traceparent") {
         return;
     }
     let caller = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
-    // Fails only where nobody listens to spans.
+    // Fails only without a subscriber.
     let _ = span.set_parent(caller);
 }
 
-fn address(endpoint: &str) -> Result<String, TracesError> {
+fn traces_url(endpoint: &str) -> Result<String, TracesError> {
     let wrong = |reason: &str| TracesError::Endpoint {
         endpoint: endpoint.to_owned(),
         reason: reason.to_owned(),
     };
     let url = Url::parse(endpoint).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(wrong("it begins with http:// or https:// and a host"));
+        return Err(wrong("it must start with http:// or https:// and a host"));
     }
     let text = url.as_str().trim_end_matches('/');
     Ok(if text.ends_with(PATH) {
@@ -158,7 +159,7 @@ fn address(endpoint: &str) -> Result<String, TracesError> {
     })
 }
 
-/// Sends with the program's one client, whatever thread asks.
+/// Sends with the program's shared HTTP client, from any thread.
 #[derive(Debug)]
 struct Sender {
     client: Client,
@@ -196,7 +197,7 @@ mod tests {
             ("https://c.example/v1/traces", "https://c.example/v1/traces"),
             ("https://c.example/otlp", "https://c.example/otlp/v1/traces"),
         ] {
-            assert_eq!(address(given).unwrap(), meant);
+            assert_eq!(traces_url(given).unwrap(), meant);
         }
         for wrong in [
             "",
@@ -205,7 +206,7 @@ mod tests {
             "file:///etc/passwd",
             "grpc://x:4317",
         ] {
-            assert!(address(wrong).is_err(), "{wrong}");
+            assert!(traces_url(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,19 +1,19 @@
-//! What can be typed after `satiety bench`.
+//! Arguments of `satiety bench`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Commands about benchmarks.
+/// Subcommands of `bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Run suites against a target; every result is kept as it happens
+    /// Run benchmark suites against a target, storing each result as it arrives
     Run(Box<BenchRunArgs>),
-    /// Take a run back from the workers; what was run is kept
+    /// Cancel a distributed run, keeping the results so far
     #[command(after_help = "Example:
   satiety bench cancel RUN")]
     Cancel {
-        /// The run's id
+        /// Id of the run
         run: String,
     },
     /// Compare two runs: pass, regression or inconclusive
@@ -22,21 +22,21 @@ pub(crate) enum Bench {
     Baseline(BenchBaselineArgs),
     /// Compare variants of a target with a control, case by case
     Ablation(BenchAblationArgs),
-    /// Show a run: figures, failures, and reports for other programs
+    /// Show a run's metrics and failures, or export a report
     Report(BenchReportArgs),
-    /// Check suites: every problem, with file and field
+    /// Validate suites and report every problem with file and field
     Check(BenchCheckArgs),
-    /// List suites below a folder, or runs in the store
+    /// List suites below a directory, or runs in the store
     List(BenchListArgs),
-    /// Write a small suite that works
+    /// Create a small working suite
     Init(BenchInitArgs),
-    /// Bring what you have: a promptfoo configuration as a suite, a log of Inspect as a run
+    /// Import a promptfoo configuration as a suite, or an Inspect log as a run
     Import(BenchImportArgs),
-    /// Say whether answers are right, where a person decides
+    /// Label answers that need a human verdict
     Label(BenchLabelArgs),
-    /// Make a regression case of a failed record of production
+    /// Create a regression case from a failed production record
     FromFailure(BenchFromFailureArgs),
-    /// Take personal data out of records of real sessions
+    /// Remove personal data from recorded sessions
     Scrub(BenchScrubArgs),
 }
 
@@ -47,140 +47,143 @@ pub(crate) enum Bench {
   satiety bench run suites/planner --target exec:./agent --repeats 5 --gate --markdown pr.md --junit junit.xml
   satiety bench run --all suites --target target.toml --resume
   satiety bench run skills/shell --without-skill --judge ollama:llama3.2
-  satiety bench run suites/planner --distributed     cases go to every `satiety worker` on the same store
+  satiety bench run suites/planner --distributed     cases are run by every `satiety worker` on the same store
 
-A suite is a folder with suite.json, .yaml or .toml and cases/, or a skill with benchmarks/ or evals/evals.json. A target
+A suite is a directory with suite.json, .yaml or .toml and cases/, or a skill with benchmarks/ or evals/evals.json. A target
 is a file (type = \"exec\", command = \"…\"), or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…; without --target,
-target.toml beside the suite.
+target.toml next to the suite is used.
 
-With --gate: exit 0 pass, 1 regression, 3 inconclusive. Ctrl-C keeps what is done; --resume goes on from there.")]
+With --gate: exit 0 pass, 1 regression, 3 inconclusive. Ctrl-C keeps finished results; --resume continues from there.")]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a choice of its own, named where it is made"
+    reason = "each is an independent command-line flag"
 )]
 pub(crate) struct BenchRunArgs {
-    /// Suites: files or folders
+    /// Suite files or directories
     #[arg(required_unless_present = "all")]
     pub(crate) suites: Vec<PathBuf>,
-    /// Run every suite below a folder
-    #[arg(long, value_name = "FOLDER", conflicts_with = "suites")]
+    /// Run every suite below this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "suites")]
     pub(crate) all: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) how: BenchHowArgs,
-    /// What to run: a file, or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…
+    /// Target to run: a file, or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…
     #[arg(long, short, value_name = "TARGET")]
     pub(crate) target: Option<String>,
-    /// Run each case so often [default: what the suite says, or 1]
+    /// Repeats per case [default: the suite's setting, or 1]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeats: Option<u32>,
-    /// Only cases with this tag; may be repeated
+    /// Run only cases with this tag; repeatable
     #[arg(long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
-    /// Go on with the last run of the suite that was not finished, or with the one named
+    /// Resume the suite's last unfinished run, or the given one
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     pub(crate) resume: Option<String>,
-    /// Judge the run by the baseline of the suite
+    /// Compare the run with the suite's baseline and set the exit code
     #[arg(long)]
     pub(crate) gate: bool,
     #[command(flatten)]
     pub(crate) policy: GatePolicyArgs,
-    /// Stop as soon as a test that may be looked at any time has decided against the baseline
+    /// Stop as soon as a sequential test finds a regression from the baseline
     #[arg(long)]
     pub(crate) sequential: bool,
     /// Also run a skill's cases without the skill
     #[arg(long)]
     pub(crate) without_skill: bool,
-    /// Give the cases to workers on the same store, and wait for them; Ctrl-C ends the waiting, not the run
+    /// Queue the cases for workers on the same store and wait; Ctrl-C stops waiting, not the run
     #[arg(long)]
     pub(crate) distributed: bool,
-    /// Do not wait: print the run's id; the worker that finishes it judges it and tells
+    /// Print the run's id and exit; the last worker finalizes and reports the run
     #[arg(long, requires = "distributed")]
     pub(crate) detach: bool,
-    /// The folder that workers have, too: suites and targets are named relative to it [default: the current folder]
-    #[arg(long, value_name = "FOLDER", requires = "distributed")]
+    /// Directory shared with the workers; suites and targets are relative to it [default: current directory]
+    #[arg(long, value_name = "DIR", requires = "distributed")]
     pub(crate) root: Option<PathBuf>,
-    /// Exit with 1 when fewer pass
+    /// Exit with 1 when the pass rate is below this share, from 0 to 1
     #[arg(long, value_name = "SHARE")]
     pub(crate) fail_under: Option<f64>,
-    /// Only say what the run could show
+    /// Print the differences the run could detect, without running it
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) files: ReportFiles,
 }
 
-/// How targets are asked.
+/// Options for calling targets.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent command-line flag"
+)]
 pub(crate) struct BenchHowArgs {
-    /// Only this case; may be repeated
+    /// Run only this case; repeatable
     #[arg(long = "case", value_name = "ID")]
     pub(crate) cases: Vec<String>,
-    /// A chat model that judges; may be repeated, and their agreement is told
+    /// Chat model that judges answers; repeat to report agreement between judges
     #[arg(long, value_name = "MODEL")]
     pub(crate) judge: Vec<String>,
-    /// Calls at a time
+    /// Maximum concurrent calls
     #[arg(long, short = 'j', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: u32,
-    /// Requests a minute at most
+    /// Maximum requests per minute [default: unlimited]
     #[arg(long, value_name = "N")]
     pub(crate) rpm: Option<u32>,
-    /// Tokens a minute at most
+    /// Maximum tokens per minute [default: unlimited]
     #[arg(long, value_name = "N")]
     pub(crate) tpm: Option<u64>,
-    /// Further attempts when a service is busy or unreachable
+    /// Retries when a service is busy or unreachable
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) retries: u32,
-    /// How long an answer may take, in seconds
+    /// Timeout per answer in seconds [default: the suite's setting]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// Require a sandbox for the target's processes, and refuse to run without one
+    /// Require a sandbox for the target's processes; refuse to run without one
     #[arg(long, conflicts_with = "no_sandbox")]
     pub(crate) sandbox: bool,
-    /// Run the target's processes without a sandbox; the result says so
+    /// Run the target's processes without a sandbox; recorded in the result
     #[arg(long)]
     pub(crate) no_sandbox: bool,
-    /// Answers that were paid for may be used again; a repeat never gets another repeat's
+    /// Reuse cached model answers, separately for each repeat
     #[arg(long)]
     pub(crate) cache: bool,
-    /// Seed that targets are given, by case and repeat
+    /// Seed passed to targets, varied by case and repeat
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Keep the working folders
+    /// Keep the working directories
     #[arg(long)]
     pub(crate) keep_workdirs: bool,
 }
 
-/// What a gate lets through.
+/// Thresholds of the regression gate.
 #[derive(Debug, Args)]
 pub(crate) struct GatePolicyArgs {
-    /// The error rate: how often an unchanged system may be called worse
+    /// Significance level: probability of flagging an unchanged system
     #[arg(long, value_name = "RATE", default_value_t = 0.05)]
     pub(crate) alpha: f64,
-    /// The largest drop of the pass rate that may stay unnoticed
+    /// Largest drop in pass rate to tolerate, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.10)]
     pub(crate) margin: f64,
-    /// Let a regression through, with the reason, which is kept
+    /// Accept a regression and record this reason
     #[arg(long, value_name = "REASON")]
     pub(crate) accept_regression: Option<String>,
-    /// Who says so [default: $USER]
+    /// Name recorded with --accept-regression [default: $USER]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
 
-/// Reports for other programs and people.
+/// Report files for other programs.
 #[derive(Debug, Args)]
 pub(crate) struct ReportFiles {
     /// Write `JUnit` XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-    /// Write metrics as Prometheus reads them
+    /// Write metrics in the Prometheus text format
     #[arg(long, value_name = "FILE")]
     pub(crate) prometheus: Option<PathBuf>,
     /// Write Markdown for a pull request
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Write the benchmark.json of the Agent Skills viewer
+    /// Write benchmark.json for the Agent Skills viewer
     #[arg(long, value_name = "FILE")]
     pub(crate) skill_json: Option<PathBuf>,
 }
@@ -193,9 +196,9 @@ pub(crate) struct ReportFiles {
 
 A run is an id, `latest`, `latest:SUITE`, or a file. Exit 0 pass, 1 regression, 3 inconclusive.")]
 pub(crate) struct BenchCompareArgs {
-    /// The run that was accepted
+    /// Accepted baseline run
     pub(crate) baseline: String,
-    /// The run that is judged
+    /// Candidate run to compare with it
     pub(crate) candidate: String,
     #[command(flatten)]
     pub(crate) policy: GatePolicyArgs,
@@ -207,17 +210,17 @@ pub(crate) struct BenchCompareArgs {
   satiety bench baseline latest:planner --suite suites/planner --reason \"first accepted run\"
   satiety bench baseline RUN --reason \"new model, see #12\"
 
-With --suite, baseline.json is written beside the suite, to be committed with its cases.")]
+With --suite, baseline.json is written next to the suite; commit it with the cases.")]
 pub(crate) struct BenchBaselineArgs {
-    /// The run: an id, `latest`, `latest:SUITE`, or a file
+    /// Run: an id, `latest`, `latest:SUITE`, or a file
     pub(crate) run: String,
-    /// The suite's folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory of the suite
+    #[arg(long, value_name = "DIR")]
     pub(crate) suite: Option<PathBuf>,
-    /// Why it is accepted
+    /// Reason for accepting the run
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Who accepts it [default: $USER]
+    /// Name of the person who accepts it [default: $USER]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -228,25 +231,25 @@ pub(crate) struct BenchBaselineArgs {
   satiety bench ablation control.toml treatment.toml --suite suites/scorer --runs 5
   satiety bench ablation control.toml a.toml b.toml --all suites --tag eviction
 
-All variants are run side by side. A variant ships when being worse by the margin is excluded for every metric, after
-Holm over all of them. Exit 0 when all ship, 1 when one is harmful, 3 otherwise.")]
+All variants run side by side. A variant ships when a loss of at least the margin is ruled out for every metric, with a
+Holm correction over all metrics. Exit 0 when all ship, 1 when one is harmful, 3 otherwise.")]
 pub(crate) struct BenchAblationArgs {
-    /// Targets: the control first
+    /// Targets, the control first
     #[arg(required = true, num_args = 2..)]
     pub(crate) targets: Vec<String>,
-    /// A suite; may be repeated
+    /// Suite to run; repeatable
     #[arg(long, value_name = "SUITE", required_unless_present = "all")]
     pub(crate) suite: Vec<PathBuf>,
-    /// Every suite below a folder
-    #[arg(long, value_name = "FOLDER", conflicts_with = "suite")]
+    /// Run every suite below this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "suite")]
     pub(crate) all: Option<PathBuf>,
-    /// The component: only cases with this tag
+    /// Run only cases with this tag, the component under test
     #[arg(long, value_name = "TAG")]
     pub(crate) tag: Option<String>,
-    /// Run each case so often with each variant
+    /// Repeats per case and variant
     #[arg(long, short = 'n', value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// What may get how much worse: `pass=0.05`, `latency_ms=20%`; may be repeated
+    /// Non-inferiority margin of a metric, such as `pass=0.05` or `latency_ms=20%`; repeatable
     #[arg(long, value_name = "METRIC=MARGIN")]
     pub(crate) metric: Vec<String>,
     #[command(flatten)]
@@ -260,7 +263,7 @@ pub(crate) struct BenchAblationArgs {
   satiety bench report RUN --junit junit.xml --prometheus satiety.prom
   satiety bench report RUN --format json > run.json")]
 pub(crate) struct BenchReportArgs {
-    /// The run: an id, `latest`, `latest:SUITE`, or a file
+    /// Run: an id, `latest`, `latest:SUITE`, or a file
     pub(crate) run: String,
     #[command(flatten)]
     pub(crate) files: ReportFiles,
@@ -272,7 +275,7 @@ pub(crate) struct BenchReportArgs {
   satiety bench check suites
   satiety bench check --schema > suite.schema.json")]
 pub(crate) struct BenchCheckArgs {
-    /// A suite, or a folder with suites below
+    /// Suite, or a directory with suites below it
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
     /// Print the JSON Schema of suite files instead
@@ -286,16 +289,16 @@ pub(crate) struct BenchCheckArgs {
   satiety bench list suites
   satiety bench list --runs")]
 pub(crate) struct BenchListArgs {
-    /// A folder
+    /// Directory to search for suites
     #[arg(default_value = ".")]
     pub(crate) path: PathBuf,
     /// List runs in the store instead
     #[arg(long)]
     pub(crate) runs: bool,
-    /// Only runs of this suite
+    /// List only runs of this suite
     #[arg(long, value_name = "SUITE", requires = "runs")]
     pub(crate) suite: Option<String>,
-    /// How many runs at most
+    /// Maximum number of runs to list
     #[arg(long, value_name = "N", default_value_t = 20, requires = "runs")]
     pub(crate) limit: u32,
 }
@@ -305,7 +308,8 @@ pub(crate) struct BenchListArgs {
 #[command(after_help = "Example:
   satiety bench init suites/greeter && satiety bench run suites/greeter")]
 pub(crate) struct BenchInitArgs {
-    /// The folder to write; it must not have a suite yet
+    /// Directory to create; must not contain a suite yet
+    #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
 }
 
@@ -316,21 +320,21 @@ pub(crate) struct BenchInitArgs {
   satiety bench import logs/2026-08-01_arithmetic.eval
   satiety bench import log.json --scorer match --threshold 0.5
 
-A promptfoo configuration becomes a suite. An assertion that cannot be carried out here makes its case skipped, with the
-reason; nothing passes because it was not understood. A log of Inspect becomes a run in the store, for compare and report.")]
+A promptfoo configuration becomes a suite. A case with an unsupported assertion is skipped, with the
+reason; it never passes by default. An Inspect log becomes a run in the store, for compare and report.")]
 pub(crate) struct BenchImportArgs {
-    /// promptfooconfig.yaml or .json, or a log of Inspect: .eval or .json
+    /// File to import: promptfooconfig.yaml or .json, or an Inspect log (.eval or .json)
     pub(crate) file: PathBuf,
-    /// The folder to write a suite to; it must not have one yet
-    #[arg(long, short, value_name = "FOLDER")]
+    /// Directory for the imported suite; must not contain one yet
+    #[arg(long, short, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// The suite's id [default: the folder's name]
+    /// Id of the imported suite [default: the directory's name]
     #[arg(long, value_name = "ID")]
     pub(crate) suite_id: Option<String>,
-    /// The scorer of a log that decides [default: the first by name]
+    /// Scorer of the Inspect log that decides pass or fail [default: the first by name]
     #[arg(long, value_name = "NAME")]
     pub(crate) scorer: Option<String>,
-    /// From which value of the scorer on a sample passes
+    /// Minimum scorer value for a sample to pass
     #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
     pub(crate) threshold: f64,
 }
@@ -342,22 +346,22 @@ pub(crate) struct BenchImportArgs {
   satiety bench label latest:planner --all --calibrate
   satiety bench label RUN --file labels.jsonl
 
-For each answer: p for pass, f for fail, s to skip, q to end. Every label is kept at once. A line of --file is
-{\"case_id\": \"…\", \"repeat\": 0, \"variant\": \"…\", \"pass\": true}. A label settles what waits for a person, stands in for a
-judge that was not asked, and overrules neither a check nor a judge: it is kept beside them.")]
+For each answer: p for pass, f for fail, s to skip, q to quit. Every label is stored at once. A line of --file is
+{\"case_id\": \"…\", \"repeat\": 0, \"variant\": \"…\", \"pass\": true}. A label decides answers that need a person and
+replaces a judge that was not called. It never overrides a check or a judge; both are stored.")]
 pub(crate) struct BenchLabelArgs {
-    /// The run: an id, `latest`, or `latest:SUITE`
+    /// Run: an id, `latest`, or `latest:SUITE`
     pub(crate) run: String,
-    /// Also what is decided already, to hold judges against people
+    /// Also label answers that are already decided, to measure agreement with judges
     #[arg(long)]
     pub(crate) all: bool,
-    /// Labels from a file instead
+    /// Read labels from this file instead
     #[arg(long, value_name = "FILE", conflicts_with = "all")]
     pub(crate) file: Option<PathBuf>,
-    /// The suite, where the run does not know it [default: as it was run]
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory of the suite, if the run does not record it
+    #[arg(long, value_name = "DIR")]
     pub(crate) suite: Option<PathBuf>,
-    /// Say how far the judge agrees with people; without --all and --file, only that
+    /// Report how well the judge agrees with people; without --all and --file, do nothing else
     #[arg(long)]
     pub(crate) calibrate: bool,
 }
@@ -367,13 +371,13 @@ pub(crate) struct BenchLabelArgs {
 #[command(after_help = "Example:
   satiety bench from-failure failed-request.json --suite suites/planner
 
-The record is a JSON object with what was asked (`goal`, `prompt`, `input`, `query` or `messages`). Where it has `expected`,
-that is what counts; otherwise a person decides until somebody writes it down. Personal data is taken out.")]
+The record is a JSON object with the request (`goal`, `prompt`, `input`, `query` or `messages`). Its `expected` field becomes
+the check; without one, the case needs a human verdict until you add a check. Personal data is removed.")]
 pub(crate) struct BenchFromFailureArgs {
-    /// The failed record
+    /// File with the failed record
     pub(crate) record: PathBuf,
-    /// The suite that gets the case
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory of the suite to add the case to
+    #[arg(long, value_name = "DIR")]
     pub(crate) suite: PathBuf,
 }
 
@@ -382,16 +386,16 @@ pub(crate) struct BenchFromFailureArgs {
 #[command(after_help = "Example:
   satiety bench scrub sessions/*.jsonl --output organic.jsonl --i-have-consent
 
-Lines are {\"goal\": \"…\", \"outcome\": …}. E-mail addresses, phone numbers, keys and tokens, names of home folders, internet
-addresses and card numbers become placeholders. Rules find shapes, not names: let a person look before you share it.")]
+Lines are {\"goal\": \"…\", \"outcome\": …}. E-mail addresses, phone numbers, keys and tokens, home directory names, IP
+addresses and card numbers become placeholders. Rules match patterns, not people's names: review the output before sharing it.")]
 pub(crate) struct BenchScrubArgs {
-    /// Records of real sessions, one JSON object a line
+    /// Session records, one JSON object per line
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Where the scrubbed records go
+    /// Output file for the scrubbed records
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// The people whose sessions these are have agreed
+    /// Confirm that the people in these sessions have consented
     #[arg(long)]
     pub(crate) i_have_consent: bool,
 }

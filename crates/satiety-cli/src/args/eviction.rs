@@ -1,45 +1,45 @@
-//! What can be typed after `satiety evict`.
+//! Arguments of `satiety evict`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Commands about what to drop from a context.
+/// Subcommands of `evict`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Evict {
-    /// Put items into a context, and note uses, pins and goals
+    /// Add items to a context, and record uses, pins and goals
     Add(EvictAddArgs),
-    /// List contexts, or the items of one in the order in which they would go
+    /// List contexts, or the items of one in eviction order
     List(EvictListArgs),
-    /// Say what could go so that the context meets a budget
+    /// Propose evictions that bring a context within a budget
     Propose(EvictProposeArgs),
-    /// Answer a proposal: what is kept back stays, the rest goes
+    /// Answer a proposal: excluded items stay, the others are evicted
     Resolve(EvictResolveArgs),
-    /// Ask the sentence model and the scorer model about items, beside the agent's work
+    /// Score items with the sentence model and the scorer model
     Refresh(EvictRefreshArgs),
-    /// Show what became of the proposals of a context
+    /// Show the proposals of a context and their outcomes
     Timeline(EvictRefreshArgs),
-    /// Show how often items are kept back, and how well that was foretold
+    /// Show exclusion rates and how well they were predicted
     Feedback(EvictFeedbackArgs),
-    /// Write feedback as JSON Lines, without words of the context
+    /// Export feedback as JSON Lines, without text from the context
     Export(EvictExportArgs),
-    /// Make a new version of the scorer from feedback; it is not put into force
+    /// Fit a new scorer version from feedback, without activating it
     Calibrate(EvictCalibrateArgs),
-    /// List versions of the scorer and what was in force, or print one
+    /// List scorer versions and their activation history, or print one
     Weights(EvictWeightsArgs),
-    /// Write what an ablation of a version needs: suite, control, variant
+    /// Write the suite, control and variant for an ablation of a version
     Variants(EvictVariantsArgs),
-    /// Put a version into force, if an ablation shows that it does no harm
+    /// Activate a version if an ablation shows that it is non-inferior
     Activate(EvictActivateArgs),
-    /// Go back to the version that was in force before
+    /// Reactivate the previously active version
     Rollback(EvictRollbackArgs),
-    /// Replay a trace and compare policies with the best there could be
+    /// Replay a trace and compare policies with the optimum
     Simulate(EvictSimulateArgs),
-    /// Make a trace from a chat log or a coding agent's session log
+    /// Convert a chat log or a coding agent's session log to a trace
     Convert(EvictConvertArgs),
-    /// Make a trace up
+    /// Generate a synthetic trace
     Generate(EvictGenerateArgs),
-    /// Answer the cases of an ablation (what `variants` writes calls this)
+    /// Answer the cases of an ablation (called by the files that `variants` writes)
     #[command(hide = true)]
     Target(EvictTargetArgs),
 }
@@ -54,26 +54,26 @@ pub(crate) enum Evict {
 Items are a JSON object, an array, or JSON Lines: ctx_id, zone (system, chronicle, memory, workspace or your own), and
 content or token_count; also kind, pinned, references, loss. Without token_count the content is counted (o200k_base).")]
 pub(crate) struct EvictAddArgs {
-    /// The context's name; it begins with its first item
+    /// Name of the context, created on first use
     pub(crate) scope: String,
     /// Items as JSON, or `-` for standard input
     pub(crate) file: Option<PathBuf>,
-    /// The present turn [default: the last known one]
+    /// Current turn [default: the last known turn]
     #[arg(long, value_name = "N")]
     pub(crate) turn: Option<u64>,
-    /// What the agent is after from now on
+    /// Agent's goal from now on
     #[arg(long, value_name = "TEXT")]
     pub(crate) goal: Option<String>,
-    /// An item that is used in this turn; may be repeated
+    /// Record a use of this item in this turn; repeatable
     #[arg(long = "use", value_name = "ID")]
     pub(crate) uses: Vec<String>,
-    /// An item never to be dropped; may be repeated
+    /// Pin this item so that it is never evicted; repeatable
     #[arg(long, value_name = "ID")]
     pub(crate) pin: Vec<String>,
-    /// An item that may be dropped again; may be repeated
+    /// Unpin this item; repeatable
     #[arg(long, value_name = "ID")]
     pub(crate) unpin: Vec<String>,
-    /// An item that the agent took out by itself; may be repeated
+    /// Remove this item, which the agent dropped itself; repeatable
     #[arg(long, value_name = "ID")]
     pub(crate) remove: Vec<String>,
 }
@@ -82,9 +82,9 @@ pub(crate) struct EvictAddArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  satiety evict list\n  satiety evict list session-42 --explain")]
 pub(crate) struct EvictListArgs {
-    /// The context; all of them where absent
+    /// Context to list [default: all contexts]
     pub(crate) scope: Option<String>,
-    /// Say what each score is made of
+    /// Show the components of each score
     #[arg(long)]
     pub(crate) explain: bool,
 }
@@ -95,12 +95,12 @@ pub(crate) struct EvictListArgs {
   satiety evict propose session-42 --budget 24000
   satiety evict propose session-42 --free 4000 --format json | jq .view
 
-The candidates are held until the proposal is answered with `satiety evict resolve`; after --timeout-ms they go at the next
+The candidates are held until the proposal is answered with `satiety evict resolve`; after --timeout-ms they are evicted on the next
 call. Exits with 1 when the budget cannot be met, and says which pins prevent it.")]
 pub(crate) struct EvictProposeArgs {
-    /// The context
+    /// Name of the context
     pub(crate) scope: String,
-    /// The tokens that the context may have afterwards
+    /// Maximum tokens of the context after the eviction
     #[arg(
         long,
         value_name = "TOKENS",
@@ -108,19 +108,19 @@ pub(crate) struct EvictProposeArgs {
         conflicts_with = "free"
     )]
     pub(crate) budget: Option<u64>,
-    /// The tokens that must come free
+    /// Tokens to free
     #[arg(long, value_name = "TOKENS")]
     pub(crate) free: Option<u64>,
-    /// The present turn [default: the last known one]
+    /// Current turn [default: the last known turn]
     #[arg(long, value_name = "N")]
     pub(crate) turn: Option<u64>,
-    /// How long the agent may take to answer
+    /// Time in milliseconds the agent has to answer
     #[arg(long, value_name = "MS", default_value_t = 2000)]
     pub(crate) timeout_ms: u64,
-    /// How many items are proposed only to learn about them, as a share of those that must go
+    /// Share of extra items proposed only to learn about them, relative to those that must go
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     pub(crate) exploration: f64,
-    /// The seed of that chance
+    /// Seed for choosing the exploration items
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 }
@@ -132,43 +132,43 @@ pub(crate) struct EvictProposeArgs {
   satiety evict resolve prop-0199… --by user
   echo '{\"exclude_ctx_ids\": [\"readme\"]}' | satiety evict resolve prop-0199… --json -
 
-Keep-backs are honoured in the order given, up to the quota; then a second pass without veto frees what is missing.
-Unknown, repeated and late ids are refused, and nothing changes.")]
+Exclusions are honoured in the order given, up to the quota; a second pass without exclusions then frees the rest.
+Unknown, repeated and late ids are rejected, and nothing changes.")]
 pub(crate) struct EvictResolveArgs {
-    /// The proposal
+    /// Id of the proposal
     pub(crate) proposal: String,
-    /// An item to keep back, with a reason after `=`; may be repeated
+    /// Item to exclude from eviction, with an optional reason after `=`; repeatable
     #[arg(long, value_name = "ID[=WHY]")]
     pub(crate) exclude: Vec<String>,
-    /// The answer as JSON: `exclude_ctx_ids`, `exclude_reasons`; a file, or `-`
+    /// File with the answer as JSON (`exclude_ctx_ids`, `exclude_reasons`), or `-` for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "exclude")]
     pub(crate) json: Option<PathBuf>,
-    /// Who answers [default: llm, or auto-accepted when nothing is kept back]
+    /// Who answers [default: llm, or auto-accepted without exclusions]
     #[arg(long, value_name = "WHO")]
     pub(crate) by: Option<AnsweredBy>,
-    /// The share of the proposal's tokens that may be kept back
+    /// Maximum share of the proposal's tokens that may be excluded
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
     pub(crate) quota: f64,
 }
 
-/// Who answers a proposal.
+/// Source of the answer to a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AnsweredBy {
     /// The agent's model.
     Llm,
     /// A person.
     User,
-    /// The agent, which keeps nothing back.
+    /// The agent, without excluding anything.
     AutoAccepted,
-    /// Nobody in time: nothing is learned from it.
+    /// No answer in time; ignored by calibration.
     Timeout,
 }
 
-/// Options of commands about one context.
+/// Arguments of the commands that take one context.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  satiety evict timeline session-42 --format html > story.html")]
 pub(crate) struct EvictRefreshArgs {
-    /// The context
+    /// Name of the context
     pub(crate) scope: String,
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct EvictRefreshArgs {
     after_help = "Examples:\n  satiety evict feedback\n  satiety evict feedback session-42 --format html > reliability.html"
 )]
 pub(crate) struct EvictFeedbackArgs {
-    /// The context; all of them where absent
+    /// Context to report on [default: all contexts]
     pub(crate) scope: Option<String>,
 }
 
@@ -186,9 +186,9 @@ pub(crate) struct EvictFeedbackArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  satiety evict export > feedback.jsonl")]
 pub(crate) struct EvictExportArgs {
-    /// The context; all of them where absent
+    /// Context to export [default: all contexts]
     pub(crate) scope: Option<String>,
-    /// Also write snippets and reasons: words of the context
+    /// Also export snippets and reasons, which contain text from the context
     #[arg(long)]
     pub(crate) with_content: bool,
 }
@@ -201,20 +201,20 @@ pub(crate) struct EvictExportArgs {
   satiety evict calibrate --online
   satiety evict calibrate --prompt scorer.md
 
-Makes a new version, which is not in force. Exits with 3 when the fit shows no gain on proposals that it has not seen.")]
+Creates a new version without activating it. Exits with 3 when the fit shows no gain on held-out proposals.")]
 pub(crate) struct EvictCalibrateArgs {
-    /// Only from this context
+    /// Use feedback of this context only [default: all contexts]
     pub(crate) scope: Option<String>,
-    /// From exported feedback in place of the store's
+    /// Read exported feedback from this file instead of the store
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// How strongly the weights in force hold
+    /// Ridge penalty that keeps the weights close to the active version
     #[arg(long, value_name = "RIDGE", default_value_t = 10.0)]
     pub(crate) ridge: f64,
-    /// Variant C: weights that adjust themselves in small steps
+    /// Variant C: adjust the weights online, in small steps
     #[arg(long, conflicts_with = "prompt")]
     pub(crate) online: bool,
-    /// Variant B: another prompt for the scorer model
+    /// Variant B: use this prompt for the scorer model
     #[arg(long, value_name = "FILE")]
     pub(crate) prompt: Option<PathBuf>,
 }
@@ -223,7 +223,7 @@ pub(crate) struct EvictCalibrateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  satiety evict weights\n  satiety evict weights heuristic > mine.toml")]
 pub(crate) struct EvictWeightsArgs {
-    /// The version to print; a list of all where absent
+    /// Version to print [default: list all versions]
     pub(crate) version: Option<String>,
 }
 
@@ -232,13 +232,13 @@ pub(crate) struct EvictWeightsArgs {
 #[command(after_help = "Example:
   satiety evict variants scorer-0199… --out ablation
 
-Writes a suite of made-up sessions, the version in force as the control and the version as the variant, and says how to run
-the ablation. Put your own agent into the target files to measure it in earnest.")]
+Writes a suite of synthetic sessions, the active version as the control and this version as the variant, and prints the command that runs
+the ablation. Edit the target files to measure your own agent.")]
 pub(crate) struct EvictVariantsArgs {
-    /// The version
+    /// Scorer version to test
     pub(crate) version: String,
-    /// The folder to write, which must not exist yet
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory to create; must not exist yet
+    #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 
@@ -247,19 +247,19 @@ pub(crate) struct EvictVariantsArgs {
 #[command(after_help = "Example:
   satiety evict activate scorer-0199… --ablation ablation-0199… --reason \"fewer re-reads\"
 
-Refused, with exit code 1, unless the ablation compares this version with the one in force and shows it to be non-inferior
+Refused with exit code 1 unless the ablation compares this version with the active one and shows it to be non-inferior
 in retained relevance (retained_relevance), token efficiency (tokens_per_use or token_efficiency) and task results
 (task_results or pass).")]
 pub(crate) struct EvictActivateArgs {
-    /// The version
+    /// Scorer version to activate
     pub(crate) version: String,
-    /// The ablation that permits it (`satiety bench ablation`)
+    /// Id of the ablation that justifies it (`satiety bench ablation`)
     #[arg(long, value_name = "ID")]
     pub(crate) ablation: Option<String>,
-    /// Why
+    /// Reason recorded in the history
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Who does it [default: the user]
+    /// Name recorded in the history [default: $USER]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -268,10 +268,10 @@ pub(crate) struct EvictActivateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  satiety evict rollback --reason \"drops plans too early\"")]
 pub(crate) struct EvictRollbackArgs {
-    /// Why
+    /// Reason recorded in the history
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Who does it [default: the user]
+    /// Name recorded in the history [default: $USER]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -283,27 +283,27 @@ pub(crate) struct EvictRollbackArgs {
   satiety evict simulate trace.jsonl --policy heuristic --policy lru --policy scorer-0199… --policy belady-size
   satiety evict simulate held-out.jsonl --learn-from training.jsonl --format html > policies.html
 
-Policies: heuristic, lru, fifo, size, gdsf, random, belady, belady-size, a version of the scorer, or a file with weights.
+Policies: heuristic, lru, fifo, size, gdsf, random, belady, belady-size, a scorer version, or a weights file.
 A line of a trace is a turn: {\"session\": …, \"turn\": …, \"add\": [items], \"use\": [ids]}.")]
 pub(crate) struct EvictSimulateArgs {
-    /// The trace, or `-` for standard input
+    /// Trace file, or `-` for standard input
     pub(crate) trace: PathBuf,
-    /// A policy; may be repeated [default: all]
+    /// Policy to simulate; repeatable [default: all]
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Vec<String>,
-    /// How big the context is: tokens, or a share of the session's (`25%`)
+    /// Context size: tokens, or a share of the session's tokens (`25%`)
     #[arg(long, value_name = "TOKENS|SHARE", default_value = "25%")]
     pub(crate) budget: String,
-    /// The share of the budget that a flush leaves free
+    /// Share of the budget that an eviction leaves free
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     pub(crate) headroom: f64,
-    /// A trace to learn from first, with a simulated agent: adds the policy `calibrated`
+    /// Training trace: adds the policy `calibrated`, fitted with a simulated agent
     #[arg(long, value_name = "TRACE")]
     pub(crate) learn_from: Option<PathBuf>,
-    /// Seed of chance
+    /// Seed of the random policy and the simulated agent
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Resamples for the intervals
+    /// Bootstrap resamples for the confidence intervals
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) resamples: u64,
 }
@@ -313,14 +313,14 @@ pub(crate) struct EvictSimulateArgs {
 #[command(after_help = "Example:
   satiety evict convert session.jsonl > trace.jsonl
 
-What a turn used is inferred: it names the path or answers the call of an item, or shares rare words with it.")]
+Uses are inferred: a turn uses an item if it names its path, answers its call, or shares rare words with it.")]
 pub(crate) struct EvictConvertArgs {
-    /// The log, or `-` for standard input
+    /// Log file, or `-` for standard input
     pub(crate) log: PathBuf,
-    /// Rare words in common that make a use
+    /// Shared rare words needed to count as a use
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) overlap: u32,
-    /// Leave the words out
+    /// Omit the text of items
     #[arg(long)]
     pub(crate) without_content: bool,
 }
@@ -329,19 +329,19 @@ pub(crate) struct EvictConvertArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  satiety evict generate --sessions 20 --seed 7 > trace.jsonl")]
 pub(crate) struct EvictGenerateArgs {
-    /// Sessions
+    /// Number of sessions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) sessions: u32,
-    /// Turns of each
+    /// Turns per session
     #[arg(long, value_name = "N", default_value_t = 250)]
     pub(crate) turns: u64,
-    /// The seed
+    /// Seed of the generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Mean turns of a task
+    /// Mean number of turns per task
     #[arg(long, value_name = "N", default_value_t = 25.0)]
     pub(crate) task_turns: f64,
-    /// The probability of a use that follows no rule, per turn
+    /// Probability per turn of a use that follows no pattern
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub(crate) noise: f64,
 }
@@ -350,6 +350,6 @@ pub(crate) struct EvictGenerateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  satiety evict target baseline.json")]
 pub(crate) struct EvictTargetArgs {
-    /// The scorer: a version, or a file that `variants` wrote
+    /// Scorer version, or a file written by `variants`
     pub(crate) scorer: String,
 }

@@ -1,77 +1,77 @@
-//! What can be typed after `satiety ab`.
+//! Arguments of `satiety ab`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// Commands about changes of the memory's search.
+/// Subcommands of `ab`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Ab {
-    /// Start trying a change
+    /// Start an experiment with a changed search pipeline
     Start(AbStartArgs),
-    /// Where a feature stands: test, shadow runs, checklist
+    /// Show the test, shadow runs and checklist of a feature
     #[command(after_help = "Example:
   satiety ab status rrf
 
-Exits with 0 when the checklist allows graduation, 1 when it refuses, 3 when something is not known yet.")]
+Exits with 0 when the checklist allows graduation, 1 when it refuses, 3 when it is inconclusive.")]
     Status {
-        /// Which feature
+        /// Name of the feature
         feature: String,
     },
-    /// All features, and the pipeline that answers
+    /// List all features and the active pipeline
     #[command(after_help = "Example:\n  satiety ab list --format json")]
     List,
-    /// Change who gets a feature for real, and how many queries are run in the shadow
+    /// Set the percentage of sessions and of shadow queries
     #[command(
-        after_help = "Example:\n  satiety ab rollout rrf --percent 20\n\nRaising the percentage never takes anybody out."
+        after_help = "Example:\n  satiety ab rollout rrf --percent 20\n\nRaising the percentage never removes a session."
     )]
     Rollout {
-        /// Which feature
+        /// Name of the feature
         feature: String,
-        /// Percent of sessions that get it
+        /// Percentage of sessions that get the feature
         #[arg(long, value_name = "PERCENT")]
         percent: Option<f64>,
-        /// Percent of queries that are run in the shadow
+        /// Percentage of queries that run in the shadow
         #[arg(long, value_name = "PERCENT")]
         shadow: Option<f64>,
     },
-    /// Stop dealing and comparing, until it is resumed
+    /// Pause assignment and comparison until resumed
     #[command(after_help = "Example:\n  satiety ab pause rrf --reason \"release week\"")]
     Pause(AbNamed),
-    /// Go on where the test stood
+    /// Resume a paused experiment
     #[command(after_help = "Example:\n  satiety ab resume rrf")]
     Resume(AbNamed),
-    /// Measure both pipelines on the stored corpus, and go through the checklist
+    /// Measure both pipelines on the stored corpus and run the checklist
     #[command(after_help = "Example:
   satiety ab check rrf
 
-Exits with 0 when the checklist allows graduation, 1 when it refuses, 3 when something is not known yet.")]
+Exits with 0 when the checklist allows graduation, 1 when it refuses, 3 when it is inconclusive.")]
     Check {
-        /// Which feature
+        /// Name of the feature
         feature: String,
     },
-    /// Make a feature the default of all searches, if the whole checklist allows it
+    /// Make a feature the default for all searches, if the whole checklist passes
     #[command(after_help = "Example:
   satiety ab graduate rrf
 
-The checklist is measured now: improvement on the corpus, the sequential test, the number of samples, the graduation
-threshold, no loss of constitutional memories, p95 below +20 %, shadow runs that answer. There is no way around it.
-Exits with 0 when it graduated, 1 when a condition fails, 3 when one cannot be told yet.")]
+The checklist is measured at this moment: improvement on the corpus, the sequential test, the number of samples, the graduation
+threshold, no loss of constitutional memories, p95 below +20 %, working shadow runs. It cannot be skipped.
+Exits with 0 when it graduated, 1 when a condition fails, 3 when one is inconclusive.")]
     Graduate(AbNamed),
-    /// End a feature for good; one that had graduated is taken back
+    /// End an experiment permanently and revert the feature if it graduated
     #[command(after_help = "Example:\n  satiety ab reject rrf --reason \"slower on the big store\"")]
     Reject(AbNamed),
-    /// Take back a feature that had graduated; its record stays and it can be resumed
+    /// Revert a graduated feature; its data is kept and it can be resumed
     #[command(after_help = "Example:\n  satiety ab rollback rrf")]
     Rollback(AbNamed),
 }
 
-/// A feature, and why.
+/// Arguments of the commands that take a feature and a reason.
 #[derive(Debug, Args)]
 pub(crate) struct AbNamed {
-    /// Which feature
+    /// Name of the feature
     pub(crate) feature: String,
-    /// Why, for the record
+    /// Reason recorded in the history
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }
@@ -83,51 +83,51 @@ pub(crate) struct AbNamed {
   satiety ab start no-graph --pipeline no-graph.toml --rollout 10 --shadow 100 --description \"links off\"
   satiety ab start --file feature.toml
 
-The pipeline names only what differs from the one in force; docs/memory.md lists the knobs. Nobody gets the change
-unless --rollout says so; a tenth of the queries is run with both pipelines behind the asker's back.")]
+The pipeline contains only the differences from the active one; docs/memory.md lists the settings. No session gets the change
+without --rollout; 10 % of queries also run with the new pipeline, asynchronously.")]
 pub(crate) struct AbStartArgs {
-    /// Its name: letters, digits, `.`, `_` and `-`
+    /// Name of the feature: letters, digits, `.`, `_` and `-`
     #[arg(required_unless_present = "file")]
     pub(crate) feature: Option<String>,
-    /// What differs: JSON, or the path of a TOML or JSON file
+    /// Differences from the active pipeline: JSON, or the path of a TOML or JSON file
     #[arg(long, value_name = "FILE|JSON", required_unless_present = "file")]
     pub(crate) pipeline: Option<String>,
-    /// The whole feature from a TOML or JSON file, instead of everything else here
+    /// Read the whole feature from a TOML or JSON file instead of flags
     #[arg(long, value_name = "FILE", conflicts_with_all = ["feature", "pipeline", "description", "rollout", "shadow", "min_samples", "threshold", "test", "alpha", "beta", "effect"])]
     pub(crate) file: Option<PathBuf>,
-    /// What it is about
+    /// Description shown in lists
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
-    /// Percent of sessions that get it for real
+    /// Percentage of sessions that get the feature
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0)]
     pub(crate) rollout: f64,
-    /// Percent of queries that are run in the shadow; 0 turns it off
+    /// Percentage of queries that run in the shadow; 0 disables shadow runs
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     pub(crate) shadow: f64,
-    /// No decision before so many compared queries
+    /// Minimum number of compared queries before a decision
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     pub(crate) min_samples: u64,
-    /// The improvement of the reciprocal rank that is asked for
+    /// Minimum improvement of the reciprocal rank
     #[arg(long, value_name = "DELTA", default_value_t = 0.03)]
     pub(crate) threshold: f64,
-    /// Which sequential test decides
+    /// Sequential test that decides
     #[arg(long, value_enum, default_value_t = AbTest::Betting)]
     pub(crate) test: AbTest,
-    /// The probability of a wrong decision, however often one looks
+    /// Probability of a wrong decision, valid at any number of interim analyses
     #[arg(long, default_value_t = 0.05)]
     pub(crate) alpha: f64,
-    /// `sprt`: the probability of missing the effect
+    /// `sprt`: probability of missing the effect
     #[arg(long, default_value_t = 0.2)]
     pub(crate) beta: f64,
-    /// `sprt`: the effect that it looks for
+    /// `sprt`: effect size to detect
     #[arg(long, default_value_t = 0.05)]
     pub(crate) effect: f64,
 }
 
-/// A sequential test.
+/// Available sequential tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AbTest {
-    /// An anytime-valid e-process for bounded differences.
+    /// Anytime-valid e-process for bounded differences.
     Betting,
     /// Wald's test for normal differences.
     Sprt,

@@ -1,4 +1,4 @@
-//! What can be typed after `satiety harness`.
+//! Arguments of `satiety harness`.
 
 use std::path::PathBuf;
 
@@ -6,58 +6,58 @@ use clap::{Args, Subcommand};
 
 use super::BenchHowArgs;
 
-/// Commands about the eval harness.
+/// Subcommands of `harness`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Harness {
-    /// Where the harness stands: saturation, trend, thresholds, and what to do next
+    /// Show saturation, trend, thresholds and the next step
     Status(HarnessStatusArgs),
-    /// Record a cycle from the runs in the store, or from a file of metrics
+    /// Record a cycle from the runs in the store, or from a metrics file
     Record(HarnessRecordArgs),
     /// Check that a harness is at least as rigorous as its base; needs no store
     Check(HarnessCheckArgs),
-    /// Write `harness.lock`, which covers every byte that decides
+    /// Write `harness.lock`, which covers every byte that affects a result
     Lock(HarnessLockArgs),
-    /// Sign a step to a harness that asks less, from the base to the tree as it is
+    /// Sign a weakening of the harness, from the base to the current tree
     Transition(HarnessTransitionArgs),
     /// Print the harness as one value, whose hash is its version
     Manifest(HarnessManifestArgs),
-    /// Propose an expansion by rule, and by a model where one is named
+    /// Propose an expansion by rules, and optionally with a model
     Expand(HarnessExpandArgs),
     /// Propose an expansion from a file, or the retirement of a broken case
     Propose(HarnessProposeArgs),
-    /// Sign a proposal: shows what it does to the harness's rigor, and asks
+    /// Review how a proposal changes the harness's rigor, and sign it
     Approve(HarnessApproveArgs),
-    /// Say no to a proposal
+    /// Reject a proposal
     Reject(HarnessEndArgs),
-    /// Apply an approved expansion step by step, or go on with one that was interrupted
+    /// Apply an approved expansion step by step, or resume an interrupted one
     Apply(HarnessApplyArgs),
-    /// Bring the archived version back while an expansion is being applied
+    /// Restore the archived version while an expansion is being applied
     Rollback(HarnessEndArgs),
-    /// What happened to the harness, from its chained log
+    /// Show the harness's events from its hash-chained log
     History(HarnessHistoryArgs),
-    /// Has anybody tampered with the log, the store or the suites?
+    /// Check the log, the store and the suites for tampering
     Verify(HarnessVerifyArgs),
-    /// Make a key for approvals, under a passphrase
+    /// Create a signing key for approvals, protected by a passphrase
     Keygen(HarnessKeygenArgs),
-    /// Who may approve; accept a change of that with a key that counted before
+    /// Show who may approve; accept a key change with a previously trusted key
     Keys(HarnessKeysArgs),
-    /// Verdicts of auditors about cycles
+    /// Record and list auditor verdicts on cycles
     #[command(subcommand)]
     Audit(HarnessAudit),
 }
 
-/// Which harness.
+/// Location of the harness.
 #[derive(Debug, Args)]
 pub(crate) struct HarnessFolder {
-    /// The folder with the suites and `harness.toml` [env: `SATIETY_HARNESS_FOLDER`]
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory with the suites and `harness.toml` [env: `SATIETY_HARNESS_FOLDER`]
+    #[arg(long, value_name = "DIR")]
     pub(crate) harness: Option<PathBuf>,
 }
 
-/// Which expansion.
+/// Selection of an expansion.
 #[derive(Debug, Args)]
 pub(crate) struct WhichExpansion {
-    /// The expansion [default: the open one]
+    /// Id of the expansion [default: the open one]
     #[arg(long, value_name = "ID")]
     pub(crate) expansion: Option<String>,
 }
@@ -69,11 +69,11 @@ pub(crate) struct WhichExpansion {
   satiety harness status --format json | jq .action
   satiety harness status --prompt > research-task.md
 
-SATURATED means too easy: make it harder. UNDERPOWERED means too few cases: add more of the same kind.")]
+SATURATED means too easy: make it harder. UNDERPOWERED means too few cases: add similar ones.")]
 pub(crate) struct HarnessStatusArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
-    /// Print what research for the open expansion is told, and nothing else
+    /// Print only the research prompt of the open expansion
     #[arg(long)]
     pub(crate) prompt: bool,
 }
@@ -85,26 +85,26 @@ pub(crate) struct HarnessStatusArgs {
   satiety harness record --metrics cycle.json
 
 A file of metrics is {\"metrics\": {\"benchmark_ceiling_rate\": 0.82, \"regression_pass_rate\": 1.0, \"improvement_delta\": 0.03,
-\"proposal_pass_rate\": 0.88, \"auditor_unanimous_rate\": 0.92}}, with `cycle_id` and `timestamp` where you have them.
+\"proposal_pass_rate\": 0.88, \"auditor_unanimous_rate\": 0.92}}, and optionally `cycle_id` and `timestamp`.
 
-With `harness.record = true` in satiety.toml, `bench run --gate` records a cycle by itself.
+With `harness.record = true` in satiety.toml, `bench run --gate` records a cycle automatically.
 Exit 1: the suites on disk are weaker than the recorded harness, or a threshold is missed.")]
 pub(crate) struct HarnessRecordArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
-    /// Metrics in a file, instead of what the store's runs say
+    /// File with metrics, used instead of the runs in the store
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
-    /// The cycle's name; the same one twice is recorded once
+    /// Id of the cycle; recording the same id twice has no effect
     #[arg(long, value_name = "ID")]
     pub(crate) cycle: Option<String>,
-    /// Begin a branch of the history in a store that does not have it, with the version that the anchor names
+    /// Start a new history in a store without one, at the version named by the anchor
     #[arg(long, requires = "why")]
     pub(crate) new_history: bool,
-    /// Why a new history begins; it is kept
+    /// Reason recorded for the new history
     #[arg(long, value_name = "TEXT", requires = "new_history")]
     pub(crate) why: Option<String>,
-    /// Who begins it [default: you]
+    /// Name recorded for the new history [default: $USER]
     #[arg(long, value_name = "NAME", requires = "new_history")]
     pub(crate) by: Option<String>,
 }
@@ -118,11 +118,11 @@ pub(crate) struct HarnessRecordArgs {
 
 OLD is git:REVISION[:DIRECTORY] (read from git objects; DIRECTORY is relative to the top of the repository), a directory, a
 lock file, or a file that `satiety harness manifest` wrote. NEW is a directory, or git:REVISION[:DIRECTORY].
-Only keys of OLD count. Exit 0: at least as rigorous, or an approver signed exactly this step. Exit 1: refused, with each reason.")]
+Only the keys in OLD are trusted. Exit 0: at least as rigorous, or an approver signed exactly this step. Exit 1: refused, with each reason.")]
 pub(crate) struct HarnessCheckArgs {
-    /// The base
+    /// Base to compare with
     pub(crate) old: String,
-    /// The change
+    /// Changed harness
     pub(crate) new: String,
     /// Accept the first approver keys of a harness that had none
     #[arg(long)]
@@ -136,11 +136,11 @@ pub(crate) struct HarnessCheckArgs {
   satiety harness lock --check
 
 Commit `harness.lock` with the suites. It covers cases, fixtures, thresholds, repeats, timeouts, tiers, judges, baselines, target
-descriptions, trusted keys and the sandbox requirement. Exit 1: the tree is weaker than the lock file, or with --check: not current.")]
+descriptions, trusted keys and the sandbox requirement. Exit 1: the tree is weaker than the lock file or, with --check, the lock is stale.")]
 pub(crate) struct HarnessLockArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
-    /// Compare only: exit 1 when the lock file does not describe the tree
+    /// Compare only: exit with 1 when the lock file does not match the tree
     #[arg(long)]
     pub(crate) check: bool,
 }
@@ -151,21 +151,21 @@ pub(crate) struct HarnessLockArgs {
   satiety harness transition --base git:origin/main --key ~/.config/satiety/anna.key --reason \"case 12 contradicts the spec\"
 
 Make the change in the working tree first. Shows every weakening and each case before and after, asks for the first letters of the
-hash and for the passphrase on the terminal, and writes `.harness/transitions/ID.json`: commit it with the change. It is good
+hash and for the passphrase on the terminal, and writes `.harness/transitions/ID.json`: commit it with the change. It is valid
 for exactly this step, once, until it expires. `satiety harness check` accepts it when the key is one of the base's.")]
 pub(crate) struct HarnessTransitionArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
-    /// The base, as for `harness check`
+    /// Base, as in `harness check`
     #[arg(long, value_name = "OLD", default_value = "git:HEAD")]
     pub(crate) base: String,
-    /// Your key, from `satiety harness keygen`
+    /// Your key file, from `satiety harness keygen`
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
-    /// Why the harness must change in this way
+    /// Reason for weakening the harness
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Days until it expires, at most 30
+    /// Days until the signature expires, at most 30
     #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=30))]
     pub(crate) valid_for: u8,
 }
@@ -186,9 +186,9 @@ pub(crate) struct HarnessManifestArgs {
   satiety harness expand --model anthropic:claude-sonnet-5
   satiety harness expand --dry-run --yaml > proposals.yaml
 
-By rule: thresholds where the last five results leave room, and harder variants of cases that every version passes: the next
-rung of the ladder in a case's metadata (`harder`), or a tighter bound. A model is given the brief; what it proposes is
-checked item by item, and nothing is applied before a person has signed it.")]
+Rules raise thresholds that the last five results clear, and add harder variants of cases that every version passes: the next
+rung of the ladder in a case's metadata (`harder`), or a tighter bound. With --model, a model also gets the brief; its proposals are
+validated item by item. Nothing is applied before a person signs it.")]
 pub(crate) struct HarnessExpandArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
@@ -197,13 +197,13 @@ pub(crate) struct HarnessExpandArgs {
     /// Also ask a chat model: ollama:MODEL, openai:MODEL or anthropic:MODEL
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// Only show what would be proposed
+    /// Print the proposals without storing them
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Print the proposals as YAML, in the form that `propose` reads
+    /// Print the proposals as YAML, in the format that `propose` reads
     #[arg(long)]
     pub(crate) yaml: bool,
-    /// Who asks for it [default: you]
+    /// Name recorded as the requester [default: $USER]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -215,15 +215,15 @@ pub(crate) struct HarnessExpandArgs {
   satiety harness propose retire-flaky-date.yaml --by anna
 
 The file has `expansion_proposals` with threshold_increases, new_benchmarks, new_edge_cases and retirements; docs/harness.md
-shows one. Whatever would weaken the harness is refused here already, with exit 1.")]
+shows an example. A proposal that would weaken the harness is refused with exit 1.")]
 pub(crate) struct HarnessProposeArgs {
-    /// YAML, JSON or TOML
+    /// Proposal file: YAML, JSON or TOML
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
     #[command(flatten)]
     pub(crate) which: WhichExpansion,
-    /// Who proposes [default: you]
+    /// Name recorded as the proposer [default: $USER]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -236,13 +236,13 @@ pub(crate) struct HarnessProposeArgs {
   satiety harness approve --signed approval.json
 
 Shows the change of rigor, asks for the first letters of the proposal's hash and for the passphrase, both on the terminal:
-a script cannot answer. The signature is good for this proposal alone, once, and for a limited time.")]
+a script cannot answer. The signature is valid for this proposal only, once, and for a limited time.")]
 pub(crate) struct HarnessApproveArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
     #[command(flatten)]
     pub(crate) which: WhichExpansion,
-    /// Your key, from `satiety harness keygen`
+    /// Your key file, from `satiety harness keygen`
     #[arg(
         long,
         value_name = "FILE",
@@ -250,13 +250,13 @@ pub(crate) struct HarnessApproveArgs {
         conflicts_with = "signed"
     )]
     pub(crate) key: Option<PathBuf>,
-    /// Sign and write the approval to a file instead of using it here
+    /// Sign and write the approval to this file instead of using it here
     #[arg(long, value_name = "FILE", requires = "key")]
     pub(crate) only_sign: Option<PathBuf>,
     /// Use an approval that was signed elsewhere
     #[arg(long, value_name = "FILE")]
     pub(crate) signed: Option<PathBuf>,
-    /// For how many days it is good, at most 30
+    /// Days until the approval expires, at most 30
     #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u8).range(1..=30))]
     pub(crate) valid_for: u8,
 }
@@ -267,17 +267,17 @@ pub(crate) struct HarnessApproveArgs {
   satiety harness reject --reason \"the new cases test the judge, not the agent\"
   satiety harness rollback --reason \"the deployment froze\"
 
-Rejecting ends a proposal that waits. Rolling back restores the archive of the expansion that is being applied; what is
-committed stays: the ratchet turns one way.")]
+Rejecting closes a pending proposal. Rolling back restores the archive of the expansion being applied. A committed
+expansion cannot be rolled back.")]
 pub(crate) struct HarnessEndArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
     #[command(flatten)]
     pub(crate) which: WhichExpansion,
-    /// Why; it is kept
+    /// Reason recorded in the history
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Who [default: you]
+    /// Name recorded in the history [default: $USER]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -288,13 +288,15 @@ pub(crate) struct HarnessEndArgs {
   satiety harness apply
   satiety harness apply --harness suites -j 8
 
-The whole harness is verified, as it describes itself: no cases, repeats, timeouts or cached answers can be chosen. Archive, thresholds, new cases disabled, enabled one at a time and run, everything verified at baseline, committed, logged.
-When more than half of the new cases fail at once, the archive is restored. Ctrl-C or a crash loses nothing: run it again.
+The whole harness is verified as configured: cases, repeats, timeouts and cached answers cannot be selected. Steps: archive,
+raise thresholds, add the new cases disabled, enable and run them one at a time, verify everything at baseline, commit, log.
+When more than half of the new cases fail, the archive is restored. After Ctrl-C or a crash, run it again to resume.
 Exit 0: applied. Exit 1: rolled back.")]
-// Options that would choose what is verified are taken, so that the refusal can say why, and not shown.
+// Flags that would select what is verified are accepted, so that the error can explain the refusal, but
+// hidden.
 #[command(
-    mut_arg("judge", |arg| arg.help("A chat model that judges; may be repeated")),
-    mut_arg("sandbox", |arg| arg.help("Run processes in the sandbox")),
+    mut_arg("judge", |arg| arg.help("Chat model that judges answers; repeatable")),
+    mut_arg("sandbox", |arg| arg.help("Require a sandbox for the target's processes")),
     mut_args(|arg| {
         let refused = ["cases", "timeout", "no_sandbox", "cache", "seed"].contains(&arg.get_id().as_str());
         if refused { arg.hide(true) } else { arg }
@@ -305,7 +307,7 @@ pub(crate) struct HarnessApplyArgs {
     pub(crate) folder: HarnessFolder,
     #[command(flatten)]
     pub(crate) which: WhichExpansion,
-    /// What to run where a suite does not describe its target
+    /// Target for suites that do not define their own
     #[arg(long, short, value_name = "TARGET")]
     pub(crate) target: Option<String>,
     #[command(flatten)]
@@ -314,13 +316,13 @@ pub(crate) struct HarnessApplyArgs {
     pub(crate) refused: RefusedSelection,
 }
 
-/// Further options of `bench run` that `harness apply` refuses.
+/// Options of `bench run` that `harness apply` refuses.
 #[derive(Debug, Args)]
 pub(crate) struct RefusedSelection {
     /// Refused: every case is verified
     #[arg(long, value_name = "TAG", hide = true)]
     pub(crate) tag: Vec<String>,
-    /// Refused: the suites say how often a case is run
+    /// Refused: the suites set the number of repeats
     #[arg(long, short = 'n', value_name = "N", hide = true)]
     pub(crate) repeats: Option<u32>,
 }
@@ -334,10 +336,11 @@ pub(crate) struct RefusedSelection {
 pub(crate) struct HarnessHistoryArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
-    /// The newest so many events
+    /// Maximum number of events, newest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
-    /// Print a record by its key instead: eval-harness/saturation/aggregate, …/cycles/ID, …/expansions/ID
+    /// Print the record with this key instead: eval-harness/saturation/aggregate, …/cycles/ID,
+    /// …/expansions/ID
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
 }
@@ -348,13 +351,13 @@ pub(crate) struct HarnessHistoryArgs {
   satiety harness verify --harness suites
   satiety harness verify --anchor 41:9f2c…
 
-Checks the chain, everything that it vouches for, and the suites on disk. A log that was cut off at its end, or written anew
-as a whole, shows only against an anchor: one you give, or `.harness/anchor.json` beside the suites, which is written with
-every version and belongs under version control. Exit 1: something was tampered with.")]
+Checks the hash chain, everything it covers, and the suites on disk. A log that was truncated, or rewritten
+entirely, can be detected only with an anchor: --anchor, or `.harness/anchor.json` next to the suites, which is written with
+every version and belongs in version control. Exit 1: tampering detected.")]
 pub(crate) struct HarnessVerifyArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
-    /// A known entry of the log, as NUMBER:HASH
+    /// Known log entry, as NUMBER:HASH
     #[arg(long, value_name = "ANCHOR")]
     pub(crate) anchor: Option<String>,
 }
@@ -364,13 +367,13 @@ pub(crate) struct HarnessVerifyArgs {
 #[command(after_help = "Example:
   satiety harness keygen --name anna --output ~/.config/satiety/anna.key
 
-Asks for a passphrase on the terminal, writes the key for you alone, and prints what to put into the repository's
-satiety.toml. Protect that file: who can change it unseen can add a key.")]
+Asks for a passphrase on the terminal, writes a key file that only you can read, and prints the lines to add to the repository's
+satiety.toml. Protect that file: anyone who can change it unnoticed can add a key.")]
 pub(crate) struct HarnessKeygenArgs {
-    /// Whose key it is
+    /// Name of the key's owner
     #[arg(long, value_name = "NAME")]
     pub(crate) name: String,
-    /// Where it is written; nothing is written over [default: NAME.key]
+    /// Key file to write; never overwritten [default: NAME.key]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -381,28 +384,28 @@ pub(crate) struct HarnessKeygenArgs {
   satiety harness keys
   satiety harness keys --accept --key anna.key
 
-The keys are those of the nearest satiety.toml at or above the harness; no flag and no environment variable adds one. A change
-counts once somebody whose key was known before has signed it.")]
+The keys are those of the nearest satiety.toml at or above the harness; no flag or environment variable adds one. A change
+takes effect once it is signed with a previously trusted key.")]
 pub(crate) struct HarnessKeysArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
-    /// Sign the keys as they are now
+    /// Sign the current keys
     #[arg(long, requires = "key")]
     pub(crate) accept: bool,
-    /// A key that counted before
+    /// Previously trusted key file
     #[arg(long, value_name = "FILE", requires = "accept")]
     pub(crate) key: Option<PathBuf>,
 }
 
-/// Commands about auditors.
+/// Subcommands of `harness audit`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HarnessAudit {
-    /// Keep an auditor's verdict about a cycle
+    /// Record an auditor's verdict on a cycle
     Add(HarnessAuditAddArgs),
-    /// What auditors said, newest first
+    /// List auditor verdicts, newest first
     #[command(after_help = "Example:\n  satiety harness audit list")]
     List {
-        /// How many at most
+        /// Maximum number of verdicts
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: u32,
     },
@@ -417,19 +420,19 @@ pub(crate) enum HarnessAudit {
 pub(crate) struct HarnessAuditAddArgs {
     #[command(flatten)]
     pub(crate) folder: HarnessFolder,
-    /// Who
+    /// Name of the auditor
     #[arg(long, value_name = "NAME")]
     pub(crate) auditor: String,
-    /// The auditor accepts
+    /// Record that the auditor accepts the cycle
     #[arg(long, group = "verdict")]
     pub(crate) accept: bool,
-    /// The auditor does not
+    /// Record that the auditor rejects the cycle
     #[arg(long, group = "verdict")]
     pub(crate) reject: bool,
-    /// The cycle [default: the newest]
+    /// Id of the cycle [default: the newest]
     #[arg(long, value_name = "ID")]
     pub(crate) cycle: Option<String>,
-    /// Why
+    /// Note recorded with the verdict
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) note: String,
 }

@@ -1,30 +1,31 @@
-//! What can be typed after `satiety mcp`.
+//! Arguments of `satiety mcp`.
 
 use clap::Args;
 
 /// Options of `mcp`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  satiety mcp                                   what a client starts; it speaks the protocol and nothing else
-  satiety mcp --list                            the tools, and what their descriptions cost in every request
+  satiety mcp                                   started by an MCP client
+  satiety mcp --list                            the tools and the token cost of their descriptions
   satiety mcp --profile memory
   satiety mcp --tools memory_search,memory_save,gate
 
 In a client's configuration: {\"mcpServers\": {\"satiety\": {\"command\": \"satiety\", \"args\": [\"mcp\"]}}}")]
 pub(crate) struct McpArgs {
-    /// Which tools are offered: `core` (8 for remembering), `memory` (all about the memory) or `full`
+    /// Tools to offer: `core` (8 for memory), `memory` (all memory tools) or `full`
     #[arg(long, value_name = "NAME", default_value = "core")]
     pub(crate) profile: String,
-    /// These tools and no others
+    /// Offer exactly these tools, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "profile")]
     pub(crate) tools: Option<Vec<String>>,
-    /// The session of this connection, instead of a new one
+    /// Session id of this connection [default: a new one]
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
-    /// The project whose memories tools keep and find: a directory or a name [default: the repository around here]
+    /// Project whose memories the tools save and find: a directory or a name [default: the current
+    /// repository]
     #[arg(long, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
-    /// Print the tools with the tokens that their descriptions cost, and serve nobody
+    /// Print the tools with the token cost of their descriptions and exit
     #[arg(long)]
     pub(crate) list: bool,
 }

@@ -1,66 +1,66 @@
-//! What can be typed after `satiety memory`.
+//! Arguments of `satiety memory`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// What is typed after `satiety memory`.
+/// Arguments of `memory`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Memories belong to the project that they were kept in: the repository around the working directory, or \
+    after_help = "Memories belong to the project they were saved in: the repository of the working directory, or \
 that directory. Searches see the project's memories and the global ones."
 )]
 pub(crate) struct MemoryArgs {
-    /// What to do
+    /// Subcommand to run
     #[command(subcommand)]
     pub(crate) command: Memory,
-    /// The project: a directory such as ./shop, a name, or an id [default: the repository around here]
+    /// Project: a directory such as ./shop, a name, or an id [default: the current repository]
     #[arg(long, global = true, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
-    /// Look at the memories of all projects
+    /// Search the memories of all projects
     #[arg(long, global = true, conflicts_with = "project")]
     pub(crate) all_projects: bool,
 }
 
-/// Commands about an agent's memory.
+/// Subcommands of `memory`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Memory {
-    /// Keep a memory
+    /// Save a memory
     Save(MemorySaveArgs),
     /// Search by words, meaning, trigger phrases and causal links
     Search(MemorySearchArgs),
-    /// What an agent should know now: a search that fits the room that is left and repeats nothing
+    /// Search within the remaining token budget, skipping results already sent
     Context(MemorySearchArgs),
-    /// Which memories' trigger phrases are said in a text
+    /// Find memories whose trigger phrases occur in a text
     Match(MemoryMatchArgs),
-    /// Show memories, or one of them whole
+    /// List memories, or show one in full
     List(MemoryListArgs),
-    /// Show one memory whole, with its links; with --session the read is remembered
+    /// Show one memory in full with its links; --session records the read
     Get(MemoryGetArgs),
-    /// Change a memory; what is not named stays
+    /// Update the given fields of a memory
     Update(MemoryUpdateArgs),
-    /// Forget memories
+    /// Delete memories
     #[command(after_help = "Example:\n  satiety memory delete mem-019a8000000070008000000000000001")]
     Delete {
-        /// Which
+        /// Ids of the memories
         #[arg(required = true)]
         ids: Vec<String>,
     },
-    /// Say whether a memory was useful
+    /// Record whether a memory was useful
     Validate(MemoryValidateArgs),
     /// Link one memory to another: caused, enabled, supersedes, contradicts, supports
     Link(MemoryLinkArgs),
-    /// Begin a task: what the memory knows about it, and how much the agent knows before
+    /// Start a task: show related memories and record the initial knowledge
     Preflight(MemoryPreflightArgs),
-    /// Close a task: how it went, what helped, what was learnt
+    /// Close a task: record outcome, useful memories and lessons
     Postflight(MemoryPostflightArgs),
-    /// Sessions and their tasks, or one of them whole
+    /// List sessions and their tasks, or show one in full
     Sessions(MemorySessionsArgs),
-    /// Bring memories up to date with a folder of Markdown files
+    /// Synchronize memories with a directory of Markdown files
     Index(MemoryIndexArgs),
-    /// How the memory is: counts, vectors, what cannot be searched
+    /// Show counts, vectors and unavailable search channels
     #[command(
-        after_help = "Example:\n  satiety memory health\n\nExits with 3 when a channel cannot be used."
+        after_help = "Example:\n  satiety memory health\n\nExits with 3 when a search channel is unavailable."
     )]
     Health,
 }
@@ -71,29 +71,30 @@ pub(crate) enum Memory {
   satiety memory save \"Use WAL\" \"Readers never wait for the writer.\" --tier important --trigger \"sqlite locked\"
   git log -1 --format=%B | satiety memory save \"Why the cache went\" - --kind decision --folder gateway")]
 pub(crate) struct MemorySaveArgs {
-    /// What it is called
+    /// Title of the memory
     pub(crate) title: String,
-    /// What it says, or `-` for standard input
+    /// Text of the memory, or `-` for standard input
     pub(crate) content: String,
-    /// temporary, normal, important, critical or constitutional (always among the first results; a person confirms it)
+    /// Tier: temporary, normal, important, critical or constitutional (always ranked first; asks for
+    /// confirmation)
     #[arg(long, default_value = "normal")]
     pub(crate) tier: String,
-    /// A phrase that brings it back; may be given more than once
+    /// Trigger phrase that recalls the memory; repeatable
     #[arg(long = "trigger", value_name = "PHRASE")]
     pub(crate) triggers: Vec<String>,
-    /// Where it belongs, such as `store/sqlite`
+    /// Folder the memory belongs to, such as `store/sqlite`
     #[arg(long, default_value = "")]
     pub(crate) folder: String,
-    /// What kind of thing it is
+    /// Kind of memory, such as note or decision
     #[arg(long, default_value = "note")]
     pub(crate) kind: String,
-    /// Forget it after so many days; temporary ones go after 7
+    /// Days until the memory expires [default: 7 for temporary memories, otherwise never]
     #[arg(long, value_name = "DAYS")]
     pub(crate) expires: Option<i64>,
-    /// Keep it for all projects; a person confirms that at the terminal
+    /// Make it visible to all projects; asks for confirmation on the terminal
     #[arg(long)]
     pub(crate) global: bool,
-    /// The agent's session: memories that the text quotes are remembered as used
+    /// Agent session; memories quoted in the text count as used
     #[arg(long)]
     pub(crate) session: Option<String>,
 }
@@ -107,53 +108,53 @@ pub(crate) struct MemorySaveArgs {
 
 Every search is logged in the store with its results, channels and times.")]
 pub(crate) struct MemorySearchArgs {
-    /// The question
+    /// Query text
     pub(crate) query: String,
-    /// How deep; auto chooses by the question and by --usage
+    /// Search depth; auto chooses by query and --usage
     #[arg(long, default_value = "auto")]
     pub(crate) mode: MemoryMode,
-    /// Results at most
+    /// Maximum number of results
     #[arg(long)]
     pub(crate) limit: Option<usize>,
-    /// Tokens of all results
+    /// Maximum tokens of all results
     #[arg(long, value_name = "TOKENS")]
     pub(crate) budget: Option<usize>,
-    /// How full the agent's context is, from 0 to 1
+    /// Share of the agent's context that is in use, from 0 to 1
     #[arg(long, value_name = "SHARE")]
     pub(crate) usage: Option<f64>,
-    /// Only this folder and below
+    /// Search only this folder and its subfolders
     #[arg(long)]
     pub(crate) folder: Option<String>,
-    /// The agent's session: what it used is raised, and `context` sends nothing twice
+    /// Agent session; raises memories it used, and `context` sends nothing twice
     #[arg(long)]
     pub(crate) session: Option<String>,
-    /// How channels become one list
+    /// Method of combining the channels' rankings
     #[arg(long, default_value = "score")]
     pub(crate) fusion: MemoryFusion,
-    /// The k of reciprocal-rank fusion
+    /// Constant k of reciprocal-rank fusion
     #[arg(long, default_value_t = 60, value_name = "K")]
     pub(crate) rrf_k: u32,
 }
 
-/// How deep a search goes.
+/// Search depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MemoryMode {
-    /// By the question and by the room that is left.
+    /// Chosen by the query and the remaining context.
     Auto,
     /// Words and triggers, 5 results.
     Quick,
     /// All channels, 10 results.
     Focused,
-    /// All channels, expanded, links followed twice, 20 results.
+    /// All channels, query expansion, links followed twice, 20 results.
     Deep,
 }
 
-/// How channels become one list.
+/// Method of combining the channels' rankings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MemoryFusion {
-    /// The weighted mean of scores.
+    /// Weighted mean of scores.
     Score,
-    /// Reciprocal ranks.
+    /// Reciprocal-rank fusion.
     Rrf,
 }
 
@@ -161,12 +162,12 @@ pub(crate) enum MemoryFusion {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  satiety memory match \"SQLite locked again\"")]
 pub(crate) struct MemoryMatchArgs {
-    /// The text, or `-` for standard input
+    /// Text to search for trigger phrases, or `-` for standard input
     pub(crate) text: String,
-    /// Matches at most
+    /// Maximum number of matches
     #[arg(long, default_value_t = 5)]
     pub(crate) limit: usize,
-    /// The agent's session: memories that the text quotes are remembered as used
+    /// Agent session; memories quoted in the text count as used
     #[arg(long)]
     pub(crate) session: Option<String>,
 }
@@ -177,19 +178,19 @@ pub(crate) struct MemoryMatchArgs {
   satiety memory list --tier constitutional
   satiety memory list --id mem-019a8000000070008000000000000001")]
 pub(crate) struct MemoryListArgs {
-    /// One memory, whole
+    /// Show this memory in full
     #[arg(long, conflicts_with_all = ["folder", "tier", "after"])]
     pub(crate) id: Option<String>,
-    /// Only this folder and below
+    /// List only this folder and its subfolders
     #[arg(long)]
     pub(crate) folder: Option<String>,
-    /// Only this tier
+    /// List only this tier
     #[arg(long)]
     pub(crate) tier: Option<String>,
-    /// Memories at most
+    /// Maximum number of memories
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: usize,
-    /// Where the page begins: the `next` of the page before
+    /// Start of the page: the `next` value of the previous page
     #[arg(long, default_value_t = 0)]
     pub(crate) after: i64,
 }
@@ -200,33 +201,33 @@ pub(crate) struct MemoryListArgs {
     after_help = "Example:\n  satiety memory update mem-019a8000000070008000000000000001 --tier critical"
 )]
 pub(crate) struct MemoryUpdateArgs {
-    /// Which memory
+    /// Id of the memory
     pub(crate) id: String,
-    /// Its new title
+    /// New title of the memory
     #[arg(long)]
     pub(crate) title: Option<String>,
-    /// Its new text, or `-` for standard input
+    /// New text, or `-` for standard input
     #[arg(long)]
     pub(crate) content: Option<String>,
-    /// Its new tier
+    /// New tier of the memory
     #[arg(long)]
     pub(crate) tier: Option<String>,
-    /// Its trigger phrases, instead of those that it has; may be given more than once
+    /// New trigger phrases, replacing the existing ones; repeatable
     #[arg(long = "trigger", value_name = "PHRASE")]
     pub(crate) triggers: Option<Vec<String>>,
-    /// Its new folder
+    /// New folder of the memory
     #[arg(long)]
     pub(crate) folder: Option<String>,
-    /// Its new kind
+    /// New kind of memory
     #[arg(long)]
     pub(crate) kind: Option<String>,
-    /// Take back a phrase that a validation taught it
+    /// Remove a trigger phrase that was learned from a validation
     #[arg(long, value_name = "PHRASE")]
     pub(crate) unlearn: Option<String>,
-    /// Move it to another project: a directory, a name, an id, or `global` (a person confirms that)
+    /// Move it to another project: a directory, a name, an id, or `global` (asks for confirmation)
     #[arg(long, value_name = "PROJECT")]
     pub(crate) move_to: Option<String>,
-    /// The agent's session: memories that the new text quotes are remembered as used
+    /// Agent session; memories quoted in the new text count as used
     #[arg(long)]
     pub(crate) session: Option<String>,
 }
@@ -237,18 +238,18 @@ pub(crate) struct MemoryUpdateArgs {
   satiety memory validate mem-019a8000000070008000000000000001 --useful --session s1
   satiety memory validate mem-019a8000000070008000000000000001 --not-useful
 
-Useful raises confidence by 0.10, not useful lowers it by 0.05. From 0.9 and five validations on a memory may be
+Useful raises confidence by 0.10, not useful lowers it by 0.05. With confidence 0.9 and five validations a memory may be
 promoted to a higher tier.")]
 pub(crate) struct MemoryValidateArgs {
-    /// Which memory
+    /// Id of the memory
     pub(crate) id: String,
-    /// It was useful
+    /// Record that it was useful
     #[arg(long, required_unless_present = "not_useful", conflicts_with = "not_useful")]
     pub(crate) useful: bool,
-    /// It was not
+    /// Record that it was not useful
     #[arg(long)]
     pub(crate) not_useful: bool,
-    /// The session whose search found it
+    /// Session whose search found it
     #[arg(long)]
     pub(crate) session: Option<String>,
 }
@@ -257,13 +258,13 @@ pub(crate) struct MemoryValidateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  satiety memory link mem-1 supersedes mem-2")]
 pub(crate) struct MemoryLinkArgs {
-    /// From which memory
+    /// Id of the memory the link starts from
     pub(crate) from: String,
-    /// caused, enabled, supersedes, contradicts or supports
+    /// Link type: caused, enabled, supersedes, contradicts or supports
     pub(crate) kind: String,
-    /// To which
+    /// Id of the memory the link points to
     pub(crate) to: String,
-    /// Take the link away instead
+    /// Remove the link instead
     #[arg(long)]
     pub(crate) remove: bool,
 }
@@ -273,15 +274,15 @@ pub(crate) struct MemoryLinkArgs {
 #[command(after_help = "Example:
   satiety memory index notes
 
-Front matter may have title, tier (up to important), triggers, folder and kind. Only what changed is read again, and memories whose
-files are gone are forgotten. Exits with 1 when a file could not be indexed.")]
+Front matter may have title, tier (up to important), triggers, folder and kind. Only changed files are read, and memories whose
+files are gone are deleted. Exits with 1 when a file could not be indexed.")]
 pub(crate) struct MemoryIndexArgs {
-    /// The folder
+    /// Directory of Markdown files
     pub(crate) directory: PathBuf,
     /// Keep memories whose files are gone
     #[arg(long)]
     pub(crate) keep_missing: bool,
-    /// Keep them for all projects; a person confirms that at the terminal
+    /// Make them visible to all projects; asks for confirmation on the terminal
     #[arg(long)]
     pub(crate) global: bool,
 }
@@ -291,23 +292,23 @@ pub(crate) struct MemoryIndexArgs {
 #[command(after_help = "Example:
   satiety memory get mem-019a8000000070008000000000000001 --session s1")]
 pub(crate) struct MemoryGetArgs {
-    /// Which memory
+    /// Id of the memory
     pub(crate) id: String,
-    /// The session whose search found it
+    /// Session whose search found it
     #[arg(long)]
     pub(crate) session: Option<String>,
 }
 
-/// How much is known about a task.
+/// Self-assessment of a task.
 #[derive(Debug, Args)]
 pub(crate) struct TaskScoreArgs {
-    /// How much is known about it, from 0 to 100
+    /// Knowledge about the task, from 0 to 100
     #[arg(long, value_name = "SCORE")]
     pub(crate) knowledge: Option<f64>,
-    /// How unsure one is, from 0 to 100
+    /// Uncertainty about the task, from 0 to 100
     #[arg(long, value_name = "SCORE")]
     pub(crate) uncertainty: Option<f64>,
-    /// How much of the needed context is there, from 0 to 100
+    /// Completeness of the needed context, from 0 to 100
     #[arg(long, value_name = "SCORE")]
     pub(crate) context: Option<f64>,
 }
@@ -317,26 +318,26 @@ pub(crate) struct TaskScoreArgs {
 #[command(after_help = "Example:
   satiety memory preflight \"mend the import\" --session s1 --knowledge 40 --uncertainty 70 --context 50")]
 pub(crate) struct MemoryPreflightArgs {
-    /// What is to be done
+    /// Description of the task
     pub(crate) task: String,
-    /// A name for it, instead of a new one
+    /// Task id [default: a new one]
     #[arg(long, value_name = "ID")]
     pub(crate) task_id: Option<String>,
-    /// Where it belongs
+    /// Folder the task belongs to
     #[arg(long)]
     pub(crate) folder: Option<String>,
-    /// The agent's session, instead of a new one
+    /// Agent session [default: a new one]
     #[arg(long)]
     pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) scores: TaskScoreArgs,
-    /// Something that is not known yet; may be given more than once
+    /// Open question about the task; repeatable
     #[arg(long = "gap", value_name = "WHAT")]
     pub(crate) gaps: Vec<String>,
-    /// Tokens that the context may have
+    /// Maximum tokens of the returned context
     #[arg(long, value_name = "TOKENS")]
     pub(crate) budget: Option<usize>,
-    /// How full the agent's context is, from 0 to 1
+    /// Share of the agent's context that is in use, from 0 to 1
     #[arg(long, value_name = "SHARE")]
     pub(crate) usage: Option<f64>,
 }
@@ -347,35 +348,35 @@ pub(crate) struct MemoryPreflightArgs {
   satiety memory postflight success --session s1 --knowledge 80 --uncertainty 30 --useful mem-1
   git diff | satiety memory postflight partial --task-id task-1 --text -
 
-What the text quotes from results of the session counts as used. After a success, what was used learns the words of
+Session results quoted in the text count as used. After a success, used memories learn the words of
 the query that found it.")]
 pub(crate) struct MemoryPostflightArgs {
-    /// success, partial, failure or abandoned
+    /// Outcome: success, partial, failure or abandoned
     pub(crate) outcome: String,
-    /// The task, instead of the session's open one
+    /// Task id [default: the session's open task]
     #[arg(long, value_name = "ID", required_unless_present = "session")]
     pub(crate) task_id: Option<String>,
-    /// The agent's session
+    /// Agent session of the task
     #[arg(long)]
     pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) scores: TaskScoreArgs,
-    /// Something that is known now; may be given more than once
+    /// Open question that is now answered; repeatable
     #[arg(long = "gap-closed", value_name = "WHAT")]
     pub(crate) gaps_closed: Vec<String>,
-    /// Something that turned out to be unknown; may be given more than once
+    /// Question that turned out to be open; repeatable
     #[arg(long = "new-gap", value_name = "WHAT")]
     pub(crate) new_gaps: Vec<String>,
-    /// What was produced, or `-` for standard input
+    /// Text the task produced, or `-` for standard input
     #[arg(long)]
     pub(crate) text: Option<String>,
-    /// A memory that helped; may be given more than once
+    /// Id of a memory that helped; repeatable
     #[arg(long, value_name = "ID")]
     pub(crate) useful: Vec<String>,
-    /// A memory that did not; may be given more than once
+    /// Id of a memory that did not help; repeatable
     #[arg(long, value_name = "ID")]
     pub(crate) not_useful: Vec<String>,
-    /// Something to remember, as `TITLE: TEXT`; may be given more than once
+    /// Lesson to save, as `TITLE: TEXT`; repeatable
     #[arg(long, value_name = "LESSON")]
     pub(crate) learnt: Vec<String>,
 }
@@ -386,9 +387,9 @@ pub(crate) struct MemoryPostflightArgs {
   satiety memory sessions
   satiety memory sessions s1 --format json")]
 pub(crate) struct MemorySessionsArgs {
-    /// One session, whole
+    /// Show this session in full
     pub(crate) session: Option<String>,
-    /// Sessions at most
+    /// Maximum number of sessions
     #[arg(long, default_value_t = 20)]
     pub(crate) limit: u32,
 }

@@ -1,4 +1,4 @@
-//! What can be typed. Only definitions and help texts: what it means is found out in `settings` and `commands`.
+//! Command-line arguments: definitions and help texts only. `settings` and `commands` interpret them.
 
 mod bench;
 mod eviction;
@@ -37,28 +37,28 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default().bold())
     .placeholder(AnsiColor::Cyan.on_default());
 
-/// Tells AI agents, and the people who build them, whether the next round still buys anything.
+/// Tell AI agents, and the people who build them, when another round is no longer worth it.
 #[derive(Debug, Parser)]
 #[command(name = "satiety", version, styles = STYLES, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Start with `satiety demo`. Every command has examples in its `--help`.")]
 #[command(after_long_help = "Examples:
-  satiety demo                          everything that works so far, on bundled examples
+  satiety demo                          a tour on bundled examples
   satiety score conversation.json       CONTINUE, SHIP, STOP or ESCALATE, and why
-  satiety watch trace.jsonl             the same, while the conversation goes on
-  satiety research TASK --in FOLDER     search until it stops being new, with sources
-  satiety serve                         all of it over HTTP, on loopback
-  satiety db status                     what is in the store
-  satiety doctor                        is everything there that the commands need?
-  satiety config show                   every setting, and where its value comes from
+  satiety watch trace.jsonl             the same for a live conversation
+  satiety research TASK --in DIR        search until results are no longer new, with sources
+  satiety serve                         HTTP API and dashboard, on loopback
+  satiety db status                     contents of the store
+  satiety doctor                        check that everything the commands need is available
+  satiety config show                   every setting and the source of its value
 
 Exit codes:
-   0  done, and the answer is fine
-   1  done, and the gate says no
-   2  wrong usage or bad input
+   0  success
+   1  check failed (regression, weakening, worse)
+   2  usage error or invalid input
    3  inconclusive
-   4  the environment failed: store, network, model or file system
+   4  environment failure: store, network, model or file system
   10, 11, 12  with --exit-code: SHIP, STOP, ESCALATE
-  70  a bug in satiety itself")]
+  70  internal error (a bug in satiety)")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -66,31 +66,31 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Options of every command.
+/// Options accepted by every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The store: `sqlite:PATH` or `postgres://user:password@host/database` [env: `SATIETY_STORE_URL`]
+    /// Store: `sqlite:PATH` or `postgres://user:password@host/database` [env: `SATIETY_STORE_URL`]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) db: Option<String>,
     /// Configuration file [default: nearest satiety.toml] [env: `SATIETY_CONFIG`]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// How answers are printed [default: human] [env: `SATIETY_OUTPUT_FORMAT`]
+    /// Output format [default: human] [env: `SATIETY_OUTPUT_FORMAT`]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) format: Option<crate::settings::Format>,
-    /// Print no answer for people, and no notes; errors and `--format json` are still printed
+    /// Suppress human-readable output and notes; errors and `--format json` are still printed
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// Log more to stderr; twice for still more [env: `SATIETY_LOG_LEVEL`]
+    /// Log more to stderr; repeat for more detail [env: `SATIETY_LOG_LEVEL`]
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
-    /// When to use colours; `NO_COLOR` is respected [default: auto] [env: `SATIETY_OUTPUT_COLOR`]
+    /// When to use colors; `NO_COLOR` is respected [default: auto] [env: `SATIETY_OUTPUT_COLOR`]
     #[arg(long, global = true, value_name = "WHEN")]
     pub(crate) color: Option<ColorWhen>,
 }
 
-/// When to use colours.
+/// When to use colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorWhen {
     /// When the output is a terminal.
@@ -101,88 +101,88 @@ pub(crate) enum ColorWhen {
     Never,
 }
 
-/// What to do.
+/// Top-level commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Play the bundled examples through everything that works so far, on a fresh store
+    /// Run the bundled examples on a temporary store
     #[command(after_help = "Example:\n  satiety demo")]
     Demo,
-    /// Say what to do about a conversation: CONTINUE, SHIP, STOP or ESCALATE, and why
+    /// Score a conversation: CONTINUE, SHIP, STOP or ESCALATE, with reasons
     Score(ScoreArgs),
-    /// Follow a conversation that is still being written, and say when to stop
+    /// Follow a live conversation and report when to stop
     Watch(WatchArgs),
-    /// Score labelled conversations: confusion matrix, and what other thresholds change
+    /// Score labelled conversations and compare thresholds
     Sweep(SweepArgs),
-    /// Measure search results against judgments; is one system really better than another?
+    /// Evaluate search results and test whether one system is better
     #[command(subcommand)]
     Retrieval(Retrieval),
-    /// Benchmark suites for agents and skills: run, compare, gate, ablate
+    /// Run, compare, gate and ablate benchmark suites for agents and skills
     #[command(subcommand)]
     Bench(Bench),
-    /// Has the eval harness become too easy? A ratchet that only turns one way, and a person who must agree
+    /// Detect saturation of the eval harness and expand it with approval
     #[command(subcommand)]
     Harness(Harness),
-    /// Which context to drop: propose, keep back, learn from it, simulate
+    /// Choose which context to evict: propose, exclude, calibrate, simulate
     #[command(subcommand)]
     Evict(Box<Evict>),
-    /// Search in rounds until nothing is new, and report with the source of every sentence
+    /// Search in rounds until nothing is new, and report with sources
     Research(ResearchArgs),
-    /// Decide for a search loop of your own, round by round: continue or stop
+    /// Decide per round whether your own search loop should continue
     Gate(GateArgs),
-    /// An agent's memory: keep, search, learn
+    /// Save, search and validate an agent's memories
     Memory(Box<MemoryArgs>),
-    /// Try a change of the memory's search before trusting it: shadow runs, test, checklist
+    /// Test a change to memory search: shadow runs, sequential test, checklist
     #[command(subcommand)]
     Ab(Ab),
-    /// Serve everything over HTTP, on loopback unless told otherwise
+    /// Serve the HTTP API and dashboard, on loopback by default
     Serve(Box<ServeArgs>),
-    /// Run cases of distributed benchmark runs, beside other workers on the same store
+    /// Run queued cases of distributed benchmark runs
     Worker(WorkerArgs),
-    /// Who may ask a server, and who wrote what
+    /// Manage API tokens and read the audit log
     #[command(subcommand)]
     Token(Token),
-    /// Serve an agent over the Model Context Protocol, on standard input and output
+    /// Serve an agent over the Model Context Protocol (stdio)
     Mcp(McpArgs),
     /// Choose and check the sentence model
     #[command(subcommand)]
     Models(Models),
-    /// Fit a sentence model's threshold from pairs of texts that do or do not say the same
+    /// Fit a sentence model's similarity threshold from labelled pairs
     Calibrate(CalibrateArgs),
-    /// Look after the store: status, migrations, retention, export, import, backup
+    /// Manage the store: status, migrations, retention, export, import, backup
     #[command(subcommand)]
     Db(Db),
-    /// Show the settings and where they come from
+    /// Show the settings and their sources
     #[command(subcommand)]
     Config(Config),
-    /// Trust the `satiety.toml` found here, so that its addresses, commands and paths count
+    /// Trust the nearest `satiety.toml`, so that its addresses, commands and paths apply
     Trust(TrustArgs),
-    /// Check that everything the commands need is there, and say what to do where it is not
+    /// Check that everything the commands need is available, with fixes
     #[command(
-        after_help = "Examples:\n  satiety doctor\n  satiety doctor --sandbox\n\nExits with 4 when something does not work; with --sandbox, with 1 when an attempt to break out succeeds."
+        after_help = "Examples:\n  satiety doctor\n  satiety doctor --sandbox\n\nExits with 4 when something does not work; with --sandbox, with 1 when an escape attempt succeeds."
     )]
     Doctor {
-        /// Attempt to break out of the sandbox around targets, and print what each attempt came to
+        /// Try to escape from the target sandbox and print the result of each attempt
         #[arg(long)]
         sandbox: bool,
     },
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     #[command(
         after_help = "Example:\n  satiety completions bash > ~/.local/share/bash-completion/completions/satiety"
     )]
     Completions {
-        /// The shell
+        /// Shell to generate completions for
         shell: clap_complete::Shell,
     },
-    /// Write the reference pages and man pages into a folder (what `cargo xtask gen` calls)
+    /// Write the reference and man pages into a directory (called by `cargo xtask gen`)
     #[command(hide = true)]
     Reference {
-        /// The folder
+        /// Directory to write to
         folder: PathBuf,
     },
 }
 
 impl Command {
-    /// Whether it serves others until it is ended, and so has something to trace.
+    /// Whether the command runs as a service until stopped, so that traces are worth exporting.
     pub(crate) fn runs_long(&self) -> bool {
         matches!(self, Self::Serve(_) | Self::Mcp(_) | Self::Worker(_))
     }
@@ -197,38 +197,39 @@ impl Command {
   my-agent --transcript | satiety score - --embedder none
 
 Input: a transcript (a JSON object with `rounds`), a trace (JSON Lines of type `round`), a chat log (messages with
-`role` and `content`) or a coding agent's session log. The shape is found out from the content.
+`role` and `content`) or a coding agent's session log. The format is detected.
 
 With --exit-code: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12.")]
 pub(crate) struct ScoreArgs {
-    /// The conversation, or `-` for standard input
+    /// Conversation file, or `-` for standard input
     pub(crate) file: PathBuf,
-    /// Show the signal after every round, and where it would have stopped
+    /// Show the signal after every round and the round where it would have stopped
     #[arg(long)]
     pub(crate) at_every_round: bool,
     /// Exit with the signal: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12
     #[arg(long)]
     pub(crate) exit_code: bool,
-    /// The shape of the input, instead of finding it out
-    #[arg(long, value_name = "SHAPE")]
+    /// Input format [default: detected]
+    #[arg(long, value_name = "FORMAT")]
     pub(crate) input: Option<InputShape>,
-    /// Who sorts plain messages into claims, questions and actions
-    #[arg(long, value_name = "BY", default_value = "rules")]
+    /// Method that classifies plain messages as claims, questions and actions
+    #[arg(long, value_name = "METHOD", default_value = "rules")]
     pub(crate) extract: ExtractWith,
     #[command(flatten)]
     pub(crate) judging: Judging,
-    /// Keep the conversation and its verdicts in the store [env: `SATIETY_DIALOGUE_RECORD`]
+    /// Store the conversation and its verdicts [env: `SATIETY_DIALOGUE_RECORD`]
     #[arg(long)]
     pub(crate) record: bool,
 }
 
-/// How conversations are judged.
+/// Scoring options shared by several commands.
 #[derive(Debug, Args)]
 pub(crate) struct Judging {
-    /// `default`, `spec`, or the path of a TOML file [env: `SATIETY_DIALOGUE_PROFILE`]
+    /// Scoring profile: `default`, `spec`, or the path of a TOML file [env: `SATIETY_DIALOGUE_PROFILE`]
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// The sentence model: `builtin`, `dir:FOLDER`, `ollama:MODEL`, `openai:MODEL` or `none` [env: `SATIETY_MODELS_EMBEDDER`]
+    /// Sentence model: `builtin`, `dir:PATH`, `ollama:MODEL`, `openai:MODEL` or `none` [env:
+    /// `SATIETY_MODELS_EMBEDDER`]
     #[arg(long, value_name = "MODEL")]
     pub(crate) embedder: Option<String>,
 }
@@ -237,24 +238,24 @@ pub(crate) struct Judging {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   satiety watch trace.jsonl
-  satiety watch session.jsonl --exit-code --idle 600 && echo go on
+  satiety watch session.jsonl --exit-code --idle 600 && echo continue
 
-Ends at the first signal that is not CONTINUE, or with --idle when the file has not grown for so long.
-With --format json, a line of JSON for each round.")]
+Exits at the first signal other than CONTINUE, or with --idle when the file has not grown for that long.
+With --format json, one JSON line per round.")]
 pub(crate) struct WatchArgs {
-    /// The file that is being written
+    /// Conversation file that is being written
     pub(crate) file: PathBuf,
-    /// Go on after the first signal that is not CONTINUE
+    /// Continue after the first signal other than CONTINUE
     #[arg(long)]
     pub(crate) keep_going: bool,
-    /// End when the file has not grown for this many seconds
+    /// Exit when the file has not grown for this many seconds [default: never]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) idle: Option<u64>,
     /// Exit with the last signal: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12
     #[arg(long)]
     pub(crate) exit_code: bool,
-    /// The shape of the input, instead of finding it out
-    #[arg(long, value_name = "SHAPE")]
+    /// Input format [default: detected]
+    #[arg(long, value_name = "FORMAT")]
     pub(crate) input: Option<InputShape>,
     #[command(flatten)]
     pub(crate) judging: Judging,
@@ -266,41 +267,42 @@ pub(crate) struct WatchArgs {
   satiety sweep examples/calibration
   satiety sweep examples/calibration --k 1 --k 2 --k 3 --semantic 0.7 --semantic 0.75 --semantic 0.82
 
-Tries each setting by itself around its usual values, or every combination of those that are given.
+Varies each setting on its own around its default, or tries every combination of the given values.
 
 A label is the key `_expected` in a transcript: {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}.")]
 pub(crate) struct SweepArgs {
-    /// The folder
+    /// Directory with labelled transcripts
+    #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
-    /// Rounds of low novelty in a row to try; may be repeated
+    /// Consecutive low-novelty rounds to try; repeatable
     #[arg(long, value_name = "N")]
     pub(crate) k: Vec<u32>,
-    /// Word-overlap thresholds to try; may be repeated
+    /// Word-overlap thresholds to try; repeatable
     #[arg(long, value_name = "SHARE")]
     pub(crate) jaccard: Vec<f64>,
-    /// Meaning thresholds to try; may be repeated
+    /// Semantic-similarity thresholds to try; repeatable
     #[arg(long, value_name = "COSINE")]
     pub(crate) semantic: Vec<f64>,
-    /// Borders of low novelty to try; may be repeated
+    /// Low-novelty thresholds to try; repeatable
     #[arg(long, value_name = "RATE")]
     pub(crate) low: Vec<f64>,
     #[command(flatten)]
     pub(crate) judging: Judging,
 }
 
-/// Commands about models.
+/// Subcommands of `models`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Models {
-    /// What can be chosen
+    /// List the available models
     #[command(after_help = "Example:\n  satiety models list")]
     List,
-    /// Check that the chosen sentence model does what it should
+    /// Check that the configured sentence model works
     #[command(after_help = "Example:\n  SATIETY_MODELS_EMBEDDER=ollama:all-minilm satiety models verify")]
     Verify,
-    /// Choose a sentence model: writes `models.embedder` into satiety.toml
+    /// Choose a sentence model: writes `models.embedder` to satiety.toml
     #[command(after_help = "Example:\n  satiety models use ollama:nomic-embed-text")]
     Use {
-        /// `builtin`, `dir:FOLDER`, `ollama:MODEL[@URL]`, `openai:MODEL[@URL]` or `none`
+        /// Model: `builtin`, `dir:PATH`, `ollama:MODEL[@URL]`, `openai:MODEL[@URL]` or `none`
         spec: String,
     },
 }
@@ -313,29 +315,29 @@ pub(crate) enum Models {
 
 A line of the file is {\"a\": \"…\", \"b\": \"…\", \"same\": true}.")]
 pub(crate) struct CalibrateArgs {
-    /// JSON Lines of pairs, or `-`; without it, the pairs that come with satiety
+    /// JSON Lines of labelled pairs, or `-` for standard input [default: the bundled pairs]
     pub(crate) pairs: Option<PathBuf>,
-    /// The share of different pairs that may be taken for the same
+    /// Maximum share of different pairs classified as the same
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     pub(crate) max_false_positives: f64,
-    /// Write a profile with the fitted threshold
+    /// Write a profile with the fitted threshold to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
-    /// The sentence model [env: `SATIETY_MODELS_EMBEDDER`]
+    /// Sentence model [env: `SATIETY_MODELS_EMBEDDER`]
     #[arg(long, value_name = "MODEL")]
     pub(crate) embedder: Option<String>,
 }
 
-/// The shapes of input.
+/// Input formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputShape {
-    /// A JSON object with `rounds`.
+    /// JSON object with `rounds`.
     Transcript,
     /// JSON Lines of type `round`.
     Trace,
     /// Messages with `role` and `content`.
     Chat,
-    /// A coding agent's session log.
+    /// Session log of a coding agent.
     AgentLog,
 }
 
@@ -350,16 +352,16 @@ impl From<InputShape> for satiety::dialogue::input::InputFormat {
     }
 }
 
-/// Who sorts plain messages.
+/// Method that classifies plain messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExtractWith {
     /// Fixed rules.
     Rules,
-    /// The chat model of the settings.
+    /// The configured chat model.
     Model,
 }
 
-/// Commands about the store.
+/// Subcommands of `db`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   satiety db status
@@ -367,17 +369,17 @@ pub(crate) enum ExtractWith {
   satiety --db postgres://me@localhost/satiety db import store.jsonl
   satiety db retain --set journal=90d:archive --dry-run")]
 pub(crate) enum Db {
-    /// What is in the store; changes nothing
+    /// Show the contents of the store, without changing it
     #[command(after_help = "Example:\n  satiety db status --check")]
     Status {
-        /// Also read it whole and look for damage
+        /// Also read the whole store and check for corruption
         #[arg(long)]
         check: bool,
     },
-    /// Create the store, or bring its schema up to date (other commands do this by themselves)
+    /// Create the store or migrate its schema (other commands do this automatically)
     #[command(after_help = "Example:\n  satiety --db sqlite:team.db db migrate")]
     Migrate,
-    /// Carry out the retention rules: delete or archive what is past its time
+    /// Apply the retention rules: delete or archive expired rows
     #[command(after_help = "Examples:
   satiety db retain --dry-run
   satiety db retain --set journal=90d:archive
@@ -386,47 +388,47 @@ pub(crate) enum Db {
 A rule is SUBJECT=DAYSd:ACTION or SUBJECT=keep. A subject is a table, or a table and a prefix of its keys
 (`records:cache/`). Archives are JSONL files in `store.archive_folder`.")]
     Retain {
-        /// Only say what would go
+        /// Print what would be deleted or archived
         #[arg(long)]
         dry_run: bool,
-        /// Set a rule first; may be repeated
+        /// Set a rule first; repeatable
         #[arg(long, value_name = "RULE")]
         set: Vec<String>,
-        /// List the rules and do nothing else
+        /// List the rules and exit
         #[arg(long, conflicts_with = "dry_run")]
         list: bool,
     },
-    /// Write the whole store as JSON Lines
+    /// Export the whole store as JSON Lines
     #[command(
         after_help = "Example:\n  satiety db export store.jsonl\n  satiety db export - | gzip > store.jsonl.gz"
     )]
     Export {
-        /// The file, or `-` for stdout
+        /// File to write, or `-` for stdout
         file: PathBuf,
     },
-    /// Read an export into a new store: all of it, or nothing
+    /// Import an export into an empty store, all or nothing
     #[command(after_help = "Example:\n  satiety --db postgres://me@localhost/satiety db import store.jsonl")]
     Import {
-        /// The file, or `-` for stdin
+        /// File to read, or `-` for stdin
         file: PathBuf,
     },
-    /// Make a backup while the store stays in use: a copy of a SQLite file, an export of a PostgreSQL database
+    /// Back up the store while it is in use: a SQLite copy or a PostgreSQL export
     #[command(after_help = "Example:\n  satiety db backup satiety-backup.db")]
     Backup {
-        /// The file to write, which must not exist yet
+        /// File to write; must not exist yet
         file: PathBuf,
     },
 }
 
-/// Commands about the settings.
+/// Subcommands of `config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Print every setting with its value and where that comes from
+    /// Print every setting with its value and source
     #[command(after_help = "Examples:
   satiety config show
   satiety config show --default > satiety.toml
 
-Strength, from weak to strong: built-in default, satiety.toml, environment (SATIETY_*), flags.")]
+Precedence, lowest first: built-in default, satiety.toml, environment (SATIETY_*), flags.")]
     Show {
         /// Print the commented default file instead
         #[arg(long)]

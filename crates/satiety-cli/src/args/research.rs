@@ -1,4 +1,4 @@
-//! What can be typed after `satiety research` and `satiety gate`.
+//! Arguments of `satiety research` and `satiety gate`.
 
 use std::path::PathBuf;
 
@@ -10,110 +10,113 @@ use clap::{Args, ValueEnum};
   satiety research \"how do heat pumps work in cold climates\" --in examples/research/heat-pumps
   satiety research \"flutter of heated wings\" --in arxiv --read-pages 0
   satiety research \"TASK\" --in searxng:https://search.example.org --read-pages 3 --format markdown > report.md
-  satiety research \"TASK\" --in brave --record searches.jsonl     then again: --in replay:searches.jsonl
+  satiety research \"TASK\" --in brave --record searches.jsonl     replay later: --in replay:searches.jsonl
   satiety research --resume last
 
-Sources: a folder (Markdown, text, HTML, PDF), searxng:URL, brave (BRAVE_API_KEY), tavily (TAVILY_API_KEY),
+Sources: a directory (Markdown, text, HTML, PDF), searxng:URL, brave (BRAVE_API_KEY), tavily (TAVILY_API_KEY),
 wikipedia[:LANGUAGE], arxiv, mcp:FILE (a tool of an MCP server), command:PROGRAM (query on stdin, results as JSON on
 stdout), replay:FILE.
 
-With a chat model (`models.chat`) it writes queries and the summary; without one, rules do. Findings are always sentences
-of the sources, word for word.
+A chat model (`models.chat`) writes queries and the summary; without one, rules do. Findings are always verbatim sentences
+from the sources.
 
 Exits with 3 when nothing was found, 4 when every search failed.")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag that can be typed")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an independent command-line flag"
+)]
 pub(crate) struct ResearchArgs {
-    /// What to find out
+    /// Question or task to research
     #[arg(required_unless_present = "resume", conflicts_with = "resume")]
     pub(crate) task: Vec<String>,
-    /// Where to search: a folder or an engine [default: local:.] [env: `SATIETY_RESEARCH_SOURCE`]
+    /// Source to search: a directory or an engine [default: local:.] [env: `SATIETY_RESEARCH_SOURCE`]
     #[arg(long = "in", value_name = "SOURCE")]
     pub(crate) source: Option<String>,
-    /// A query to begin with, in place of the task; may be repeated
+    /// First query, used instead of the task; repeatable
     #[arg(long, value_name = "QUERY")]
     pub(crate) query: Vec<String>,
-    /// Results to ask for in each search
+    /// Results to request per search
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) results: u32,
     #[command(flatten)]
     pub(crate) gate: GateOptions,
-    /// Pages to read whole at the end
+    /// Pages to read in full at the end
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Reading pages")]
     pub(crate) read_pages: u32,
-    /// Also read pages at private and loopback addresses
+    /// Allow reading pages at private and loopback addresses
     #[arg(long, help_heading = "Reading pages")]
     pub(crate) allow_private: bool,
-    /// Read pages without asking robots.txt
+    /// Read pages without checking robots.txt
     #[arg(long, help_heading = "Reading pages")]
     pub(crate) ignore_robots: bool,
-    /// Stop after so many seconds
+    /// Time limit in seconds [default: none]
     #[arg(long, value_name = "SECONDS", help_heading = "Limits")]
     pub(crate) max_seconds: Option<f64>,
-    /// Stop after so many tokens of the chat model
+    /// Token limit for the chat model [default: none]
     #[arg(long, value_name = "N", help_heading = "Limits")]
     pub(crate) max_tokens: Option<u64>,
-    /// Stop when the chat model has cost so much; needs --price
+    /// Cost limit for the chat model, in the currency of --price [default: none]
     #[arg(long, value_name = "AMOUNT", requires = "price", help_heading = "Limits")]
     pub(crate) max_cost: Option<f64>,
-    /// What a million tokens cost: read and written, as in 0.25,1.25
+    /// Price per million input and output tokens, such as 0.25,1.25
     #[arg(long, value_name = "IN,OUT", help_heading = "Limits")]
     pub(crate) price: Option<String>,
-    /// Do without the chat model
+    /// Do not use the chat model
     #[arg(long)]
     pub(crate) no_model: bool,
-    /// The sentence model of `--novelty semantic` and `auto` [env: `SATIETY_MODELS_EMBEDDER`]
+    /// Sentence model for `--novelty semantic` and `auto` [env: `SATIETY_MODELS_EMBEDDER`]
     #[arg(long, value_name = "MODEL")]
     pub(crate) embedder: Option<String>,
-    /// Write every search to this file, to be replayed
+    /// Record every search to this file for replay
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// Search anew, whatever was found in the last 24 hours
+    /// Ignore search results cached in the last 24 hours
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// Take up an interrupted run again: its id, or `last`
+    /// Resume an interrupted run: its id, or `last`
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<String>,
 }
 
-/// How the gate decides.
+/// Options of the search gate.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The gate")]
+#[command(next_help_heading = "Search gate")]
 pub(crate) struct GateOptions {
-    /// Who says how new results are
+    /// Method of scoring novelty
     #[arg(long, value_name = "ASSESSOR", default_value = "claims")]
     pub(crate) novelty: NoveltyBy,
-    /// Below this, results are no longer new: a score from 0 to 10, or a share such as 0.3
+    /// Novelty threshold below which the search stops: a score from 0 to 10, or a share such as 0.3
     #[arg(long, value_name = "SCORE", default_value = "3")]
     pub(crate) threshold: String,
-    /// Rounds that are always made
+    /// Minimum number of rounds
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) min_rounds: u32,
-    /// Rounds at most
+    /// Maximum number of rounds
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) max_rounds: u32,
-    /// The chance that a round below the threshold passes
+    /// Probability that a round below the threshold continues anyway
     #[arg(long, value_name = "CHANCE", default_value_t = 0.15)]
     pub(crate) epsilon: f64,
-    /// Where chance comes from; without it, the task's or the run's name
+    /// Seed of that probability [default: derived from the task or run name]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Stop after a round whose yield is below this, without paying for the next; 0 never does
+    /// Stop after a round whose yield is below this share, before the next search; 0 disables it
     #[arg(long, value_name = "SHARE")]
     pub(crate) look_ahead: Option<f64>,
 }
 
-/// Who says how new results are.
+/// Method of scoring novelty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NoveltyBy {
-    /// New claims against everything accepted.
+    /// New claims compared with everything accepted.
     Claims,
-    /// New words against the summary: the specification to the letter.
+    /// New words compared with the summary, exactly as specified.
     Seed,
-    /// Distance by meaning to everything accepted; needs a sentence model.
+    /// Semantic distance to everything accepted; needs a sentence model.
     Semantic,
-    /// The chat model's score.
+    /// Score from the chat model.
     Model,
-    /// Claims and meaning, and the chat model where they are in doubt.
+    /// Claims and semantic distance, and the chat model when they are inconclusive.
     Auto,
 }
 
@@ -124,17 +127,17 @@ pub(crate) enum NoveltyBy {
   my-agent --log-rounds | satiety gate - --novelty seed --epsilon 0
   satiety gate rounds.jsonl --format json | jq -c '{round, decision, score, reason}'
 
-Input, a line for each round:
+Input, one line per round:
   {\"run\": \"a\", \"query\": \"…\", \"results\": [{\"title\": \"…\", \"url\": \"…\", \"snippet\": \"…\"}], \"state\": \"…\"}
-`state` is the loop's summary before the round; without it the gate keeps its own. `run` tells runs apart; `error` in place of
-`results` is a search that failed. Other names are understood: href, body, content, knowledge_state.
+`state` is the loop's summary before the round; without it the gate keeps its own. `run` identifies the run; `error` instead of
+`results` is a failed search. Accepted aliases: href, body, content, knowledge_state.
 
-Prints a decision for each line as it comes. With --exit-code: 0 while the last decision is to continue, 11 when it is to stop.")]
+Prints one decision per line as it arrives. With --exit-code: 0 while the last decision is to continue, 11 when it is to stop.")]
 pub(crate) struct GateArgs {
     /// JSON Lines of rounds, or `-` for standard input
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
-    /// The task, for rounds that name none
+    /// Task of rounds that do not name one
     #[arg(long, value_name = "TASK", default_value = "")]
     pub(crate) task: String,
     #[command(flatten)]

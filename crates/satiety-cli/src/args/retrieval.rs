@@ -1,4 +1,4 @@
-//! What can be typed after `satiety retrieval`.
+//! Arguments of `satiety retrieval`.
 
 use std::path::PathBuf;
 
@@ -7,40 +7,40 @@ use satiety::retrieval::Measure;
 
 use super::retrieval_golden::{AgreementArgs, AnnotateArgs, HarvestArgs, JudgeArgs, RunArgs, RunsArgs};
 
-/// Commands about search results.
+/// Subcommands of `retrieval`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Retrieval {
-    /// Measure runs against judgments, as `trec_eval` does
+    /// Evaluate runs against judgments, compatible with `trec_eval`
     Eval(RetrievalEvalArgs),
-    /// Compare runs with the first of them: better, worse, or no evidence either way
+    /// Compare runs with the first one: better, worse or inconclusive
     Compare(RetrievalCompareArgs),
-    /// Check whether queries and judgments are fit for what they should show
+    /// Check whether a corpus is large and balanced enough
     #[command(subcommand)]
     Corpus(Corpus),
-    /// Gather what several runs put first, for annotation
+    /// Pool the top results of several runs for annotation
     Pool(PoolArgs),
-    /// Take queries of the log into the evaluation corpus
+    /// Add logged queries to the evaluation corpus
     Harvest(HarvestArgs),
-    /// Judge results of the corpus by what agents did with them
+    /// Judge results of the corpus from agent feedback
     Judge(JudgeArgs),
-    /// Judge results of the corpus yourself, one by one
+    /// Judge results of the corpus interactively
     Annotate(AnnotateArgs),
-    /// How far annotators agree
+    /// Report inter-annotator agreement
     Agreement(AgreementArgs),
-    /// Replay the corpus against a memory, any MCP server or any address, and measure the answers
+    /// Replay the corpus against memory, an MCP server or an HTTP endpoint, and evaluate it
     Run(Box<RunArgs>),
-    /// List measured runs, newest first
+    /// List evaluated runs, newest first
     Runs(RunsArgs),
-    /// Put queries and judgments into the store
+    /// Import queries and judgments into the store
     Import(ImportCorpusArgs),
-    /// Write queries and judgments from the store to a file
+    /// Export queries and judgments to a file
     Export(ExportCorpusArgs),
 }
 
-/// Commands about an evaluation corpus.
+/// Subcommands of `retrieval corpus`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Corpus {
-    /// Counts against targets, coverage, queries that ask the same, and the differences that can be shown
+    /// Check counts against targets, coverage, duplicate queries and detectable differences
     Check(CorpusCheckArgs),
 }
 
@@ -57,24 +57,24 @@ with @K for a cutoff; bpref. With --corpus or --queries also importance_recall, 
 constitutional_share, ils and chain. Without --metrics: mrr@5,10, ndcg@5,10,20, recall@5,10 and judged@10.
 
 Judgments are lines of `query 0 document grade`, runs of `query Q0 document rank score tag`. Files that end in .csv or
-.tsv are tables with a header, in .jsonl a query a line; a folder has BEIR's qrels/test.tsv. With .gz or .zst at the
-end, they are decompressed.")]
+.tsv are tables with a header, in .jsonl one query per line; a directory has BEIR's qrels/test.tsv. Files that end in .gz or
+.zst are decompressed.")]
 pub(crate) struct RetrievalEvalArgs {
     #[command(flatten)]
     pub(crate) rankings: RankingArgs,
-    /// Give the value of every query too
+    /// Also print the value for every query
     #[arg(long)]
     pub(crate) per_query: bool,
-    /// How many results of each query the figures of the pipeline look at
+    /// Results per query used for pipeline metrics
     #[arg(long, value_name = "K", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) depth: u32,
-    /// Keep the figures in the store
+    /// Store the metrics
     #[arg(long)]
     pub(crate) record: bool,
-    /// Resamples for the intervals; 0 leaves them out
+    /// Bootstrap resamples for the confidence intervals; 0 disables them
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) resamples: u64,
-    /// Seed of the resamples
+    /// Seed of the resampling
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 }
@@ -87,107 +87,107 @@ pub(crate) struct RetrievalEvalArgs {
 
 The first run is the control. The first metric decides; without --metrics: ndcg@10, mrr@10, recall@10.
 
-With --fail-if-worse: exit 1 when a metric is worse beyond the margin, 3 when by the first metric such a loss can be
-neither shown nor excluded, 0 when it can be excluded.")]
+With --fail-if-worse: exit 1 when a metric is worse by more than the margin, 3 when the first metric can
+neither show nor rule out such a loss, 0 when it is ruled out.")]
 pub(crate) struct RetrievalCompareArgs {
     #[command(flatten)]
     pub(crate) rankings: RankingArgs,
-    /// Give the change of every query too
+    /// Also print the change for every query
     #[arg(long)]
     pub(crate) per_query: bool,
-    /// A gate: how much worse the others may be
+    /// Regression gate: maximum tolerated loss
     #[arg(long, value_name = "MARGIN")]
     pub(crate) fail_if_worse: Option<f64>,
-    /// Resamples for the intervals
+    /// Bootstrap resamples for the confidence intervals
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) resamples: u64,
-    /// Seed of resamples and sign patterns
+    /// Seed of the resampling and the randomization test
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 }
 
-/// Judgments, runs, and what counts how much.
+/// Inputs and evaluation options shared by `eval` and `compare`.
 #[derive(Debug, Args)]
 pub(crate) struct RankingArgs {
-    /// The judgments
+    /// File with the judgments
     #[arg(long, value_name = "FILE")]
     pub(crate) qrels: PathBuf,
-    /// A run; may be repeated
+    /// File with a run; repeatable
     #[arg(long, value_name = "FILE", required = true)]
     pub(crate) run: Vec<PathBuf>,
-    /// What to compute, separated by commas; may be repeated
+    /// Metrics to compute, separated by commas; repeatable
     #[arg(long, visible_alias = "metric", value_name = "METRICS", value_delimiter = ',')]
     pub(crate) metrics: Vec<Measure>,
-    /// Break figures down by fields of the queries, such as category or intent; may be repeated
+    /// Break metrics down by query fields, such as category or intent; repeatable
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) by: Vec<String>,
-    /// Queries with their fields: JSON Lines or a table [default: the judgments, where they have fields]
+    /// Queries with their fields: JSON Lines or a table [default: the judgments, if they have fields]
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
     /// Documents with tier, folder, class or parent: JSON Lines or a table
     #[arg(long, value_name = "FILE")]
     pub(crate) corpus: Option<PathBuf>,
-    /// The grade from which on a document is relevant [default: 2; with --compat trec: 1]
+    /// Minimum grade of a relevant document [default: 2; with --compat trec: 1]
     #[arg(long, value_name = "GRADE")]
     pub(crate) relevance_threshold: Option<i32>,
-    /// What orders equal scores: document ids from the end, as `trec_eval` does, or the rank in the file
+    /// Order of equal scores: by document id as in `trec_eval`, or by rank in the file
     #[arg(long, value_name = "BY", default_value = "trec")]
     pub(crate) ties: TiesBy,
-    /// Keep one of documents that come twice for a query, instead of refusing them
+    /// Keep one of several identical documents per query instead of failing
     #[arg(long, value_name = "WHICH")]
     pub(crate) dedup: Option<DedupKeep>,
-    /// A judged query that the run does not answer: 0, or left out [default: zero; with --compat trec: skip]
+    /// How to count judged queries without results [default: zero; with --compat trec: skip]
     #[arg(long, value_name = "AS")]
     pub(crate) missing: Option<ZeroOrSkip>,
-    /// A query with nothing relevant to find: 0, or left out [default: skip; with --compat trec: zero]
+    /// How to count queries without relevant documents [default: skip; with --compat trec: zero]
     #[arg(long, value_name = "AS")]
     pub(crate) no_relevant: Option<ZeroOrSkip>,
-    /// A result that nobody judged: irrelevant, or taken out of the list
+    /// How to count unjudged results: as irrelevant, or removed from the list
     #[arg(long, value_name = "AS", default_value = "irrelevant")]
     pub(crate) unjudged: UnjudgedAs,
-    /// Count as another program does
+    /// Use the conventions of another program
     #[arg(long, value_name = "PROGRAM")]
     pub(crate) compat: Option<Compat>,
 }
 
-/// What orders equal scores.
+/// Order of equal scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TiesBy {
-    /// By document id, from the end of the alphabet
+    /// By document id in descending order
     Trec,
-    /// By the rank in the file
+    /// By rank in the file
     Rank,
 }
 
-/// Which one is kept.
+/// Duplicate to keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DedupKeep {
-    /// The best-ranked of a run, the first line of judgments
+    /// The best-ranked one in a run, the first line in judgments
     First,
 }
 
-/// What a query counts about which little can be said.
+/// How to count a query without results or relevant documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ZeroOrSkip {
-    /// 0
+    /// Count it as 0
     Zero,
-    /// Left out of the mean
+    /// Leave it out of the mean
     Skip,
 }
 
-/// What an unjudged result counts.
+/// How to count unjudged results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UnjudgedAs {
-    /// As an irrelevant one
+    /// Count it as irrelevant
     Irrelevant,
-    /// Taken out of the list before anything is measured
+    /// Remove it from the list before measuring
     Condensed,
 }
 
-/// Another program.
+/// Programs whose conventions can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compat {
-    /// `trec_eval` without options: grade 1 is relevant, missing queries are left out, nothing to find is 0
+    /// `trec_eval` defaults: grade 1 is relevant, missing queries are skipped, nothing to find counts 0
     Trec,
 }
 
@@ -197,33 +197,33 @@ pub(crate) enum Compat {
   satiety retrieval corpus check examples/retrieval/corpus.jsonl
   satiety retrieval corpus check beir-folder --run bm25.txt --run hybrid.txt --strict
 
-The corpus is a file of queries with their judgments (.jsonl), a file of judgments, or a BEIR folder. Differences vary
-from query to query; how much decides what can be shown. Two runs tell it, or --sigma does.")]
+The corpus is a file of queries with their judgments (.jsonl), a file of judgments, or a BEIR directory. The
+variance of per-query differences limits what can be detected. It is estimated from two runs or set with --sigma.")]
 pub(crate) struct CorpusCheckArgs {
-    /// Queries with judgments, judgments, or a BEIR folder
+    /// Queries with judgments, judgments, or a BEIR directory
     pub(crate) corpus: PathBuf,
-    /// The queries, where the judgments are only judgments
+    /// File with the queries, if the corpus has only judgments
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
-    /// The documents [default: corpus.jsonl of a BEIR folder]
+    /// File with the documents [default: corpus.jsonl of a BEIR directory]
     #[arg(long, value_name = "FILE")]
     pub(crate) documents: Option<PathBuf>,
-    /// Two runs that tell how much differences vary; give it twice
+    /// Run for estimating the variance of differences; give it twice
     #[arg(long, value_name = "FILE", conflicts_with = "sigma")]
     pub(crate) run: Vec<PathBuf>,
-    /// The standard deviation of differences, when no runs tell it
+    /// Standard deviation of differences, if no runs are given
     #[arg(long, value_name = "SD", default_value_t = 0.2)]
     pub(crate) sigma: f64,
-    /// The difference that the corpus should be able to show
+    /// Difference that the corpus should be able to detect
     #[arg(long, value_name = "DIFFERENCE", default_value_t = 0.05)]
     pub(crate) difference: f64,
-    /// The grade from which on a document is relevant
+    /// Minimum grade of a relevant document
     #[arg(long, value_name = "GRADE", default_value_t = 2)]
     pub(crate) relevance_threshold: i32,
-    /// Share of common words from which on two queries ask the same
+    /// Minimum share of common words at which two queries count as duplicates
     #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
     pub(crate) near_duplicate: f64,
-    /// Exit with 1 when anything should be done
+    /// Exit with 1 when there is any finding
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -234,28 +234,28 @@ pub(crate) struct CorpusCheckArgs {
   satiety retrieval pool --run bm25.txt --run hybrid.txt --depth 20 --output pool.csv
   satiety retrieval pool --run new.txt --qrels qrels.txt --queries queries.jsonl --corpus corpus.jsonl --output pool.jsonl
 
-A .csv file has a row for each document with an empty grade, a .jsonl file a line for each query with null grades. Fill
-in 0 to 3; `retrieval eval` reads either back as judgments. The order tells nothing about ranks.")]
+A .csv file has one row per document with an empty grade, a .jsonl file one line per query with null grades. Fill
+in 0 to 3; `retrieval eval` reads either back as judgments. The order is random.")]
 pub(crate) struct PoolArgs {
-    /// A run; may be repeated
+    /// File with a run; repeatable
     #[arg(long, value_name = "FILE", required = true)]
     pub(crate) run: Vec<PathBuf>,
-    /// How many results of each run are taken
+    /// Results to take from each run
     #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) depth: u32,
-    /// Judgments that exist already; what they know is left out
+    /// Existing judgments; judged documents are left out
     #[arg(long, value_name = "FILE")]
     pub(crate) qrels: Option<PathBuf>,
-    /// What the queries ask, for annotators
+    /// File with query texts, for annotators
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
-    /// What the documents say, for annotators
+    /// File with document texts, for annotators
     #[arg(long, value_name = "FILE")]
     pub(crate) corpus: Option<PathBuf>,
-    /// Seed of the order
+    /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Where to write the pool: .csv or .jsonl
+    /// Output file: .csv or .jsonl [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -266,12 +266,12 @@ pub(crate) struct PoolArgs {
   satiety retrieval import examples/retrieval/corpus.jsonl
   satiety retrieval import qrels.txt --queries queries.tsv --source bootstrapped")]
 pub(crate) struct ImportCorpusArgs {
-    /// Queries with judgments, judgments, or a BEIR folder
+    /// Queries with judgments, judgments, or a BEIR directory
     pub(crate) corpus: PathBuf,
-    /// The queries, where the judgments are only judgments
+    /// File with the queries, if the corpus has only judgments
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
-    /// Where judgments come from that do not say so
+    /// Source of judgments that do not name one
     #[arg(long, value_name = "SOURCE", default_value = "manual")]
     pub(crate) source: Source,
 }
@@ -283,28 +283,28 @@ pub(crate) struct ImportCorpusArgs {
   satiety retrieval export qrels.txt --source manual,validated
   satiety retrieval export qrels.txt --min-confidence 0.8
 
-A .jsonl file has everything; any other is judgments as trec_eval reads them, one a result: a person's before an
-agent's word, that before what agents did, and that before what rules made of it.")]
+A .jsonl file has everything; any other file has judgments in trec_eval's format, one per result, with this precedence: a
+person's, an agent's explicit verdict, agent behavior, rules.")]
 pub(crate) struct ExportCorpusArgs {
-    /// The file to write
+    /// File to write
     pub(crate) output: PathBuf,
-    /// Only judgments from there; separated by commas
+    /// Export only judgments from these sources, separated by commas
     #[arg(long, value_name = "SOURCES", value_delimiter = ',')]
     pub(crate) source: Vec<Source>,
-    /// Only judgments that are at least so sure
+    /// Export only judgments with at least this confidence, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) min_confidence: f64,
 }
 
-/// Where judgments come from.
+/// Source of judgments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Source {
-    /// A person looked
+    /// A person judged the result
     Manual,
-    /// What an agent did with results
+    /// Inferred from what an agent did with the result
     Implicit,
-    /// A rule made them
+    /// Derived by a rule
     Bootstrapped,
-    /// An agent said what was useful
+    /// An agent reported that it was useful
     Validated,
 }

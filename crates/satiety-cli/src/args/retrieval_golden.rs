@@ -1,4 +1,4 @@
-//! What can be typed after `satiety retrieval` about golden data and replays.
+//! Arguments of `satiety retrieval` for golden data and replays.
 
 use std::path::PathBuf;
 
@@ -14,20 +14,20 @@ use super::retrieval::Source;
   satiety retrieval harvest --dry-run
   satiety retrieval harvest --share 0.2 --seed 7
 
-Of queries that ask the same in the same or nearly the same words one is taken, the one about which most is known. They
-are drawn by category and intent (280 queries in all with --share 1): categories that can hardly be filled choose first,
-chance decides within one. What the corpus has stays and counts, so doing it again changes nothing.")]
+Of near-duplicate queries only the one with the most feedback is taken. Queries
+are sampled by category and intent (280 queries in all with --share 1), scarce categories first, at random within a category.
+Queries already in the corpus stay and count, so running it again changes nothing.")]
 pub(crate) struct HarvestArgs {
-    /// The share of the targets of 280 queries to fill
+    /// Share of the target of 280 queries to fill, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
     pub(crate) share: f64,
-    /// Share of common words from which on two queries ask the same
+    /// Minimum share of common words at which two queries count as duplicates
     #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
     pub(crate) near_duplicate: f64,
-    /// Seed of the choice
+    /// Seed of the sampling
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Only say what would be taken
+    /// Print the selected queries without storing them
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -38,17 +38,17 @@ pub(crate) struct HarvestArgs {
   satiety retrieval judge --from-feedback --dry-run
   satiety retrieval judge --from-feedback --min-confidence 0.8
 
-Called useful 3, read 2, called not useful 0; what was passed over, used word for word, or read before the same was asked
-again shifts that. A result with which nothing was done has no grade. What people judged is never touched, and where both
-judged, how far they agree is shown.")]
+Grades: useful 3, read 2, not useful 0, adjusted when a result was skipped, used verbatim, or read before the query was
+repeated. A result without feedback gets no grade. Human judgments are never changed; where both
+exist, their agreement is shown.")]
 pub(crate) struct JudgeArgs {
     /// Judge by what agents did with results
     #[arg(long, required = true)]
     pub(crate) from_feedback: bool,
-    /// Below this confidence nothing is written
+    /// Minimum confidence of a judgment to store, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.6)]
     pub(crate) min_confidence: f64,
-    /// Only say what would be written
+    /// Print the judgments without storing them
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -60,29 +60,29 @@ pub(crate) struct JudgeArgs {
   satiety retrieval annotate --annotator bo --double 0.2
   satiety retrieval annotate --documents corpus.jsonl
 
-Shows a query and one result at a time, without ranks or systems: what the log and the latest runs put first. Type a grade
-and Enter: 0 not relevant, 1 marginal, 2 relevant, 3 highly relevant; s you cannot say, u take the last one back, m show
-all of the text, q end. Each grade is stored at once; the next call goes on where you stopped.")]
+Shows a query and one result at a time, without ranks or systems: the top results of the log and the latest runs. Type a grade
+and Enter: 0 not relevant, 1 marginal, 2 relevant, 3 highly relevant; s skip, u undo the last grade, m show
+the full text, q quit. Each grade is stored at once; the next call resumes where you stopped.")]
 pub(crate) struct AnnotateArgs {
-    /// Who judges [default: the user's name]
+    /// Name of the annotator [default: $USER]
     #[arg(long, value_name = "NAME")]
     pub(crate) annotator: Option<String>,
-    /// The share of queries that two people judge, so that `retrieval agreement` can tell how far they agree
+    /// Share of queries judged by two people, for `retrieval agreement`
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) double: f64,
-    /// How many results of the log and of each run are judged
+    /// Results to judge per query from the log and from each run
     #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) depth: u32,
-    /// How many of the latest runs are looked at
+    /// Number of latest runs to pool
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) runs: u32,
-    /// What documents say that are no memories of this store: JSON Lines or a table
+    /// Texts of documents that are not in this store: JSON Lines or a table
     #[arg(long, value_name = "FILE")]
     pub(crate) documents: Option<PathBuf>,
-    /// Seed of the order and of what is judged twice; the same for all annotators
+    /// Seed of the order and of the queries judged twice; use the same for all annotators
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Only say how far it is
+    /// Print the progress and exit
     #[arg(long)]
     pub(crate) progress: bool,
 }
@@ -92,16 +92,16 @@ pub(crate) struct AnnotateArgs {
 #[command(after_help = "Example:
   satiety retrieval agreement
 
-Krippendorff's alpha with grades as an order, over everybody, and Cohen's kappa weighted by the square of the distance for
-each two. From 0.8 on grades can be relied on, from 0.667 on for tentative conclusions (Krippendorff).")]
+Ordinal Krippendorff's alpha over all annotators, and quadratically weighted Cohen's kappa for
+each pair. Grades are reliable from 0.8, and allow tentative conclusions from 0.667 (Krippendorff).")]
 pub(crate) struct AgreementArgs {
-    /// Resamples for the intervals
+    /// Bootstrap resamples for the confidence intervals
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) resamples: u64,
-    /// Seed of the resamples
+    /// Seed of the resampling
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// How many disagreements to show
+    /// Number of disagreements to show
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) show: usize,
 }
@@ -111,7 +111,7 @@ pub(crate) struct AgreementArgs {
 #[command(after_help = "Example:
   satiety retrieval runs --limit 5")]
 pub(crate) struct RunsArgs {
-    /// How many
+    /// Maximum number of runs to list
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: u32,
 }
@@ -126,105 +126,106 @@ pub(crate) struct RunsArgs {
   satiety retrieval run --mcp \"my-server --stdio\" --tool recall --args '{\"query\": \"{{query}}\", \"k\": \"{{limit}}\"}' --id-path '/hits/*/id'
   satiety retrieval run --http http://localhost:8080/search --body '{\"q\": \"{{query}}\"}' --id-path '/results/*/id'
 
-Every answer is stored as it comes; Ctrl-C ends the run, --resume goes on with it. A query without an answer is left out of
-every figure and counted. Nothing of a replay is in the query log. Results with ids that the corpus does not know are told
-by what they say, where the store or --documents has the text.
+Every answer is stored as it arrives; after Ctrl-C, --resume continues the run. Failed queries are left out of
+all metrics and counted. Replays are not written to the query log. Results with unknown ids are matched
+by text, if the store or --documents has it.
 
-With --fail-if-worse: exit 1 when a metric is worse than the baseline beyond the margin, 3 when by the first metric such a
-loss can be neither shown nor excluded, 0 when it can be excluded. Exit 3 also when nothing is judged yet.")]
+With --fail-if-worse: exit 1 when a metric is worse than the baseline by more than the margin, 3 when the first metric
+can neither show nor rule out such a loss, 0 when it is ruled out. Exit 3 also when nothing is judged yet.")]
 pub(crate) struct RunArgs {
-    /// Ask the memory of this store
+    /// Search the memory of this store
     #[arg(long)]
     pub(crate) memory: bool,
-    /// Start an MCP server and ask a tool of it
+    /// Start this MCP server and call one of its tools
     #[arg(long, value_name = "COMMAND")]
     pub(crate) mcp: Option<String>,
-    /// Ask a tool of an MCP server that is there (streamable HTTP)
+    /// Call a tool of a running MCP server (streamable HTTP)
     #[arg(long, value_name = "URL")]
     pub(crate) mcp_url: Option<String>,
-    /// Post each query to an address
+    /// Post each query to this HTTP endpoint
     #[arg(long, value_name = "URL")]
     pub(crate) http: Option<String>,
-    /// A server that is known by name: satiety, server-memory, mem0, basic-memory, graphiti, graphiti-facts, cognee,
+    /// Known server: satiety, server-memory, mem0, basic-memory, graphiti, graphiti-facts, cognee,
     /// mcp-memory-service, spec-kit, memory-mcp
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// The tool that searches
+    /// Name of the search tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
-    /// The tool's arguments as JSON, with {{query}} and {{limit}} [default: {"query": "{{query}}"}]
+    /// Arguments of the tool as JSON, with {{query}} and {{limit}} [default: {"query": "{{query}}"}]
     #[arg(long, value_name = "JSON")]
     pub(crate) args: Option<String>,
-    /// An environment variable that the server sees; may be repeated
+    /// Environment variable to pass to the server; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Vec<String>,
-    /// The environment variable with the bearer token of --mcp-url
+    /// Environment variable with the bearer token for --mcp-url
     #[arg(long, value_name = "NAME")]
     pub(crate) token_env: Option<String>,
-    /// The body of --http as JSON, with {{query}} and {{limit}}
+    /// Request body for --http as JSON, with {{query}} and {{limit}}
     #[arg(long, value_name = "JSON")]
     pub(crate) body: Option<String>,
-    /// A header of --http, such as `x-team: evals`; may be repeated
+    /// Request header for --http, such as `x-team: evals`; repeatable
     #[arg(long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
-    /// A header of --http whose value is in an environment variable, such as `authorization=TOKEN`; may be repeated
+    /// Request header for --http with its value from an environment variable, such as `authorization=TOKEN`;
+    /// repeatable
     #[arg(long, value_name = "HEADER=NAME")]
     pub(crate) secret_header: Vec<String>,
-    /// Where ids are in an answer, such as `/results/*/id`
+    /// Path of the ids in an answer, such as `/results/*/id`
     #[arg(long, value_name = "PATH")]
     pub(crate) id_path: Option<String>,
-    /// Where texts are in an answer, such as `/results/*/content`
+    /// Path of the texts in an answer, such as `/results/*/content`
     #[arg(long, value_name = "PATH")]
     pub(crate) text_path: Option<String>,
-    /// What documents say that are no memories of this store: JSON Lines or a table
+    /// Texts of documents that are not in this store: JSON Lines or a table
     #[arg(long, value_name = "FILE")]
     pub(crate) documents: Option<PathBuf>,
-    /// How deep the memory is searched
+    /// Search depth of --memory
     #[arg(long, value_name = "MODE", default_value = "auto")]
     pub(crate) mode: MemoryMode,
-    /// Tokens of all results of the memory [default: no limit, since the ranking is measured]
+    /// Maximum tokens of all results of --memory [default: no limit]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) budget: Option<usize>,
-    /// What to change about the memory's search: a TOML or JSON file with some of its settings
+    /// Changed pipeline settings for --memory: a TOML or JSON file
     #[arg(long, value_name = "FILE")]
     pub(crate) pipeline: Option<PathBuf>,
-    /// How many results are asked for
+    /// Results to request per query
     #[arg(long, value_name = "K", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     pub(crate) depth: u32,
-    /// Seconds that an answer may take
+    /// Timeout per query in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub(crate) timeout: f64,
-    /// What to compute, separated by commas; may be repeated
+    /// Metrics to compute, separated by commas; repeatable
     #[arg(long, visible_alias = "metric", value_name = "METRICS", value_delimiter = ',')]
     pub(crate) metrics: Vec<Measure>,
-    /// Break figures down by fields of the queries, such as category or intent
+    /// Break metrics down by query fields, such as category or intent
     #[arg(long, value_name = "FIELDS", value_delimiter = ',')]
     pub(crate) by: Vec<String>,
-    /// Give the value of every query too
+    /// Also print the value for every query
     #[arg(long)]
     pub(crate) per_query: bool,
-    /// The grade from which on a document is relevant
+    /// Minimum grade of a relevant document
     #[arg(long, value_name = "GRADE", default_value_t = 2)]
     pub(crate) relevance_threshold: i32,
-    /// Only judgments from there; separated by commas
+    /// Use only judgments from these sources, separated by commas
     #[arg(long, value_name = "SOURCES", value_delimiter = ',')]
     pub(crate) source: Vec<Source>,
-    /// Only judgments that are at least so sure
+    /// Use only judgments with at least this confidence, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) min_confidence: f64,
     /// Compare with an earlier run: its id, or `last`
     #[arg(long, value_name = "RUN")]
     pub(crate) baseline: Option<String>,
-    /// A gate: how much worse than the baseline it may be
+    /// Regression gate: maximum tolerated loss against the baseline
     #[arg(long, value_name = "MARGIN", requires = "baseline")]
     pub(crate) fail_if_worse: Option<f64>,
-    /// Go on with a run that was interrupted
+    /// Resume an interrupted run
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<String>,
-    /// Resamples for the intervals
+    /// Bootstrap resamples for the confidence intervals
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) resamples: u64,
-    /// Seed of resamples and sign patterns
+    /// Seed of the resampling and the randomization test
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 }

@@ -1,4 +1,4 @@
-//! What can be typed after `satiety serve` and `satiety token`.
+//! Arguments of `satiety serve` and `satiety token`.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -9,75 +9,77 @@ use clap::{Args, Subcommand, ValueEnum};
 /// Options of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  satiety serve                                     on loopback, nobody needs a token
-  satiety serve --root ~/agents --require-token     suites below a folder may be run; tokens are asked for
+  satiety serve                                     on loopback, without tokens
+  satiety serve --root ~/agents --require-token     allow running suites below ~/agents; require tokens
   satiety serve --listen 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem --host-name satiety.example.org
   curl http://127.0.0.1:8787/v1/health
   curl http://127.0.0.1:8787/v1/score -H 'Content-Type: application/json' -d \"{\\\"conversation\\\": $(cat chat.json)}\"
 
-The API is described at /docs and /openapi.json; figures for Prometheus are at /metrics.
+The API is described at /docs and /openapi.json; Prometheus metrics are at /metrics.
 
-On any other address than loopback a token must exist (`satiety token create`), and there must be a certificate unless
---without-tls says that something before this server encrypts. Ends on Ctrl-C or SIGTERM, after what is under way.")]
+On any address other than loopback a token must exist (`satiety token create`), and a TLS certificate is required unless
+--without-tls declares that a proxy terminates TLS. Shuts down gracefully on Ctrl-C or SIGTERM.")]
 pub(crate) struct ServeArgs {
-    /// Where to listen; port 0 takes a free one [default: 127.0.0.1:8787] [env: `SATIETY_SERVER_LISTEN`]
+    /// Address to listen on; port 0 picks a free port [default: 127.0.0.1:8787] [env:
+    /// `SATIETY_SERVER_LISTEN`]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// The folder below which requests may name suites and notes; none without it [env: `SATIETY_SERVER_ROOT`]
-    #[arg(long, value_name = "FOLDER")]
+    /// Directory that paths in requests are confined to [default: no file access] [env:
+    /// `SATIETY_SERVER_ROOT`]
+    #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// What requests may have searched: NAME=SOURCE with commas between, as in notes=local:notes,arxiv; nothing without it
+    /// Sources that requests may search, such as notes=local:notes,arxiv [default: none]
     /// [env: `SATIETY_SERVER_RESEARCH_SOURCES`]
     #[arg(long, value_name = "SOURCES")]
     pub(crate) research_sources: Option<String>,
-    /// Ask for a token on loopback, too: needed behind a proxy, and where others use this machine
+    /// Require a token on loopback too: needed behind a proxy and on shared machines
     #[arg(long)]
     pub(crate) require_token: bool,
-    /// The certificate with its chain, as PEM [env: `SATIETY_SERVER_TLS_CERT`]
+    /// TLS certificate chain, PEM [env: `SATIETY_SERVER_TLS_CERT`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// Its key, as PEM [env: `SATIETY_SERVER_TLS_KEY`]
+    /// TLS private key, PEM [env: `SATIETY_SERVER_TLS_KEY`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Listen beyond loopback without encryption, because something before this server does it
+    /// Listen beyond loopback without TLS because a proxy terminates it
     #[arg(long)]
     pub(crate) without_tls: bool,
-    /// A name that this server answers to, beside numbers and localhost; may be repeated
+    /// Host name that this server accepts, besides IP addresses and localhost; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) host_name: Vec<String>,
-    /// Requests a second of one caller; 0 for no limit [default: 100 where tokens are asked for, else 0]
+    /// Requests per second and client; 0 for no limit [default: 100 with required tokens, else 0]
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<u32>,
-    /// Requests of one caller that may come at once
+    /// Burst size of the rate limit, in requests per client
     #[arg(long, value_name = "N", default_value = "200")]
     pub(crate) burst: NonZeroU32,
-    /// Bytes of a request
+    /// Maximum size of a request body in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 2 << 20)]
     pub(crate) max_body: usize,
-    /// Seconds that a request may take
+    /// Request timeout in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub(crate) timeout: u64,
-    /// Seconds that headers, and a body, may take to arrive
+    /// Timeout for receiving headers, and for receiving a body, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) header_timeout: u64,
-    /// Seconds that the end waits for what is under way
+    /// Graceful-shutdown timeout in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub(crate) shutdown_timeout: u64,
-    /// Requests that are worked on at a time
+    /// Maximum concurrent requests
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) concurrency: usize,
-    /// Jobs at a time: runs of suites, of the corpus, and research
+    /// Maximum concurrent jobs: suite runs, corpus runs and research
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) jobs: usize,
-    /// The project of requests that name none: a directory or a name [default: the repository around here]
+    /// Project of requests that do not name one: a directory or a name [default: the current repository]
     #[arg(long, value_name = "PROJECT")]
     pub(crate) project: Option<String>,
-    /// The sentence model [env: `SATIETY_MODELS_EMBEDDER`]
+    /// Sentence model [env: `SATIETY_MODELS_EMBEDDER`]
     #[arg(long, value_name = "MODEL")]
     pub(crate) embedder: Option<String>,
 }
 
-/// Commands about tokens.
+/// Subcommands of `token`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   satiety token create ci --scope write --days 90
@@ -85,45 +87,45 @@ pub(crate) struct ServeArgs {
   satiety token revoke ci
   satiety token audit")]
 pub(crate) enum Token {
-    /// Make a token; it is shown once, and only its hash is kept
+    /// Create a token; it is shown once and only its hash is stored
     #[command(after_help = "Example:
   satiety token create ci --scope write --days 90
   curl -H \"Authorization: Bearer $TOKEN\" https://satiety.example.org/v1/health")]
     Create {
-        /// What it is for
+        /// Name of the token
         name: String,
-        /// What it permits; each permits what the ones before it do
+        /// Scope of the token; each scope includes the previous ones
         #[arg(long, value_name = "SCOPE", default_value = "read")]
         scope: TokenScope,
-        /// After how many days it ends; never without this
+        /// Days until the token expires [default: never]
         #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36500))]
         days: Option<u32>,
     },
-    /// All tokens, without their secrets
+    /// List all tokens, without their secrets
     #[command(after_help = "Example:\n  satiety token list")]
     List,
-    /// Take a token back; servers heed it within five seconds
+    /// Revoke a token; takes effect within five seconds
     #[command(after_help = "Example:\n  satiety token revoke ci")]
     Revoke {
-        /// Its id, or its name where no other has it
+        /// Id of the token, or its name if unique
         token: String,
     },
-    /// Who wrote what through a server, the latest first
+    /// Show the audit log of changes made through the server, newest first
     #[command(after_help = "Example:\n  satiety token audit --limit 20 --format json")]
     Audit {
-        /// How many at most
+        /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u32,
     },
 }
 
-/// What a token permits.
+/// Scope of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TokenScope {
-    /// To look, and to have things computed that nobody keeps.
+    /// Read, and compute without storing.
     Read,
-    /// To keep things: conversations, memories, answers to proposals.
+    /// Store conversations, memories and answers to proposals.
     Write,
-    /// To run suites, to put a scorer into force, to record a cycle.
+    /// Run suites, activate a scorer, record a cycle.
     Admin,
 }

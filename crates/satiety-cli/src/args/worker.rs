@@ -1,4 +1,4 @@
-//! What can be typed after `satiety worker`.
+//! Arguments of `satiety worker`.
 
 use std::path::PathBuf;
 
@@ -8,32 +8,32 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   satiety --db postgres://me@db/satiety worker --root ~/agents -j 8
-  satiety --db postgres://me@db/satiety bench run suites/planner --distributed     elsewhere, in a checkout of the same
-  satiety worker --until-idle                                                      ends when nothing is left
+  satiety --db postgres://me@db/satiety bench run suites/planner --distributed     elsewhere, in a checkout of the same repository
+  satiety worker --until-idle                                                      exits when no cases are left
 
-Takes cases of runs that were started with `bench run --distributed` and keeps each result once, whoever else works. A
-run is left to others when its suite or target is another one below --root. Keys and variables are this machine's own; the
-limits of a run (--rpm, --tpm) count for each worker.
+Runs cases queued by `bench run --distributed` and stores each result exactly once. A
+run is skipped when its suite or target differs from the one below --root. API keys and variables are this machine's; the
+limits of a run (--rpm, --tpm) apply per worker.
 
-Ends on Ctrl-C or SIGTERM and gives back what is not finished. A worker that is killed, or cannot be heard for --lease, gives
-its cases back that way; a case that was taken five times and never finished gets an error.")]
+Exits on Ctrl-C or SIGTERM and returns unfinished cases to the queue. If a worker is killed or sends no heartbeat for --lease,
+its cases return to the queue; a case that was started five times without finishing is recorded as an error.")]
 pub(crate) struct WorkerArgs {
-    /// The folder below which suites are looked for: a checkout of what runs are started from
-    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    /// Directory with the suites: a checkout of the directory that runs are started from
+    #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
-    /// Cases at a time
+    /// Maximum concurrent cases
     #[arg(long, short = 'j', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) concurrency: u32,
-    /// Seconds after which the cases of a worker that cannot be heard go to others
+    /// Seconds without a heartbeat after which a worker's cases return to the queue
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
     pub(crate) lease: f64,
-    /// What to call this worker [default: the machine's name and the process]
+    /// Name of this worker [default: host name and process id]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// End when nothing is left of the runs that this worker can take part in
+    /// Exit when no cases are left that this worker can run
     #[arg(long)]
     pub(crate) until_idle: bool,
-    /// A judge with an address (`openai:MODEL@URL`) that runs may name, because it gets this machine's key; may be repeated
+    /// Judge with a URL (`openai:MODEL@URL`) that runs may use with this machine's key; repeatable
     #[arg(long, value_name = "MODEL")]
     pub(crate) judge: Vec<String>,
 }

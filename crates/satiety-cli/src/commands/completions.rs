@@ -1,4 +1,4 @@
-//! `satiety completions`: a script that makes a shell complete our commands.
+//! `satiety completions`: prints a shell completion script.
 
 use clap::CommandFactory;
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 
 pub(super) fn run(shell: clap_complete::Shell, printer: &Printer) -> Result<Exit, Failure> {
-    // Into memory first: the generator panics when its reader goes away, and our printer does not.
+    // Generated into memory first: the generator panics on a broken pipe, our printer does not.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "satiety", &mut script);
     printer.text(&String::from_utf8_lossy(&script))?;

@@ -1,4 +1,4 @@
-//! `satiety config`: every setting, its value and where that comes from.
+//! `satiety config`: every setting with its value and source.
 
 use std::path::PathBuf;
 
@@ -15,16 +15,16 @@ use crate::table::table;
 pub(super) fn run(command: &Config, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     match command {
         Config::Show { default: true } => printer.text(&default_file())?,
-        Config::Show { default: false } => printer.answer(&shown(settings))?,
+        Config::Show { default: false } => printer.answer(&listing(settings))?,
     }
     Ok(Exit::Done)
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct Listing {
     file: Option<PathBuf>,
     settings: Vec<Setting>,
-    /// Settings of the file that do not count until it is trusted.
+    /// Settings of the file that are ignored until it is trusted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<IgnoredSetting>,
     #[serde(skip)]
@@ -38,10 +38,10 @@ struct Setting {
     origin: Origin,
 }
 
-fn shown(settings: &Settings) -> Shown {
+fn listing(settings: &Settings) -> Listing {
     let list = KEYS.iter().filter_map(|key| {
         let value = settings.values.get(key.name)?;
-        // The parsed URL prints itself without its password.
+        // The parsed URL is displayed without its password.
         let text = if key.name == "store.url" {
             settings.store.to_string()
         } else {
@@ -53,7 +53,7 @@ fn shown(settings: &Settings) -> Shown {
             origin: value.origin.clone(),
         })
     });
-    Shown {
+    Listing {
         file: settings.file.clone(),
         settings: list.collect(),
         ignored: settings
@@ -65,7 +65,7 @@ fn shown(settings: &Settings) -> Shown {
     }
 }
 
-impl Render for Shown {
+impl Render for Listing {
     fn human(&self) -> String {
         let rows = self.settings.iter().map(|setting| {
             vec![

@@ -1,5 +1,6 @@
-//! Asking the person at the terminal for what no program may decide. A terminal is not proof of a person (a program can
-//! open a pseudo-terminal); it keeps agents from doing by accident or by instruction what a person should know of.
+//! Confirmation on the terminal of actions that no program may decide alone. A terminal does not prove a
+//! person (a program can open a pseudo-terminal); it keeps agents from acting by accident or by injected
+//! instructions.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
@@ -9,11 +10,11 @@ use satiety_engine::EngineError;
 use crate::failure::Failure;
 use crate::settings::trust::printable;
 
-/// What a person must type.
+/// Word that confirms the action.
 const WORD: &str = "confirm";
 
-/// Shows what is to be done and asks for a word; the refusal stands where no terminal is there, or something else is typed.
-pub(super) fn by_person(refusal: EngineError, lines: &[(&str, &str)]) -> Result<(), Failure> {
+/// Shows the action and asks for the word; returns the refusal without a terminal or for any other input.
+pub(super) fn confirm_on_terminal(refusal: EngineError, lines: &[(&str, &str)]) -> Result<(), Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(refusal.into());
     }
@@ -28,14 +29,14 @@ pub(super) fn by_person(refusal: EngineError, lines: &[(&str, &str)]) -> Result<
     for (name, value) in lines {
         let _ = writeln!(text, "  {name:<8} {}", printable(value));
     }
-    let asked = write!(terminal, "{text}type `{WORD}` to do it: ").and_then(|()| terminal.flush());
+    let asked = write!(terminal, "{text}type `{WORD}` to confirm: ").and_then(|()| terminal.flush());
     let mut typed = String::new();
     let answered = asked.and_then(|()| BufReader::new(terminal).read_line(&mut typed));
     match answered {
         Ok(_) if typed.trim() == WORD => Ok(()),
         Ok(_) => Err(Failure::bad_input(
             "not confirmed; nothing was changed",
-            format!("type `{WORD}` to confirm"),
+            format!("run it again and type `{WORD}`"),
         )),
         Err(_) => Err(refusal.into()),
     }

@@ -1,4 +1,4 @@
-//! `satiety db`: looking after the store.
+//! `satiety db`: maintenance of the store.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use satiety_engine::database::{
 use serde::Serialize;
 use tokio::io::BufReader;
 
-use super::confirm::by_person;
+use super::confirm::confirm_on_terminal;
 use crate::args::Db;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Resu
         Db::Migrate => printer.answer(&engine.database().migrate().await?)?,
         Db::Retain { dry_run, set, list } => retain(engine, printer, dry_run, &set, list).await?,
         Db::Export { file } if is_dash(&file) => {
-            // The export is the answer; anything beside it would spoil the pipe.
+            // The export itself goes to stdout; other output would corrupt it.
             engine.database().export(&mut tokio::io::stdout()).await?;
         }
         Db::Export { file } => {
@@ -36,13 +36,13 @@ pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Resu
         }
         Db::Import { file } => {
             let moved = if is_dash(&file) {
-                // What is read from a pipe cannot be read again after asking.
+                // A pipe cannot be read again after the confirmation.
                 let mut input = BufReader::new(tokio::io::stdin());
                 engine.database().import(&mut input, Author::Agent).await?
             } else {
                 match engine.database().import_file(&file, Author::Agent).await {
                     Err(refusal) if refusal.needs_person() => {
-                        by_person(refusal, &[("import", &file.display().to_string())])?;
+                        confirm_on_terminal(refusal, &[("import", &file.display().to_string())])?;
                         engine.database().import_file(&file, Author::Person).await?
                     }
                     moved => moved?,
@@ -87,9 +87,9 @@ impl Render for Status {
     fn human(&self) -> String {
         let size = bytes(u64::try_from(self.bytes).unwrap_or(0));
         let state = if self.schema_version == self.latest_schema_version {
-            "the newest"
+            "current"
         } else {
-            "older"
+            "outdated"
         };
         let mut text = format!(
             "{}\n{} {}, {size}, schema version {} ({state})\n\n",
@@ -110,7 +110,7 @@ impl Render for MigrateResponse {
         if from == to {
             format!("{place} is up to date (schema version {to})")
         } else {
-            format!("{place} went from schema version {from} to {to}")
+            format!("migrated {place} from schema version {from} to {to}")
         }
     }
 }
@@ -139,10 +139,14 @@ impl Render for Retained {
                 .unwrap_or_default();
             vec![rule.to_string(), rows.to_string(), archive]
         });
-        let went = if self.dry_run { "would go" } else { "went" };
-        let mut text = table(&["rule", went, "archived in"], &[1], rows);
+        let removed = if self.dry_run {
+            "would be removed"
+        } else {
+            "removed"
+        };
+        let mut text = table(&["rule", removed, "archive"], &[1], rows);
         if self.expired_records > 0 {
-            let _ = write!(text, "\n{} expired records {went}", self.expired_records);
+            let _ = write!(text, "\n{} expired records {removed}", self.expired_records);
         }
         text
     }
@@ -175,8 +179,8 @@ impl Render for Transfer {
 impl Render for BackupResponse {
     fn human(&self) -> String {
         let how = match self.kind {
-            BackupKind::SqliteFile => "open it with `--db sqlite:FILE`",
-            BackupKind::Export => "read it into a new store with `satiety db import FILE`",
+            BackupKind::SqliteFile => "use it with `--db sqlite:FILE`",
+            BackupKind::Export => "restore it into an empty store with `satiety db import FILE`",
         };
         format!("{} ({}); {how}", self.path.display(), bytes(self.bytes))
     }

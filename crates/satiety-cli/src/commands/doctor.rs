@@ -1,4 +1,4 @@
-//! `satiety doctor`: is everything there that the commands need?
+//! `satiety doctor`: checks that everything the commands need is available.
 
 use std::fmt::Write as _;
 
@@ -16,15 +16,15 @@ use crate::table::table;
 pub(super) async fn run(engine: &Engine, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let mut examination = engine.doctor().await;
     let configuration = match &settings.file {
-        Some(path) => format!("{} is read", path.display()),
-        None => "no satiety.toml here or above; built-in defaults apply".into(),
+        Some(path) => format!("using {}", path.display()),
+        None => "no satiety.toml in this directory or above; using built-in defaults".into(),
     };
     let finding = match &settings.ignored {
         None => Finding::good("configuration", configuration),
         Some(ignored) => Finding::warning(
             "configuration",
             ignored.to_string(),
-            "look at the file with `satiety trust --show`, then run `satiety trust`",
+            "review the file with `satiety trust --show`, then run `satiety trust`",
         ),
     };
     examination.findings.insert(0, finding);
@@ -36,12 +36,12 @@ pub(super) async fn run(engine: &Engine, settings: &Settings, printer: &Printer)
     })
 }
 
-/// Attempts to break out of the sandbox; exits with 1 when one succeeds.
+/// Tries to escape from the sandbox; exits with 1 when an attempt succeeds.
 pub(super) async fn run_sandbox(engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let examination = Box::pin(engine.examine_sandbox()).await?;
     printer.answer(&examination)?;
     Ok(if examination.leaks > 0 {
-        Exit::GateSaysNo
+        Exit::CheckFailed
     } else if examination.isolations.is_empty() {
         Exit::Environment
     } else {
@@ -53,13 +53,17 @@ impl Render for SandboxExamination {
     fn human(&self) -> String {
         let mut text = String::new();
         for found in &self.isolations {
-            let user = if found.as_root { "root" } else { "an ordinary user" };
+            let user = if found.as_root {
+                "root"
+            } else {
+                "an unprivileged user"
+            };
             let degraded = if found.isolation.is_full() {
                 ""
             } else {
                 ", degraded"
             };
-            let _ = writeln!(text, "{}{degraded}, started as {user}", found.isolation);
+            let _ = writeln!(text, "{}{degraded}, run as {user}", found.isolation);
             let rows = found.probes.iter().map(|probed| {
                 let result = match probed.result {
                     ProbeResult::Blocked => "blocked".green().to_string(),
@@ -73,7 +77,7 @@ impl Render for SandboxExamination {
             let _ = writeln!(text, "{name} is not available: {reason}");
         }
         let attempts: usize = self.isolations.iter().map(|found| found.probes.len()).sum();
-        let _ = write!(text, "{} of {attempts} attempts succeeded", self.leaks);
+        let _ = write!(text, "{} of {attempts} escape attempts succeeded", self.leaks);
         text
     }
 }

@@ -1,4 +1,4 @@
-//! `satiety gate`: the decision alone, for loops in any language.
+//! `satiety gate`: the search-gate decision alone, for search loops in any language.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -25,10 +25,10 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
     if request.settings.assessor.wants_vectors() {
         return Err(Failure::bad_input(
             format!(
-                "`satiety gate` has no sentence model, so it cannot judge by `{}`",
+                "`satiety gate` does not support --novelty {}: it has no sentence model",
                 request.settings.assessor.name()
             ),
-            "use --novelty claims, seed or model (with a `model` answer in each line); `satiety research` has all of them",
+            "use --novelty claims, seed or model (with a `model` field in each line)",
         ));
     }
     let name = arguments.file.display().to_string();
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
         let file = fs_err::File::open(&arguments.file).map_err(|error| {
             Failure::bad_input(
                 format!("cannot read {name}: {}", error.kind()),
-                "name a file of JSON Lines, or `-` for standard input",
+                "give a JSON Lines file, or `-` for standard input",
             )
         })?;
         ResearchOperations::gate(&request, &name, BufReader::new(file).lines(), &mut tell)
@@ -64,11 +64,11 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
 
 fn text(summary: &GateSummary) -> String {
     let mut text = format!(
-        "{} rounds of {} runs: {} searches until the gate stops, {} of them kept",
+        "{} rounds of {} runs: {} searches until the gate stops, {} accepted",
         summary.rounds, summary.runs, summary.searches, summary.accepted
     );
     if summary.after_stop > 0 {
-        let _ = write!(text, "; {} rounds came after that", summary.after_stop);
+        let _ = write!(text, "; {} rounds after the stop", summary.after_stop);
     }
     for pair in &summary.agreement {
         let _ = write!(
@@ -84,7 +84,7 @@ fn text(summary: &GateSummary) -> String {
     text
 }
 
-/// A decision as one line.
+/// One-line rendering of a decision.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Line<'a>(&'a SearchGateResponse);

@@ -1,4 +1,4 @@
-//! `satiety mcp`: the tools over standard input and output, or a list of them with what they cost.
+//! `satiety mcp`: MCP server on standard input and output, or a list of its tools with their token cost.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -34,21 +34,21 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
             environment: std::env::vars().collect(),
             ..Context::new(Arc::clone(&engine))
         };
-        let shadows = super::in_the_shadow(&engine);
+        let shadows = super::spawn_shadow_runs(&engine);
         let served = Box::pin(serve_stdio(context, registry, session)).await;
         shadows.abort();
         engine.close().await;
         served.map_err(|error| {
             Failure::environment(
                 error.to_string(),
-                Some("an MCP client starts this command and speaks first; `satiety mcp --list` shows the tools".into()),
+                Some("start this command from an MCP client; `satiety mcp --list` shows the tools".into()),
             )
         })?;
         Ok(Exit::Done)
     })
 }
 
-/// A name that no other connection has: the moment in microseconds and this process.
+/// Unique session id: the time in microseconds and the process id.
 fn new_session() -> String {
     let now = jiff::Timestamp::now().as_microsecond();
     format!("mcp-{now:x}-{:x}", std::process::id())
@@ -57,7 +57,7 @@ fn new_session() -> String {
 fn bad(error: &RegistryError) -> Failure {
     Failure::bad_input(
         error.to_string(),
-        "`satiety mcp --list --profile full` shows all tools",
+        "run `satiety mcp --list --profile full` to see all tools",
     )
 }
 
@@ -72,10 +72,10 @@ impl Render for Cost {
                 first.trim_end_matches('.').to_owned(),
             ]
         });
-        let mut text = table(&["tool", "profile", "tokens", "what it does"], &[2], rows);
+        let mut text = table(&["tool", "profile", "tokens", "description"], &[2], rows);
         let _ = write!(
             text,
-            "\n{} tools, {} tokens in every request (name, description and arguments, by o200k_base)",
+            "\n{} tools, {} tokens in every request (name, description and arguments, counted with o200k_base)",
             self.tools.len(),
             self.tokens.bold()
         );

@@ -1,4 +1,4 @@
-//! The commands: each reads like a story — ask the engine, print what it says, choose the exit code.
+//! Command implementations: each calls the engine, prints the result and chooses the exit code.
 
 mod bench;
 mod completions;
@@ -36,7 +36,6 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Settings;
 
-/// Runs a command.
 pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     match command {
         Command::Demo => demo::run(settings, printer),
@@ -99,7 +98,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
     }
 }
 
-/// Runs `work` with an engine, on a runtime of its own, and closes what the engine opened.
+/// Runs `work` with an engine on a new runtime, then closes the engine.
 fn with_engine(
     settings: &Settings,
     work: impl AsyncFnOnce(&Engine) -> Result<Exit, Failure>,
@@ -112,14 +111,14 @@ fn with_engine(
     })
 }
 
-/// Runs changes of the memory's search in the shadow, for as long as a server works.
-fn in_the_shadow(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle<()> {
+/// Runs shadow experiments in the background while a server runs.
+fn spawn_shadow_runs(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle<()> {
     let engine = std::sync::Arc::clone(engine);
     tokio::spawn(async move { engine.experiments().serve_shadows().await })
 }
 
-/// Carries out the retention rules every so often, for as long as a server works; never where nobody wants it.
-fn retaining(
+/// Applies the retention rules periodically while a server runs; `None` disables it.
+fn spawn_retention(
     engine: &std::sync::Arc<Engine>,
     every: Option<std::time::Duration>,
 ) -> Option<tokio::task::JoinHandle<()>> {
@@ -137,5 +136,5 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::environment(format!("cannot start: {error}"), None))
+        .map_err(|error| Failure::environment(format!("cannot start the runtime: {error}"), None))
 }

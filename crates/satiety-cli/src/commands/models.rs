@@ -1,4 +1,4 @@
-//! `satiety models` and `satiety calibrate`: which sentence model, whether it works, and its threshold.
+//! `satiety models` and `satiety calibrate`: choose and check the sentence model, and fit its threshold.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::printer::{Printer, Render};
 use crate::settings::Settings;
 use crate::table::table;
 
-/// The pairs that `calibrate` uses when none are named.
+/// Pairs that `calibrate` uses by default.
 const BUNDLED_PAIRS: &str = include_str!("../../../../examples/paraphrases.jsonl");
 
 pub(super) async fn run(
@@ -45,12 +45,13 @@ pub(super) async fn run(
                 .unwrap_or_else(|| PathBuf::from("satiety.toml"));
             let trusted = super::trust::is_trusted(&file);
             let text = choose(&file, &spec)?;
-            // The user changed a file that counted, so it goes on counting; one that nobody trusts stays untrusted.
+            // A trusted file that the user changes through us stays trusted; an untrusted one stays
+            // untrusted.
             if trusted {
                 super::trust::record(&file, &text)?;
             } else {
                 crate::failure::warn(&format!(
-                    "{} is not trusted, so this setting may not count yet; look at the file, then run `satiety trust`",
+                    "{} is not trusted, so this setting may be ignored; review the file, then run `satiety trust`",
                     crate::settings::trust::printable_path(&file)
                 ));
             }
@@ -71,7 +72,7 @@ pub(super) async fn calibrate(
             let text = String::from_utf8(read_input(path)?).map_err(|_| {
                 Failure::bad_input(
                     format!("{} is not UTF-8 text", path.display()),
-                    "give JSON Lines of pairs",
+                    "give a JSON Lines file of pairs",
                 )
             })?;
             (path.display().to_string(), text)
@@ -79,13 +80,10 @@ pub(super) async fn calibrate(
     };
     if !(0.0..=1.0).contains(&arguments.max_false_positives) {
         let message = format!(
-            "--max-false-positives: {} is not a share",
+            "--max-false-positives: {} is not a share from 0 to 1",
             arguments.max_false_positives
         );
-        return Err(Failure::bad_input(
-            message,
-            "give a number from 0 to 1, such as 0.03",
-        ));
+        return Err(Failure::bad_input(message, "use a number such as 0.03"));
     }
     let calibrated = engine
         .models()
@@ -100,8 +98,8 @@ pub(super) async fn calibrate(
     Ok(Exit::Done)
 }
 
-/// Sets `models.embedder` in a configuration file and leaves the rest of it as it is, comments included; gives what the
-/// file says now.
+/// Sets `models.embedder` in a configuration file and preserves the rest, including comments; returns the new
+/// text.
 fn choose(path: &Path, spec: &str) -> Result<String, Failure> {
     let text = if path.exists() {
         fs_err::read_to_string(path).map_err(|error| Failure::environment(error.to_string(), None))?
@@ -109,7 +107,10 @@ fn choose(path: &Path, spec: &str) -> Result<String, Failure> {
         String::new()
     };
     let mut document: toml_edit::DocumentMut = text.parse().map_err(|error| {
-        Failure::bad_input(format!("{}: {error}", path.display()), "correct the file first")
+        Failure::bad_input(
+            format!("{}: {error}", path.display()),
+            "fix the file and try again",
+        )
     })?;
     document["models"].or_insert(toml_edit::table())["embedder"] = toml_edit::value(spec);
     let text = document.to_string();
@@ -126,7 +127,7 @@ struct Chosen {
 impl Render for Chosen {
     fn human(&self) -> String {
         format!(
-            "models.embedder is now `{}` in {}",
+            "set models.embedder to `{}` in {}",
             self.embedder,
             self.file.display()
         )
@@ -150,8 +151,8 @@ impl Render for ModelList {
             ]
         });
         format!(
-            "{}\n\n* chosen: {}",
-            table(&["", "model", "what it is", "needs"], &[], rows),
+            "{}\n\n* active: {}",
+            table(&["", "model", "description", "needs"], &[], rows),
             self.chosen
         )
     }
@@ -184,18 +185,18 @@ impl Render for Calibrated {
             ]
         };
         let rows = [
-            row("with the guard", &self.with_guard),
-            row("cosine alone", &self.without_guard),
+            row("with guard", &self.with_guard),
+            row("cosine only", &self.without_guard),
         ];
         let edits = match self.edits {
             0 => String::new(),
             edits => format!(
-                "\n\nThe guard refuses {} of {edits} edits that change the meaning.",
+                "\n\nThe guard rejects {} of {edits} edits that change the meaning.",
                 self.edits_refused
             ),
         };
         format!(
-            "{} on {} pairs that say the same and {} that do not, at most {} % false positives\n\n{}{edits}\n\n{}",
+            "{} on {} pairs with the same meaning and {} with different meanings, at most {} % false positives\n\n{}{edits}\n\n{}",
             self.embedder,
             self.with_guard.same,
             self.with_guard.different,

@@ -1,4 +1,4 @@
-//! `satiety research`: searches until it stops being new, and says what was found.
+//! `satiety research`: searches until results are no longer new, and reports the findings.
 
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub(super) async fn run(
     let exit = exit_of(&researched);
     if researched.interrupted {
         printer.note(&format!(
-            "interrupted; `satiety research --resume {}` goes on where it was",
+            "interrupted; resume with `satiety research --resume {}`",
             researched.report.run_id
         ));
     }
@@ -83,7 +83,7 @@ pub(super) async fn run(
     Ok(exit)
 }
 
-/// How sources are reached. Keys come from the environment alone.
+/// How sources are reached. API keys come only from the environment.
 pub(super) fn reach(settings: &Settings) -> SourceSettings {
     SourceSettings {
         environment: std::env::vars_os()
@@ -95,7 +95,7 @@ pub(super) fn reach(settings: &Settings) -> SourceSettings {
     }
 }
 
-/// The gate's settings of what was typed.
+/// Converts command-line options to gate settings.
 pub(super) fn gate_settings(options: &GateOptions) -> Result<GateSettings, Failure> {
     let assessor = match options.novelty {
         NoveltyBy::Claims => Assessor::Claims,
@@ -106,7 +106,7 @@ pub(super) fn gate_settings(options: &GateOptions) -> Result<GateSettings, Failu
     };
     let standard = GateSettings::default();
     let look_ahead = match (options.look_ahead, assessor) {
-        // The specification has none.
+        // The specification has no look-ahead.
         (None, Assessor::Seed) => None,
         (None, _) => standard.look_ahead,
         (Some(share), _) => standard.look_ahead.map(|ahead| LookAhead {
@@ -126,12 +126,12 @@ pub(super) fn gate_settings(options: &GateOptions) -> Result<GateSettings, Failu
     })
 }
 
-/// `3` is a score, `0.3` a share.
+/// Parses a threshold: `3` is a score, `0.3` a share.
 fn threshold(text: &str) -> Result<StopThreshold, Failure> {
     let wrong = || {
         Failure::bad_input(
-            format!("--threshold {text}: neither a score from 0 to 10 nor a share from 0 to 1"),
-            "the specification's is 3; 0.3 compares the share before it is rounded",
+            format!("--threshold {text}: expected a score from 0 to 10 or a share from 0 to 1"),
+            "use 3 for the specified default, or 0.3 to compare the unrounded share",
         )
     };
     if text.contains('.') {
@@ -155,8 +155,8 @@ fn prices(text: &str) -> Result<Prices, Failure> {
     });
     parsed.ok_or_else(|| {
         Failure::bad_input(
-            format!("--price {text}: two numbers with a comma between them are expected"),
-            "as in 0.25,1.25: what a million tokens cost, read and written",
+            format!("--price {text}: expected two numbers separated by a comma"),
+            "give the price per million input and output tokens, such as 0.25,1.25",
         )
     })
 }
@@ -175,7 +175,7 @@ fn exit_of(researched: &ResearchResponse) -> Exit {
     }
 }
 
-/// Rounds as they are decided, on stderr where somebody looks at it.
+/// Progress of the rounds on stderr, if it is a terminal.
 struct View(Option<ProgressBar>);
 
 impl View {
@@ -209,7 +209,7 @@ impl View {
     }
 }
 
-/// A round in one line, with a bar for its novelty.
+/// One-line rendering of a round, with a novelty bar.
 fn line(record: &RoundRecord) -> String {
     let share = record.verdict.novelty.unwrap_or(0.0);
     #[expect(

@@ -1,4 +1,4 @@
-//! `satiety serve`: checks that the server may listen where it is asked to, listens, and ends in good order.
+//! `satiety serve`: validates the listen address, serves, and shuts down gracefully.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -24,16 +24,16 @@ use crate::failure::{Failure, warn};
 use crate::printer::{Printer, Render};
 use crate::settings::Settings;
 
-/// Requests a second of one token, unless said otherwise.
-const RATE: u32 = 100;
+/// Default rate limit per token, in requests per second.
+const DEFAULT_RATE: u32 = 100;
 
-/// The process ends so long before its time is over, because ending takes a moment, too.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
+/// Margin before the shutdown timeout, since exiting takes a moment, too.
+const EXIT_MARGIN: Duration = Duration::from_secs(1);
 
-/// Files that a server needs beside its connections: the store, suites, pipes of targets.
+/// File descriptors reserved for the store, suites and pipes of targets.
 const OTHER_FILES: usize = 256;
 
-/// Raises the number of files that this process may have open as far as the system permits, and says what it is.
+/// Raises the limit of open files as far as the system permits and returns it.
 #[cfg(unix)]
 fn open_files() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -42,7 +42,7 @@ fn open_files() -> usize {
         current: limits.maximum,
         maximum: limits.maximum,
     };
-    // Where it may not be raised, the connections are fewer.
+    // If it cannot be raised, fewer connections are accepted.
     let current = match setrlimit(Resource::Nofile, wanted) {
         Ok(()) => limits.maximum,
         Err(_) => limits.current,
@@ -55,27 +55,26 @@ fn open_files() -> usize {
     usize::MAX
 }
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug, Serialize)]
 struct Started {
-    /// Where.
     url: String,
-    /// Whether tokens are asked for.
+    /// Whether a token is required.
     tokens: bool,
 }
 
 impl Render for Started {
     fn human(&self) -> String {
         let who = if self.tokens {
-            "tokens are asked for"
+            "tokens required"
         } else {
-            "nobody needs a token"
+            "no tokens required"
         };
         format!(
-            "Satiety listens on {0} ({who})\n  look    {0}/\n  API     {0}/docs{1}\n  figures {0}/metrics",
+            "Satiety is listening on {0} ({who})\n  dashboard {0}/\n  API       {0}/docs{1}\n  metrics   {0}/metrics",
             self.url,
             if cfg!(feature = "mcp") {
-                format!("\n  MCP     {}/mcp", self.url)
+                format!("\n  MCP       {}/mcp", self.url)
             } else {
                 String::new()
             },
@@ -85,7 +84,7 @@ impl Render for Started {
 
 pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let shutdown = Duration::from_secs(arguments.shutdown_timeout);
-    let asked = Asked::listen(shutdown)?;
+    let asked = ShutdownSignal::listen(shutdown)?;
     let runtime = super::runtime()?;
     let outcome = runtime.block_on(async {
         let pool = ModelPool {
@@ -96,42 +95,46 @@ pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) 
             .engine(arguments.project.as_deref())?
             .with_model_pool(pool);
         let engine = Arc::new(engine);
-        let shadows = super::in_the_shadow(&engine);
+        let shadows = super::spawn_shadow_runs(&engine);
         let outcome = serve(arguments, engine.clone(), settings, printer, asked.ready).await;
         shadows.abort();
         engine.close().await;
         outcome
     });
-    // What still computes gets no more time: nobody waits for it, and what counts is in the store.
+    // Remaining computations are dropped: no client waits for them, and every result that matters is stored.
     runtime.shutdown_background();
     outcome
 }
 
-/// The request to end, heard on a thread of its own, so that neither hearing it nor ending depends on what the server does.
-struct Asked {
+/// Shutdown signal, received on a separate thread so that it does not depend on the server's runtime.
+struct ShutdownSignal {
     ready: oneshot::Receiver<()>,
 }
 
-impl Asked {
-    /// Listens for Ctrl-C and SIGTERM. Once asked, the process ends within `shutdown`, whatever happens: an acknowledged write is
-    /// durable already, so that ending early loses nothing but answers.
+impl ShutdownSignal {
+    /// Listens for Ctrl-C and SIGTERM. After a signal the process exits within `shutdown` in any case:
+    /// acknowledged writes are durable, so that an early exit loses only responses.
     fn listen(shutdown: Duration) -> Result<Self, Failure> {
         let (tell, ready) = oneshot::channel();
         let signals = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failure::environment(format!("cannot start: {error}"), None))?;
+            .map_err(|error| {
+                Failure::environment(format!("cannot start the signal handler: {error}"), None)
+            })?;
         let listening = move || {
-            signals.block_on(asked_to_end());
+            signals.block_on(shutdown_signal());
             let _ = tell.send(());
-            std::thread::sleep(shutdown.saturating_sub(LAST_MOMENT.min(shutdown / 4)));
+            std::thread::sleep(shutdown.saturating_sub(EXIT_MARGIN.min(shutdown / 4)));
             warn("graceful shutdown timed out; interrupted runs can be resumed");
             std::process::exit(Exit::Environment.code().into());
         };
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(listening)
-            .map_err(|error| Failure::environment(format!("cannot start: {error}"), None))?;
+            .map_err(|error| {
+                Failure::environment(format!("cannot start the signal handler: {error}"), None)
+            })?;
         Ok(Self { ready })
     }
 }
@@ -148,7 +151,7 @@ async fn serve(
     let access = access(&arguments, address, tls.is_some(), &engine).await?;
     let rate = arguments
         .rate
-        .unwrap_or(if access == Access::Tokens { RATE } else { 0 });
+        .unwrap_or(if access == Access::Tokens { DEFAULT_RATE } else { 0 });
     let rates = RateSettings {
         per_second: NonZeroU32::new(rate),
         burst: arguments.burst,
@@ -175,11 +178,11 @@ async fn serve(
     let listening = bind(address, tls).await.map_err(|error| {
         Failure::environment(
             error.to_string(),
-            Some("choose another address with --listen; port 0 takes a free one".into()),
+            Some("choose another address with --listen; port 0 picks a free port".into()),
         )
     })?;
     let real = listening.address().unwrap_or(address);
-    let retaining = super::retaining(&app.engine, settings.server.retain_every);
+    let retention = super::spawn_retention(&app.engine, settings.server.retain_every);
     printer.answer(&Started {
         url: format!("{scheme}://{real}"),
         tokens: access == Access::Tokens,
@@ -200,20 +203,20 @@ async fn serve(
         let _ = end.await;
     };
     let finished = listening.serve(app, service, end).await;
-    if let Some(retaining) = retaining {
-        retaining.abort();
+    if let Some(retention) = retention {
+        retention.abort();
     }
     if finished {
         Ok(Exit::Done)
     } else {
         warn(
-            "some requests or jobs were cut off, because they did not end in time; runs can be taken up again",
+            "graceful shutdown timed out; some requests or jobs were aborted (interrupted runs can be resumed)",
         );
         Ok(Exit::Environment)
     }
 }
 
-/// What the tools for agents may use. They get no environment: whoever asks is elsewhere.
+/// Context of the MCP tools. They get no environment variables, since the caller is remote.
 #[cfg(feature = "mcp")]
 fn context(app: &App, settings: &Settings) -> Context {
     Context {
@@ -224,7 +227,7 @@ fn context(app: &App, settings: &Settings) -> Context {
     }
 }
 
-/// Who may come in; refuses to open a door that nobody guards.
+/// Access rules of the server; refuses to expose it without authentication or encryption.
 async fn access(
     arguments: &ServeArgs,
     address: SocketAddr,
@@ -237,8 +240,8 @@ async fn access(
     }
     if !loopback && !encrypted && !arguments.without_tls {
         return Err(Failure::bad_input(
-            format!("{address} can be reached from elsewhere, and there is no certificate"),
-            "name one with --tls-cert and --tls-key, or say --without-tls when something before this server encrypts",
+            format!("cannot listen on {address} without TLS: the address is not loopback"),
+            "set --tls-cert and --tls-key, or pass --without-tls if a proxy terminates TLS",
         ));
     }
     if !engine
@@ -250,8 +253,8 @@ async fn access(
         .any(|token| token.valid)
     {
         return Err(Failure::bad_input(
-            "tokens are asked for here, and there is no valid one",
-            "make one with `satiety token create NAME --scope write`",
+            "tokens are required, but there is no valid token",
+            "create one with `satiety token create NAME --scope write`",
         ));
     }
     Ok(Access::Tokens)
@@ -264,13 +267,13 @@ fn certificate(settings: &Settings) -> Result<Option<Tls>, Failure> {
             Ok(tls) => Ok(Some(tls)),
             Err(error @ ListenError::Certificate { .. }) => Err(Failure::bad_input(
                 error.to_string(),
-                "both files are PEM: the certificate with its chain, and its unencrypted key",
+                "both files must be PEM: the certificate chain and the unencrypted key",
             )),
             Err(error) => Err(Failure::environment(error.to_string(), None)),
         },
         _ => Err(Failure::bad_input(
-            "a certificate without a key, or a key without a certificate",
-            "give both --tls-cert and --tls-key",
+            "--tls-cert and --tls-key must be set together",
+            "set both",
         )),
     }
 }
@@ -281,8 +284,8 @@ fn root(settings: &Settings) -> Result<Option<PathBuf>, Failure> {
     };
     if !root.is_dir() {
         return Err(Failure::bad_input(
-            format!("{} is not a folder", root.display()),
-            "--root names the folder below which requests may name suites and notes",
+            format!("{} is not a directory", root.display()),
+            "set --root to the directory that paths in requests are confined to",
         ));
     }
     Ok(Some(root.clone()))
@@ -322,8 +325,8 @@ fn limits(arguments: &ServeArgs, settings: &Settings) -> Limits {
     }
 }
 
-/// Ready when Ctrl-C is pressed or the system asks to end.
-pub(super) async fn asked_to_end() {
+/// Resolves on Ctrl-C or SIGTERM.
+pub(super) async fn shutdown_signal() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {
@@ -336,7 +339,7 @@ pub(super) async fn asked_to_end() {
             return;
         }
     }
-    // Where signals cannot be heard the server runs until it is killed.
+    // If signals cannot be received, the server runs until it is killed.
     if interrupt.await.is_err() {
         std::future::pending::<()>().await;
     }

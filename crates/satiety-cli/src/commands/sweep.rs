@@ -1,4 +1,4 @@
-//! `satiety sweep`: how well a profile decides over many labelled conversations.
+//! `satiety sweep`: accuracy of a profile over labelled conversations.
 
 use std::fmt::Write;
 
@@ -56,11 +56,17 @@ impl Render for SweepResponse {
             ]
         });
         let mut text = table(
-            &["conversation", "expected", "given", "stop at", "stopped at"],
+            &[
+                "conversation",
+                "expected",
+                "actual",
+                "expected stop",
+                "actual stop",
+            ],
             &[3, 4],
             outcomes,
         );
-        text.push_str("\n\nexpected (rows) and given (columns)\n");
+        text.push_str("\n\nexpected (rows) and actual (columns) signals\n");
         let counts = SIGNALS.iter().map(|expected| {
             let count = |given| {
                 self.report
@@ -81,13 +87,13 @@ impl Render for SweepResponse {
         let base = &self.report.base;
         let _ = write!(
             text,
-            "\n\n{} of {} signals right",
+            "\n\n{} of {} signals correct",
             base.signals_right, base.signals_labelled
         );
         if base.stop_rounds_labelled > 0 {
             let _ = write!(
                 text,
-                "; {} of {} stop rounds right, {} early, {} late",
+                "; {} of {} stop rounds correct, {} early, {} late",
                 base.stop_rounds_right,
                 base.stop_rounds_labelled,
                 base.stop_rounds_early,
@@ -101,11 +107,7 @@ impl Render for SweepResponse {
         let model = self.embedder.as_deref().unwrap_or("none");
         let _ = write!(text, "\n\nprofile {}, sentence model {model}", self.profile);
         if !self.unlabelled.is_empty() {
-            let _ = write!(
-                text,
-                "\nwithout a label, not scored: {}",
-                self.unlabelled.join(", ")
-            );
+            let _ = write!(text, "\nskipped, no label: {}", self.unlabelled.join(", "));
         }
         text
     }
@@ -128,8 +130,8 @@ fn cells(cells: &[Cell]) -> String {
             "jaccard",
             "semantic",
             "low",
-            "signals right",
-            "stop rounds right",
+            "signals correct",
+            "stop rounds correct",
         ],
         &[0, 1, 2, 3, 4, 5],
         rows,

@@ -1,7 +1,9 @@
-//! `satiety token`: who may ask a server.
+//! `satiety token`: manages API tokens and shows the audit log.
 
 use satiety_engine::Engine;
-use satiety_engine::tokens::{AuditLog, CreateTokenRequest, CreatedToken, Scope, Token as Shown, TokenList};
+use satiety_engine::tokens::{
+    AuditLog, CreateTokenRequest, CreatedToken, Scope, Token as TokenView, TokenList,
+};
 
 use crate::args::{Token, TokenScope};
 use crate::exit::Exit;
@@ -22,7 +24,7 @@ pub(super) async fn run(command: Token, engine: &Engine, printer: &Printer) -> R
                 expires_in_days: days,
             };
             printer.answer(&engine.tokens().create(request).await?)?;
-            printer.note("Keep it well: it is shown this once, and only its hash is stored.");
+            printer.note("Store this token now: it is shown only once, and only its hash is kept.");
         }
         Token::List => printer.answer(&engine.tokens().list().await?)?,
         Token::Revoke { token } => printer.answer(&engine.tokens().revoke(&token).await?)?,
@@ -40,7 +42,7 @@ impl Render for CreatedToken {
 impl Render for TokenList {
     fn human(&self) -> String {
         if self.tokens.is_empty() {
-            return "There are no tokens. `satiety token create NAME` makes one.".into();
+            return "No tokens. Create one with `satiety token create NAME`.".into();
         }
         table(
             &["id", "name", "scope", "state", "last used"],
@@ -50,7 +52,7 @@ impl Render for TokenList {
     }
 }
 
-impl Render for Shown {
+impl Render for TokenView {
     fn human(&self) -> String {
         format!("{} ({}) is {}", self.token_id, self.name, state(self))
     }
@@ -59,7 +61,7 @@ impl Render for Shown {
 impl Render for AuditLog {
     fn human(&self) -> String {
         if self.entries.is_empty() {
-            return "Nobody has written through a server yet.".into();
+            return "The audit log is empty: no changes through a server yet.".into();
         }
         let rows = self.entries.iter().map(|entry| {
             vec![
@@ -70,11 +72,11 @@ impl Render for AuditLog {
                 entry.status.to_string(),
             ]
         });
-        table(&["when", "who", "from", "what", "status"], &[4], rows)
+        table(&["time", "token", "address", "request", "status"], &[4], rows)
     }
 }
 
-fn row(token: &Shown) -> Vec<String> {
+fn row(token: &TokenView) -> Vec<String> {
     vec![
         token.token_id.clone(),
         token.name.clone(),
@@ -86,7 +88,7 @@ fn row(token: &Shown) -> Vec<String> {
     ]
 }
 
-fn state(token: &Shown) -> String {
+fn state(token: &TokenView) -> String {
     match (token.revoked_at, token.expires_at) {
         (Some(at), _) => format!("revoked {at}"),
         (None, Some(at)) if !token.valid => format!("expired {at}"),

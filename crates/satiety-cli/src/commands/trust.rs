@@ -1,4 +1,4 @@
-//! `satiety trust`: which configuration files that were found may decide on everything.
+//! `satiety trust`: manages trust in discovered configuration files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -31,8 +31,8 @@ pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Fail
         Some(path) => path.clone(),
         None => nearest_file().ok_or_else(|| {
             Failure::bad_input(
-                "there is no satiety.toml here or above",
-                "name the file: `satiety trust FILE`",
+                "no satiety.toml in this directory or above",
+                "name the file with `satiety trust FILE`",
             )
         })?,
     };
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Fail
         if !store.remove(&path)? {
             return Err(Failure::bad_input(
                 format!("{} is not trusted", printable_path(&path)),
-                "`satiety trust --list` shows the files that are",
+                "run `satiety trust --list` to see the trusted files",
             ));
         }
         printer.answer(&Revoked { path, revoked: true })?;
@@ -50,13 +50,13 @@ pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Fail
     let read = ConfigFile::read(&path)?;
     let settings = sensitive(&read)?;
     if !arguments.show {
-        // What is recorded is what was read and shown, also if the file changes meanwhile.
+        // The displayed content is recorded, even if the file changes meanwhile.
         store.put(&read.path, &read.hash)?;
     }
-    let standing = read.standing();
+    let trust_state = read.trust_state();
     printer.answer(&FileTrust {
-        trusted: standing == TrustState::Trusted,
-        changed: standing == TrustState::Untrusted { changed: true },
+        trusted: trust_state == TrustState::Trusted,
+        changed: trust_state == TrustState::Untrusted { changed: true },
         path: read.path,
         blake3: read.hash,
         settings,
@@ -64,14 +64,14 @@ pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-/// Whether everything in a file counts where it is found: it is trusted, says nothing that needs trust, or is not there.
+/// Whether all settings of a file apply: it is trusted, has no sensitive settings, or does not exist.
 pub(super) fn is_trusted(path: &Path) -> bool {
     if !path.exists() {
         return true;
     }
     ConfigFile::read(path).is_ok_and(|read| {
         let harmless = sensitive(&read).is_ok_and(|settings| settings.is_empty());
-        match read.standing() {
+        match read.trust_state() {
             TrustState::Trusted => true,
             TrustState::Untrusted { .. } => harmless,
             TrustState::Foreign(_) => false,
@@ -79,7 +79,7 @@ pub(super) fn is_trusted(path: &Path) -> bool {
     })
 }
 
-/// Records a file with the text that this program has just written on behalf of the user.
+/// Records a file with the text that this program has just written for the user.
 pub(super) fn record(path: &Path, text: &str) -> Result<(), Failure> {
     if let Some(store) = TrustStore::open() {
         let hash = blake3::hash(text.as_bytes()).to_hex().to_string();
@@ -88,7 +88,7 @@ pub(super) fn record(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The settings of a file that count only with trust.
+/// Settings of a file that need trust.
 fn sensitive(read: &ConfigFile) -> Result<Vec<SensitiveSetting>, Failure> {
     let values = file::parse(&read.path, &read.text)?;
     let directory = read.path.parent().unwrap_or(Path::new("/"));
@@ -149,7 +149,7 @@ impl Render for FileTrust {
         };
         let mut text = format!("{}  {state}", printable_path(&self.path).bold());
         if self.settings.is_empty() {
-            text.push_str("\nno setting of it needs trust");
+            text.push_str("\nit has no settings that need trust");
         }
         for setting in &self.settings {
             let _ = write!(
@@ -193,7 +193,7 @@ struct TrustedFile {
 impl Render for TrustedFiles {
     fn human(&self) -> String {
         if self.files.is_empty() {
-            return "no file is trusted".into();
+            return "no trusted files".into();
         }
         let rows = self.files.iter().map(|file| {
             vec![

@@ -1,4 +1,4 @@
-//! `satiety watch`: follows a conversation that is still going on and says when to stop.
+//! `satiety watch`: follows a live conversation and reports when to stop.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(super) async fn run(
         satiety_engine::watch::WatchError::Listener(failure) => failure,
     })?;
     if end == WatchEnd::Idle {
-        printer.note("the file has stopped growing");
+        printer.note("the file has not grown within the idle timeout");
     }
     let signal = report.map(|report| report.stop_recommendation.signal);
     Ok(match signal {
@@ -52,7 +52,7 @@ pub(super) async fn run(
     })
 }
 
-/// A verdict as one line.
+/// One-line rendering of a verdict.
 #[derive(Serialize)]
 #[serde(transparent)]
 struct Line<'a>(&'a Verdict);
@@ -79,7 +79,7 @@ impl Render for Line<'_> {
 }
 
 impl Printer {
-    /// One answer of several: a line, or a line of JSON.
+    /// Prints one of several results: a line of text or of JSON.
     pub(super) fn line(&self, answer: &impl Render) -> Result<(), Failure> {
         match self.format() {
             Format::Json => {

@@ -1,4 +1,4 @@
-//! `satiety worker`: takes cases until it is told to end, and gives back what it has not finished.
+//! `satiety worker`: runs queued cases until stopped, and returns unfinished ones to the queue.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::failure::{Failure, warn};
 use crate::printer::{Printer, Render};
 use crate::settings::Settings;
 
-/// Leases that make sense, in seconds: shorter ones end while a process is merely slow.
-const LEASES: std::ops::RangeInclusive<f64> = 0.2..=86_400.0;
+/// Valid leases in seconds: shorter ones would expire while a process is merely slow.
+const VALID_LEASES: std::ops::RangeInclusive<f64> = 0.2..=86_400.0;
 
 pub(super) async fn run(
     arguments: WorkerArgs,
@@ -21,16 +21,16 @@ pub(super) async fn run(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    if !LEASES.contains(&arguments.lease) {
+    if !VALID_LEASES.contains(&arguments.lease) {
         return Err(Failure::bad_input(
-            format!("a lease of {} seconds makes no sense", arguments.lease),
-            "give seconds from 0.2 to 86400, such as --lease 30",
+            format!("--lease {} is out of range", arguments.lease),
+            "use 0.2 to 86400 seconds, such as --lease 30",
         ));
     }
-    let name = arguments.name.unwrap_or_else(own_name);
+    let name = arguments.name.unwrap_or_else(default_name);
     let place = arguments.root.display().to_string();
     printer.note(&format!(
-        "{name} takes cases from {} for suites below {place}",
+        "worker {name}: running cases from {} for suites below {place}",
         settings.store
     ));
     let request = WorkRequest {
@@ -42,17 +42,17 @@ pub(super) async fn run(
         judges: arguments.judge,
         environment: std::env::vars().collect(),
     };
-    let stop = stop_when_asked();
+    let stop = stop_on_signal();
     let worked = engine
         .bench()
         .work(request, &stop, |event| match event {
             WorkEvent::Joined { run_id, suite_id } => {
-                printer.note(&format!("takes cases of {suite_id}: {run_id}"));
+                printer.note(&format!("joined run {run_id} of {suite_id}"));
             }
             WorkEvent::Declined { run_id, reason } => {
-                warn(&format!("{run_id} is left to other workers: {reason}"));
+                warn(&format!("skipping run {run_id}: {reason}"));
             }
-            WorkEvent::Ended { run_id } => printer.note(&format!("{run_id} is complete")),
+            WorkEvent::Ended { run_id } => printer.note(&format!("run {run_id} is complete")),
             WorkEvent::Warning(warning) => warn(&warning),
         })
         .await?;
@@ -60,22 +60,25 @@ pub(super) async fn run(
     Ok(Exit::Done)
 }
 
-/// Ends the work when it is asked for; asked twice, the program.
-fn stop_when_asked() -> Stop {
+/// Stops the work on the first signal, the program on the second.
+fn stop_on_signal() -> Stop {
     let stop = Stop::default();
     let asked = stop.clone();
     tokio::spawn(async move {
-        super::serve::asked_to_end().await;
+        super::serve::shutdown_signal().await;
         asked.stop();
-        super::serve::asked_to_end().await;
-        #[expect(clippy::exit, reason = "asked twice; cases come back by themselves")]
+        super::serve::shutdown_signal().await;
+        #[expect(
+            clippy::exit,
+            reason = "second signal; leases expire and cases return to the queue"
+        )]
         std::process::exit(i32::from(Exit::Interrupted.code()));
     });
     stop
 }
 
-/// The machine's name, where it has one, and the process.
-fn own_name() -> String {
+/// Host name, if known, and process id.
+fn default_name() -> String {
     let host = fs_err::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = Some(host.trim()).filter(|host| !host.is_empty());
     format!("{}-{}", host.unwrap_or("worker"), std::process::id())
@@ -85,10 +88,10 @@ impl Render for WorkResponse {
     fn human(&self) -> String {
         let mut text = format!("{}: {} results", self.name, self.kept);
         if self.late > 0 {
-            let _ = write!(text, ", {} too late", self.late);
+            let _ = write!(text, ", {} late results discarded", self.late);
         }
         if self.given_back > 0 {
-            let _ = write!(text, ", {} cases given back", self.given_back);
+            let _ = write!(text, ", {} cases returned to the queue", self.given_back);
         }
         text
     }

@@ -1,9 +1,9 @@
-//! Every setting there is: the source of the default file, the environment variables and the reference page.
+//! Catalogue of all settings: source of the default file, the environment variables and the reference page.
 
 use std::fmt::Write;
 use std::path::{Component, Path};
 
-/// What values a setting takes.
+/// Type of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueType {
     /// Any text.
@@ -14,34 +14,31 @@ pub(crate) enum ValueType {
     Boolean,
 }
 
-/// Whether a settings file that was found, not given, may decide on a setting.
+/// Whether an untrusted settings file, one that was discovered and not named by the user, may set a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// It cannot send anything anywhere, run, read or write anything, or switch a protection off.
+    /// Cannot send data, run, read or write anything, or disable a protection.
     Safe,
-    /// These values are safe; any other needs trust.
+    /// These values are safe; others need trust.
     SafeValues(&'static [&'static str]),
-    /// These values are safe, and so is a path below the file's own directory: it names what came with the file.
+    /// These values are safe, and so is a path below the directory of the settings file.
     Below(&'static [&'static str]),
-    /// It names an address, a command, a file or a store, or weakens a protection: from a file that was found it counts
-    /// only after `satiety trust`. Choose this where in doubt.
+    /// Names an address, a command, a file or a store, or weakens a protection: ignored in a discovered file
+    /// until `satiety trust`. Choose this when in doubt.
     Sensitive,
 }
 
-/// A setting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
     /// Section and name: `store.url`.
     pub(crate) name: &'static str,
-    /// What values it takes.
     pub(crate) takes: ValueType,
-    /// The built-in value; empty when it depends on the machine.
+    /// Built-in value; empty when it depends on the machine.
     pub(crate) default: &'static str,
-    /// The flag that overrides it.
+    /// Command-line flag that overrides it.
     pub(crate) flag: Option<&'static str>,
-    /// Whether a `satiety.toml` that was found may decide on it without being trusted.
     pub(crate) trust: Trust,
-    /// What it is for, in a sentence or two.
+    /// Description for the default file and the reference, in a sentence or two.
     pub(crate) about: &'static str,
 }
 
@@ -53,8 +50,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "",
         flag: Some("--db"),
         trust: Trust::Sensitive,
-        about: "Where everything is remembered: `sqlite:PATH` or `postgres://user:password@host/database`. \
-                Without it, a SQLite file in your data folder.",
+        about: "Database URL: `sqlite:PATH` or `postgres://user:password@host/database`. By default, a \
+                SQLite file in your data directory.",
     },
     Key {
         name: "store.archive_folder",
@@ -62,7 +59,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "",
         flag: None,
         trust: Trust::Sensitive,
-        about: "Where `satiety db retain` puts what it archives. Without it, a folder beside the default store.",
+        about: "Directory for rows archived by `satiety db retain`. By default, a directory next to the \
+                default store.",
     },
     Key {
         name: "models.embedder",
@@ -70,8 +68,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "builtin",
         flag: Some("--embedder"),
         trust: Trust::SafeValues(&["builtin", "none"]),
-        about: "The sentence model that tells whether two texts mean the same: `builtin`, `dir:FOLDER`, \
-                `ollama:MODEL`, `openai:MODEL`, or `none` to compare words only.",
+        about: "Sentence model for semantic similarity: `builtin`, `dir:PATH`, `ollama:MODEL`, \
+                `openai:MODEL`, or `none` to compare words only.",
     },
     Key {
         name: "models.chat",
@@ -79,8 +77,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: None,
         trust: Trust::SafeValues(&["none"]),
-        about: "The chat model that sorts messages for `--extract model`: `ollama:MODEL`, `openai:MODEL`, \
-                `anthropic:MODEL`, each with `@URL` for another address, or `none`.",
+        about: "Chat model for `--extract model` and `satiety research`: `ollama:MODEL`, `openai:MODEL`, \
+                `anthropic:MODEL`, each optionally with `@URL`, or `none`.",
     },
     Key {
         name: "dialogue.profile",
@@ -88,8 +86,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "default",
         flag: Some("--profile"),
         trust: Trust::Below(&["default", "spec"]),
-        about: "How conversations are judged: `default`, `spec` (the written specification to the letter), or the \
-                path of a TOML file of your own.",
+        about: "Scoring profile for conversations: `default`, `spec` (exactly as specified), or the path of \
+                a TOML file.",
     },
     Key {
         name: "dialogue.record",
@@ -97,7 +95,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "false",
         flag: Some("--record"),
         trust: Trust::Safe,
-        about: "Whether `satiety score` keeps conversations and verdicts in the store.",
+        about: "Whether `satiety score` stores conversations and verdicts.",
     },
     Key {
         name: "bench.sandbox",
@@ -105,10 +103,10 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::OneOf(&["auto", "require", "prefer", "off"]),
         default: "auto",
         flag: Some("--sandbox"),
-        about: "Whether the processes of targets are sandboxed. `require` refuses to run where the machine has no \
-                namespaces, `prefer` uses the strongest isolation there is and names it in the result, `off` runs without. \
-                With `auto`, gates, harness runs, servers and workers require it, and other runs follow the target's \
-                description.",
+        about: "Whether target processes run in a sandbox. `require` refuses to run on machines without \
+                namespaces, `prefer` uses the strongest isolation available and records it in the result, \
+                `off` disables the sandbox. With `auto`, gates, harness runs, servers and workers require \
+                it, and other runs follow the target's description.",
     },
     Key {
         name: "bench.alert_command",
@@ -116,8 +114,9 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
-        about: "A shell command that is run when `bench run --gate` or `bench compare` finds a regression, with the \
-                gate's report as JSON on its standard input; or `none`. It may take ten seconds.",
+        about: "Shell command to run when `bench run --gate` or `bench compare` finds a regression, or \
+                `none`. It gets the gate's report as JSON on standard input and has a timeout of ten \
+                seconds.",
     },
     Key {
         name: "bench.alert_webhook",
@@ -125,8 +124,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
-        about: "An address that the same report is posted to; or `none`. A hook that fails is a warning: the verdict \
-                stays what it was.",
+        about: "URL to post the same report to, or `none`. A failing hook is a warning; the verdict does not \
+                change.",
     },
     Key {
         name: "harness.folder",
@@ -134,7 +133,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: ".",
         flag: Some("--harness"),
         trust: Trust::Below(&["."]),
-        about: "The folder with the suites of the eval harness and `harness.toml`.",
+        about: "Directory with the suites of the eval harness and `harness.toml`.",
     },
     Key {
         name: "harness.record",
@@ -142,7 +141,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "false",
         flag: None,
         trust: Trust::Sensitive,
-        about: "Whether `bench run --gate` records a cycle of the harness when it is done.",
+        about: "Whether `bench run --gate` records a harness cycle when it finishes.",
     },
     Key {
         name: "harness.driver",
@@ -150,8 +149,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "measured",
         flag: None,
         trust: Trust::Sensitive,
-        about: "Which score the window of cycles follows: the measured probability that an improvement would go \
-                unseen, or the specification's five signals.",
+        about: "Score that the cycle window follows: the measured probability of missing an improvement \
+                (`measured`), or the specification's five signals (`signals`).",
     },
     Key {
         name: "harness.notify_command",
@@ -159,8 +158,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
-        about: "A shell command that is run when a cycle asks for a review or opens an expansion, with what happened \
-                as JSON on its standard input; or `none`.",
+        about: "Shell command to run when a cycle requests a review or opens an expansion, or `none`. It \
+                gets the event as JSON on standard input.",
     },
     Key {
         name: "harness.notify_webhook",
@@ -168,7 +167,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
-        about: "An address that the same is posted to; or `none`.",
+        about: "URL to post the same event to, or `none`.",
     },
     Key {
         name: "research.source",
@@ -176,8 +175,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "local:.",
         flag: Some("--in"),
         trust: Trust::Sensitive,
-        about: "Where `satiety research` searches: a folder (`local:FOLDER`), `searxng:URL`, `brave`, `tavily`, \
-                `wikipedia`, `arxiv`, `mcp:FILE`, `command:PROGRAM` or `replay:FILE`.",
+        about: "Source that `satiety research` searches: a directory (`local:PATH`), `searxng:URL`, `brave`, \
+                `tavily`, `wikipedia`, `arxiv`, `mcp:FILE`, `command:PROGRAM` or `replay:FILE`.",
     },
     Key {
         name: "research.base_url",
@@ -185,8 +184,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
-        about: "Another address for the engines that have a fixed one (brave, tavily, wikipedia, arxiv), such as a \
-                proxy of yours; or `none`.",
+        about: "Base URL that replaces the fixed one of brave, tavily, wikipedia and arxiv, such as a proxy, \
+                or `none`.",
     },
     Key {
         name: "server.listen",
@@ -194,7 +193,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "127.0.0.1:8787",
         flag: Some("--listen"),
         trust: Trust::Sensitive,
-        about: "Where `satiety serve` listens. Any other address than loopback needs tokens and a certificate.",
+        about: "Address that `satiety serve` listens on. Addresses other than loopback need tokens and a TLS \
+                certificate.",
     },
     Key {
         name: "server.root",
@@ -202,7 +202,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: Some("--root"),
         trust: Trust::Sensitive,
-        about: "The folder below which requests to the server may name suites and notes, or `none`.",
+        about: "Directory that paths of suites and notes in requests are confined to, or `none` to refuse \
+                them.",
     },
     Key {
         name: "server.research_sources",
@@ -210,8 +211,9 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: Some("--research-sources"),
         trust: Trust::Sensitive,
-        about: "What requests to the server may have searched, as `NAME=SOURCE` with commas between, or `none`; a source \
-                without a name goes by its kind. Requests say a name, and the first one is the usual one.",
+        about: "Sources that requests may search, as comma-separated `NAME=SOURCE`, or `none`. A source \
+                without a name is named after its kind. Requests refer to a name; the first one is the \
+                default.",
     },
     Key {
         name: "server.tls_cert",
@@ -219,7 +221,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: Some("--tls-cert"),
         trust: Trust::Sensitive,
-        about: "The server's certificate with its chain, a PEM file, or `none`.",
+        about: "TLS certificate chain, a PEM file, or `none`.",
     },
     Key {
         name: "server.tls_key",
@@ -227,7 +229,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: Some("--tls-key"),
         trust: Trust::Sensitive,
-        about: "The certificate's key, a PEM file, or `none`.",
+        about: "TLS private key, a PEM file, or `none`.",
     },
     Key {
         name: "server.traces",
@@ -235,8 +237,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "none",
         flag: None,
         trust: Trust::Sensitive,
-        about: "Where `serve`, `mcp` and `worker` send OpenTelemetry traces: a collector that speaks OTLP over HTTP, such as \
-                `http://127.0.0.1:4318`, or `none`. `OTEL_EXPORTER_OTLP_ENDPOINT` says the same.",
+        about: "OpenTelemetry collector (OTLP over HTTP) for traces of `serve`, `mcp` and `worker`, such as \
+                `http://127.0.0.1:4318`, or `none`. `OTEL_EXPORTER_OTLP_ENDPOINT` is an alternative.",
     },
     Key {
         name: "server.retain_hours",
@@ -244,8 +246,9 @@ pub(crate) const KEYS: &[Key] = &[
         default: "1",
         flag: None,
         trust: Trust::Sensitive,
-        about: "How often `satiety serve` carries out the retention rules (`satiety db retain --list`); 0 for never. Of \
-                all servers on a store one does it, and its `store.archive_folder` gets what is archived.",
+        about: "Interval in hours at which `satiety serve` applies the retention rules (`satiety db retain \
+                --list`); 0 disables it. With several servers on one store only one applies them, and \
+                archives to its own `store.archive_folder`.",
     },
     Key {
         name: "server.request_cost",
@@ -253,8 +256,8 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "30000",
         flag: None,
-        about: "What one request may cost, estimated from its size before anything is computed; a unit is about a millisecond of \
-                one processor. Requests that would cost more get 413. 0 for no limit.",
+        about: "Maximum cost of one request, estimated from its size before anything is computed, in units \
+                of about one millisecond of one processor. More expensive requests get 413. 0 for no limit.",
     },
     Key {
         name: "server.caller_cost",
@@ -262,8 +265,8 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "auto",
         flag: None,
-        about: "What one caller (a token, or an address without one) may spend a minute, in the same units; more gets 429. `auto` \
-                is 60000 for each processor; 0 for no limit.",
+        about: "Maximum cost per minute of one client (a token, or an address without one), in the same \
+                units; beyond it requests get 429. `auto` is 60000 per processor; 0 for no limit.",
     },
     Key {
         name: "server.model_calls",
@@ -271,7 +274,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "auto",
         flag: None,
-        about: "Calls of the sentence model that a server makes at the same time; `auto` is the number of processors.",
+        about: "Maximum concurrent calls of the sentence model; `auto` is the number of processors.",
     },
     Key {
         name: "server.model_queue",
@@ -279,7 +282,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "64",
         flag: None,
-        about: "Requests that may wait for the sentence model; more get 503 with `Retry-After`.",
+        about: "Maximum requests waiting for the sentence model; further ones get 503 with `Retry-After`.",
     },
     Key {
         name: "server.connections",
@@ -287,8 +290,8 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "2048",
         flag: None,
-        about: "Connections that a server serves; on further ones only `/healthz` and `/readyz` answer. Never more than the system \
-                lets a process have open files.",
+        about: "Maximum open connections; on further ones only `/healthz` and `/readyz` answer. Never more \
+                than the limit of open files of the process.",
     },
     Key {
         name: "server.connections_per_address",
@@ -296,7 +299,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "1024",
         flag: None,
-        about: "Connections from one address; behind a proxy all come from one.",
+        about: "Maximum open connections per address; behind a proxy all clients share one address.",
     },
     Key {
         name: "server.streams_per_caller",
@@ -304,7 +307,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "256",
         flag: None,
-        about: "Event streams that one caller may have open; more get 429.",
+        about: "Maximum open event streams per client; further ones get 429.",
     },
     Key {
         name: "server.mcp_sessions_per_caller",
@@ -312,7 +315,8 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "64",
         flag: None,
-        about: "MCP sessions over HTTP that one caller may have open; more get 429. Idle ones end after five minutes.",
+        about: "Maximum open MCP sessions over HTTP per client; further ones get 429. Idle sessions end \
+                after five minutes.",
     },
     Key {
         name: "ab.auto_graduate",
@@ -320,8 +324,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "false",
         flag: None,
         trust: Trust::Sensitive,
-        about: "Whether a change of the memory's search that passes the whole checklist becomes the default by itself. \
-                Otherwise `satiety ab graduate` does it.",
+        about: "Whether a feature that passes the whole checklist becomes the default automatically. \
+                Otherwise, use `satiety ab graduate`.",
     },
     Key {
         name: "ab.settle_minutes",
@@ -329,7 +333,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "30",
         flag: None,
         trust: Trust::Safe,
-        about: "How long `satiety ab` waits for what the asker does with the results of a search before it counts.",
+        about: "Minutes to wait for feedback on the results of a search before `satiety ab` counts it.",
     },
     Key {
         name: "memory.max_query_bytes",
@@ -337,8 +341,8 @@ pub(crate) const KEYS: &[Key] = &[
         default: "16384",
         flag: None,
         trust: Trust::Sensitive,
-        about: "The largest question that the memory is asked, in bytes, from 1 to 1048576. Longer ones are refused; of a \
-                long one the first 512 characters are logged.",
+        about: "Maximum size of a memory query in bytes, from 1 to 1048576. Longer queries are rejected; the \
+                log keeps the first 512 characters of a query.",
     },
     Key {
         name: "output.format",
@@ -346,7 +350,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "human",
         flag: Some("--format"),
         trust: Trust::Safe,
-        about: "How answers are printed; csv and html by the commands that have tables or pages.",
+        about: "Output format; csv and html only for commands that print tables or pages.",
     },
     Key {
         name: "output.color",
@@ -354,7 +358,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "auto",
         flag: Some("--color"),
         trust: Trust::Safe,
-        about: "When to use colours; `NO_COLOR` is respected.",
+        about: "When to use colors; `NO_COLOR` is respected.",
     },
     Key {
         name: "log.level",
@@ -362,7 +366,7 @@ pub(crate) const KEYS: &[Key] = &[
         default: "warn",
         flag: Some("--verbose"),
         trust: Trust::Safe,
-        about: "How much to log to stderr.",
+        about: "Minimum level of messages logged to stderr.",
     },
     Key {
         name: "log.format",
@@ -370,12 +374,12 @@ pub(crate) const KEYS: &[Key] = &[
         default: "text",
         flag: None,
         trust: Trust::Safe,
-        about: "How logs are written: for people, or a JSON object a line.",
+        about: "Log format: text, or one JSON object per line.",
     },
 ];
 
 impl Key {
-    /// The environment variable: `SATIETY_STORE_URL`.
+    /// Environment variable, such as `SATIETY_STORE_URL`.
     pub(crate) fn variable(&self) -> String {
         format!("SATIETY_{}", self.name.to_ascii_uppercase().replace('.', "_"))
     }
@@ -384,7 +388,7 @@ impl Key {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// Whether a value from a file that was found, and that nobody trusts, may be used.
+    /// Whether a value from an untrusted, discovered file may be used.
     pub(crate) fn is_safe(&self, value: &str, directory: &Path) -> bool {
         match self.trust {
             Trust::Safe => true,
@@ -394,19 +398,22 @@ impl Key {
         }
     }
 
-    /// Says what is wrong with a value, if anything is.
+    /// Returns the reason why a value is invalid, or `None`.
     pub(crate) fn objection(&self, value: &str) -> Option<String> {
         match self.takes {
-            ValueType::Text => value.trim().is_empty().then(|| "it is empty".into()),
+            ValueType::Text => value.trim().is_empty().then(|| "value is empty".into()),
             ValueType::OneOf(words) if words.contains(&value) => None,
-            ValueType::OneOf(words) => Some(format!("`{value}` is not one of {}", words.join(", "))),
+            ValueType::OneOf(words) => Some(format!(
+                "unknown value `{value}` (expected one of: {})",
+                words.join(", ")
+            )),
             ValueType::Boolean if ["true", "false"].contains(&value) => None,
-            ValueType::Boolean => Some(format!("`{value}` is neither true nor false")),
+            ValueType::Boolean => Some(format!("unknown value `{value}` (expected true or false)")),
         }
     }
 }
 
-/// Whether a path leads to something below a directory, without `..` and without symbolic links.
+/// Whether a path stays below a directory, without `..` and without symbolic links.
 fn stays_below(directory: &Path, path: &str) -> bool {
     let mut place = directory.to_path_buf();
     Path::new(path).components().all(|component| {
@@ -421,7 +428,7 @@ fn stays_below(directory: &Path, path: &str) -> bool {
     })
 }
 
-/// The known name that is nearest to a mistyped one.
+/// Known name with the smallest edit distance to a mistyped one.
 pub(crate) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -434,9 +441,9 @@ pub(crate) fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
 /// The commented default file, which is also the documentation of every setting.
 pub(crate) fn default_file() -> String {
     let mut text = String::from(
-        "# Satiety's settings. This file is found upwards from the working directory, as `satiety.toml`.\n\
-         # Stronger than it: environment variables (SATIETY_SECTION_NAME) and flags.\n\
-         # Settings marked with (trust) count only after `satiety trust` has recorded this file.\n",
+        "# Satiety settings. The nearest `satiety.toml` in or above the working directory is used.\n\
+         # Environment variables (SATIETY_SECTION_NAME) and flags take precedence.\n\
+         # Settings marked with (trust) apply only after `satiety trust` has recorded this file.\n",
     );
     let mut section = "";
     for key in KEYS {
@@ -493,8 +500,8 @@ mod tests {
         }
     }
 
-    /// The compiler makes every key state its trust; this test makes a change of it deliberate. A key belongs here only if
-    /// a hostile file can do nothing with it.
+    /// The compiler makes every key state its trust; this test makes a change of it deliberate. A key belongs
+    /// here only if a hostile file can do nothing with it.
     #[test]
     fn what_a_found_file_may_decide_is_a_short_list() {
         let safe: Vec<&str> = KEYS
@@ -563,7 +570,7 @@ mod tests {
         assert_eq!(nearest("weather", names()), None);
     }
 
-    /// Who uncomments a line of the default file gets a file that works.
+    /// Uncommenting any line of the default file gives a valid file.
     #[test]
     fn the_default_file_is_valid_when_uncommented() {
         let uncommented: String = default_file()

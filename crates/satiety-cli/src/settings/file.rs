@@ -1,4 +1,4 @@
-//! Reads `satiety.toml`, with the line of each value, and refuses what it does not know.
+//! Parses `satiety.toml` with the line of each value and rejects unknown settings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,16 +10,16 @@ use super::catalogue::{KEYS, Key, nearest};
 use super::{Origin, Value, set};
 use crate::failure::Failure;
 
-/// Lists that the harness reads by itself, from the file beside its suites.
+/// Lists that the harness reads itself, from the file next to its suites.
 const KEYRING: [&str; 2] = ["harness.approvers", "harness.agent_keys"];
 
-/// The settings of a file's text.
+/// Parses the settings in a file's text.
 pub(crate) fn parse(path: &Path, text: &str) -> Result<BTreeMap<&'static str, Value>, Failure> {
     let document = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text, span.start));
         Failure::bad_input(
             format!("{}:{line}: {}", path.display(), error.message()),
-            "this is not TOML; `satiety config show --default` prints a file to start from",
+            "fix the TOML syntax; `satiety config show --default` prints a valid file",
         )
     })?;
     let mut values = BTreeMap::new();
@@ -47,7 +47,7 @@ fn collect(
             collect(path, text, &full, inner, values)?;
             continue;
         }
-        // Who may approve stands in the repository's file alone: it is no setting, so no variable or flag can change it.
+        // Approver keys come only from the repository's file, so that no variable or flag can change them.
         if KEYRING.contains(&full.as_str()) {
             continue;
         }
@@ -59,7 +59,7 @@ fn collect(
             line,
         };
         let Some(value) = as_text(value) else {
-            let message = format!("{origin}: {full}: one value is expected here, not a list or a table");
+            let message = format!("{origin}: {full}: expected a single value, not a list or a table");
             return Err(Failure::bad_input(message, key.about));
         };
         set(values, key, &value, origin)?;
@@ -94,10 +94,10 @@ fn unknown(path: &Path, line: usize, name: &str) -> Failure {
     let near = nearest(name, KEYS.iter().map(|key| key.name).chain(sections));
     let hint = match near {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "`satiety config show` lists all settings".into(),
+        None => "run `satiety config show` to list all settings".into(),
     };
     Failure::bad_input(
-        format!("{}:{line}: there is no setting `{name}`", path.display()),
+        format!("{}:{line}: unknown setting `{name}`", path.display()),
         hint,
     )
 }
@@ -137,20 +137,20 @@ mod tests {
     fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(
             error("[store]\nulr = \"x\"\n"),
-            "satiety.toml:2: there is no setting `store.ulr`"
+            "satiety.toml:2: unknown setting `store.ulr`"
         );
         assert_eq!(
             error("\n[weather]\n"),
-            "satiety.toml:2: there is no setting `weather`"
+            "satiety.toml:2: unknown setting `weather`"
         );
-        assert_eq!(error("store = 1"), "satiety.toml:1: there is no setting `store`");
+        assert_eq!(error("store = 1"), "satiety.toml:1: unknown setting `store`");
         assert_eq!(
             error("[output]\nformat = \"xml\""),
-            "satiety.toml:2: output.format: `xml` is not one of human, json, markdown, csv, html"
+            "satiety.toml:2: output.format: unknown value `xml` (expected one of: human, json, markdown, csv, html)"
         );
         assert_eq!(
             error("[output]\ncolor = [1]"),
-            "satiety.toml:2: output.color: one value is expected here, not a list or a table"
+            "satiety.toml:2: output.color: expected a single value, not a list or a table"
         );
         assert!(error("[output\n").starts_with("satiety.toml:1: "));
     }

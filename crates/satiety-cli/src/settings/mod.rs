@@ -1,6 +1,6 @@
-//! Settings: what was typed, the environment, the configuration file and the built-in defaults, made into one value.
+//! Settings, merged from flags, the environment, configuration files and built-in defaults.
 //!
-//! Nothing after this module looks at clap types for them, or at the environment.
+//! Later code does not read clap types or the environment for settings.
 
 pub(crate) mod catalogue;
 pub(crate) mod file;
@@ -29,41 +29,35 @@ use crate::project::{current_project, scope_named};
 use catalogue::{KEYS, Key, nearest};
 use trust::{ConfigFile, TrustState, anchored, printable_path};
 
-/// How answers are printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people, on a terminal.
+    /// Text for a terminal.
     Human,
-    /// One documented object, for programs.
+    /// A documented JSON object.
     Json,
-    /// For a comment or a page.
+    /// Markdown for a comment or a page.
     Markdown,
-    /// A table for a spreadsheet, from commands that have one.
+    /// Table for a spreadsheet, if the command prints one.
     Csv,
-    /// A page in one file, from commands that have one.
+    /// Self-contained HTML page, if the command has one.
     Html,
 }
 
-/// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
-    /// For people.
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Where a value comes from, from weak to strong.
+/// Source of a value, in increasing precedence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
-    /// Built in.
     Default,
-    /// A line of a configuration file.
     File { path: PathBuf, line: usize },
-    /// An environment variable.
     Environment(String),
-    /// A flag.
     Flag(String),
 }
 
@@ -78,14 +72,13 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value and where it comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct Value {
     pub(crate) text: String,
     pub(crate) origin: Origin,
 }
 
-/// All settings, found and checked.
+/// All settings, validated.
 pub(crate) struct Settings {
     pub(crate) store: StoreUrl,
     pub(crate) archive_folder: PathBuf,
@@ -105,48 +98,45 @@ pub(crate) struct Settings {
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
     pub(crate) log_format: LogFormat,
-    /// The collector that traces are sent to.
+    /// OpenTelemetry collector for traces.
     pub(crate) traces: Option<String>,
     /// Every setting by name, as text, with its origin.
     pub(crate) values: BTreeMap<&'static str, Value>,
-    /// The configuration file that was used.
+    /// Configuration file in use.
     pub(crate) file: Option<PathBuf>,
-    /// Settings of that file that do not count, because nobody trusts it.
+    /// Settings of that file that are ignored because it is not trusted.
     pub(crate) ignored: Option<Ignored>,
-    /// The largest question that the memory is asked, in bytes.
+    /// Maximum size of a memory query in bytes.
     pub(crate) max_query_bytes: usize,
-    /// Environment variables that look like settings and are none.
-    strangers: Vec<String>,
+    /// Environment variables that start with `SATIETY_` but match no setting.
+    unknown_variables: Vec<String>,
 }
 
-/// The setting `bench.sandbox`; none is `auto`.
+/// Value of `bench.sandbox`; `None` is `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SandboxSetting(Option<SandboxRequirement>);
 
 impl SandboxSetting {
-    /// For gates, harness runs, servers and workers: their verdicts are relied upon.
+    /// Requirement for gates, harness runs, servers and workers, whose verdicts must be reliable.
     pub(crate) fn for_gates(self) -> SandboxRequirement {
         self.0.unwrap_or(SandboxRequirement::Require)
     }
 
-    /// For other runs: none means what the target's description says.
+    /// Requirement for other runs; `None` follows the target's description.
     pub(crate) fn for_plain_runs(self) -> Option<SandboxRequirement> {
         self.0
     }
 }
 
-/// What does not count of a configuration file that was found.
+/// Ignored settings of a discovered configuration file.
 #[derive(Debug, Clone)]
 pub(crate) struct Ignored {
-    /// The file.
     pub(crate) path: PathBuf,
-    /// Why not.
-    pub(crate) standing: TrustState,
-    /// Which of its settings, each with its line and value.
+    /// Reason why they are ignored.
+    pub(crate) trust_state: TrustState,
     pub(crate) settings: Vec<IgnoredSetting>,
 }
 
-/// A setting of a file that does not count.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct IgnoredSetting {
     pub(crate) name: &'static str,
@@ -154,7 +144,7 @@ pub(crate) struct IgnoredSetting {
     pub(crate) line: usize,
 }
 
-/// What `satiety harness` goes by.
+/// Settings of `satiety harness`.
 pub(crate) struct HarnessSettings {
     pub(crate) folder: PathBuf,
     pub(crate) record: bool,
@@ -162,20 +152,20 @@ pub(crate) struct HarnessSettings {
     pub(crate) notify: Alert,
 }
 
-/// What `satiety serve` goes by.
+/// Settings of `satiety serve`.
 pub(crate) struct ServerSettings {
     pub(crate) listen: SocketAddr,
     pub(crate) root: Option<PathBuf>,
     pub(crate) research_sources: Option<String>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
-    /// How often retention is carried out; never where absent.
+    /// Interval of retention; `None` disables it.
     pub(crate) retain_every: Option<Duration>,
-    /// Units that one request may cost; any number where absent.
+    /// Maximum cost units per request; `None` is unlimited.
     pub(crate) request_cost: Option<u64>,
-    /// Units that one caller may spend a minute; any number where absent.
+    /// Maximum cost units per caller and minute; `None` is unlimited.
     pub(crate) caller_cost: Option<u64>,
-    /// Calls of the sentence model at a time, and those that may wait.
+    /// Maximum concurrent calls of the sentence model.
     pub(crate) model_calls: usize,
     pub(crate) model_queue: usize,
     pub(crate) connections: usize,
@@ -184,22 +174,23 @@ pub(crate) struct ServerSettings {
     pub(crate) mcp_sessions_per_caller: usize,
 }
 
-/// Secrets of providers. They come from the environment alone and are in no listing.
+/// API keys of providers. They come only from the environment and are never listed.
 pub(crate) struct Keys {
     openai: Option<String>,
     anthropic: Option<String>,
 }
 
-/// Variables of ours that are not settings.
+/// Variables with our prefix that are not settings.
 const OTHER_VARIABLES: &[&str] = &["SATIETY_CONFIG"];
 
-/// Variables that others have agreed on, and the settings they stand for; the later wins, ours before all.
+/// Standard variables and the settings they map to; later entries win, and `SATIETY_*` variables win over
+/// all.
 const STANDARD_VARIABLES: &[(&str, &str)] = &[
     ("server.traces", "OTEL_EXPORTER_OTLP_ENDPOINT"),
     ("server.traces", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
 ];
 
-/// Finds all settings.
+/// Loads and merges all settings.
 pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
     let global = &cli.global;
     let environment: BTreeMap<String, String> = std::env::vars_os()
@@ -230,7 +221,7 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
             )?;
         }
     }
-    let strangers = environment
+    let unknown_variables = environment
         .keys()
         .filter(|name| name.starts_with("SATIETY_") && !name.starts_with("SATIETY_TEST_"))
         .filter(|name| {
@@ -238,7 +229,7 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
         })
         .cloned()
         .collect();
-    // What a variable or a flag decides is not missing.
+    // A setting that a variable or flag overrides is not missing.
     let ignored = ignored.and_then(|mut ignored| {
         let decided = |name: &str| {
             values
@@ -258,12 +249,12 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
         openai: key("OPENAI_API_KEY"),
         anthropic: key("ANTHROPIC_API_KEY"),
     };
-    let mut settings = understand(values, file, strangers, keys)?;
+    let mut settings = parse_settings(values, file, unknown_variables, keys)?;
     settings.ignored = ignored;
     Ok(settings)
 }
 
-/// Reads the user's own file and the one that was given or found, and puts what counts of them over the defaults.
+/// Merges the user's configuration file and the given or discovered one over the defaults.
 fn read_files(
     global: &Global,
     environment: &BTreeMap<String, String>,
@@ -274,8 +265,8 @@ fn read_files(
     let mut used = None;
     if let Some(own) = own {
         let read = ConfigFile::read(own)?;
-        let standing = read.standing_of_own();
-        ignored = put_over(values, &read, &standing, true)?;
+        let trust_state = read.own_trust_state();
+        ignored = merge_file(values, &read, &trust_state, true)?;
         used = Some(read.path);
     }
     let Some((path, given)) = find_file(global, environment)? else {
@@ -285,27 +276,27 @@ fn read_files(
     if Some(&read.path) == used.as_ref() && !given {
         return Ok((used, ignored));
     }
-    let standing = if given {
+    let trust_state = if given {
         TrustState::Trusted
     } else {
-        read.standing()
+        read.trust_state()
     };
-    ignored = put_over(values, &read, &standing, !given)?.or(ignored);
+    ignored = merge_file(values, &read, &trust_state, !given)?.or(ignored);
     Ok((Some(path), ignored))
 }
 
-/// Puts what counts of a file over the values that are there; gives what does not.
-fn put_over(
+/// Merges a file's effective settings into `values`; returns the ignored ones.
+fn merge_file(
     values: &mut BTreeMap<&'static str, Value>,
     file: &ConfigFile,
-    standing: &TrustState,
+    trust_state: &TrustState,
     found: bool,
 ) -> Result<Option<Ignored>, Failure> {
     let mut ignored = Vec::new();
     let directory = file.path.parent().unwrap_or(Path::new("/"));
     for (name, mut value) in file::parse(&file.path, &file.text)? {
         let Some(key) = Key::named(name) else { continue };
-        let counts = match standing {
+        let counts = match trust_state {
             TrustState::Trusted => true,
             TrustState::Untrusted { .. } => key.is_safe(&value.text, directory),
             TrustState::Foreign(_) => false,
@@ -317,7 +308,7 @@ fn put_over(
             values.insert(name, value);
             continue;
         }
-        // A value that holds anyway is not missing.
+        // An ignored value that equals the effective one is not missing.
         if values.get(name).is_some_and(|old| old.text == value.text) {
             continue;
         }
@@ -333,23 +324,23 @@ fn put_over(
     }
     Ok((!ignored.is_empty()).then(|| Ignored {
         path: file.path.clone(),
-        standing: standing.clone(),
+        trust_state: trust_state.clone(),
         settings: ignored,
     }))
 }
 
-/// The user's own configuration file, weaker than one that is given or found.
+/// The user's configuration file, overridden by a given or discovered one.
 fn own_file() -> Option<PathBuf> {
     let base = etcetera::choose_base_strategy().ok()?;
     let path = base.config_dir().join("satiety").join("satiety.toml");
     path.is_file().then_some(path)
 }
 
-/// Makes typed settings of checked texts.
-fn understand(
+/// Converts validated texts to typed settings.
+fn parse_settings(
     values: BTreeMap<&'static str, Value>,
     file: Option<PathBuf>,
-    strangers: Vec<String>,
+    unknown_variables: Vec<String>,
     keys: Keys,
 ) -> Result<Settings, Failure> {
     let text = |name: &str| values.get(name).map_or("", |value| value.text.as_str());
@@ -368,11 +359,8 @@ fn understand(
             .get("server.listen")
             .map_or(Origin::Default, |value| value.origin.clone());
         Failure::bad_input(
-            format!(
-                "{origin}: `{}` is not an address to listen on",
-                text("server.listen")
-            ),
-            "an address is a number and a port, such as 127.0.0.1:8787 or [::1]:8787",
+            format!("{origin}: invalid listen address `{}`", text("server.listen")),
+            "use an IP address and a port, such as 127.0.0.1:8787 or [::1]:8787",
         )
     })?;
     let path_unless_none = |name: &str| {
@@ -388,7 +376,7 @@ fn understand(
         keys,
         profile: text("dialogue.profile").into(),
         record: text("dialogue.record") == "true",
-        // `auto` is no requirement of its own.
+        // `auto` is not a requirement, so parsing it gives `None`.
         sandbox: SandboxSetting(text("bench.sandbox").parse().ok()),
         alert: Alert {
             command: unless_none("bench.alert_command"),
@@ -460,12 +448,12 @@ fn understand(
         values,
         file,
         ignored: None,
-        strangers,
+        unknown_variables,
     })
 }
 
 impl Settings {
-    /// What the engine must be told.
+    /// Settings that the engine needs.
     pub(crate) fn for_engine(&self) -> satiety_engine::Settings {
         satiety_engine::Settings {
             store: self.store.clone(),
@@ -477,15 +465,15 @@ impl Settings {
         }
     }
 
-    /// An engine with these settings, for the project of the working directory or another one.
+    /// Creates an engine with these settings, for the project of the working directory or a given one.
     pub(crate) fn engine(&self, project: Option<&str>) -> Result<Engine, Failure> {
         let project = match project.map(scope_named).transpose()? {
             None => Some(current_project()),
             Some(Scope::Project(project)) => Some(project),
             Some(Scope::All | Scope::Global) => {
                 return Err(Failure::bad_input(
-                    "--project: `all` and `global` name no project to work in",
-                    "give a directory such as ./shop, or a name of your own",
+                    "--project: `all` and `global` are not allowed here",
+                    "give a directory such as ./shop, or a project name",
                 ));
             }
         };
@@ -507,8 +495,7 @@ impl Settings {
             .with_memory(memory))
     }
 
-    /// Says which settings of an untrusted file do not count; refuses to go on where the command's answer would depend on
-    /// them.
+    /// Warns about ignored settings of an untrusted file; fails if the command's result would depend on them.
     pub(crate) fn check_trust(&self, command: &Command) -> Result<(), Failure> {
         let Some(ignored) = &self.ignored else {
             return Ok(());
@@ -539,28 +526,29 @@ impl Settings {
         Err(Failure::bad_input(
             ignored.to_string(),
             format!(
-                "this command would work with something else than the file says; look at the file, then run `satiety trust`, \
-                 or give {}, or give the file with --config",
+                "this command depends on the ignored settings; review the file and run `satiety trust`, \
+                 or set {}, or pass the file with --config",
                 flags.join(", ")
             ),
         ))
     }
 
-    /// A mistyped variable would otherwise be ignored in silence.
-    pub(crate) fn warn_about_strangers(&self) {
-        for name in &self.strangers {
+    /// Without this warning a mistyped variable would be silently ignored.
+    pub(crate) fn warn_about_unknown_variables(&self) {
+        for name in &self.unknown_variables {
             let known: Vec<String> = KEYS.iter().map(Key::variable).collect();
             let suggestion = nearest(name, known.iter().map(String::as_str))
                 .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             warn(&format!(
-                "there is no setting behind the environment variable `{name}`{suggestion}"
+                "unknown setting in environment variable `{name}`{suggestion}"
             ));
         }
     }
 }
 
-/// Whether what a command does depends on a setting in a way that a warning does not make up for: another store, another
-/// model for what is kept, another harness, or a server that starts without what it was configured with.
+/// Whether a command's result depends on a setting so much that a warning is not enough: another store,
+/// another model for stored vectors, another harness, or a server that starts without parts of its
+/// configuration.
 fn depends_on(command: &Command, name: &str) -> bool {
     let store = name == "store.url";
     match command {
@@ -593,12 +581,12 @@ fn depends_on(command: &Command, name: &str) -> bool {
         | Command::Evict(_)
         | Command::Token(_)
         | Command::Ab(_) => store,
-        // They run unattended, where nobody reads a warning.
+        // These run unattended, so a warning would go unread.
         Command::Serve(_) | Command::Worker(_) => true,
     }
 }
 
-/// Whether `--harness` was typed: then the file's setting does not matter.
+/// Whether `--harness` was given, which overrides the file's setting.
 fn harness_is_named() -> bool {
     std::env::args_os().skip(1).any(|argument| {
         argument
@@ -610,7 +598,7 @@ fn harness_is_named() -> bool {
 impl fmt::Display for Ignored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = printable_path(&self.path);
-        match &self.standing {
+        match &self.trust_state {
             TrustState::Foreign(reason) => write!(f, "{path} is not trusted: {reason}")?,
             TrustState::Untrusted { changed: true } => write!(f, "{path} has changed since it was trusted")?,
             _ => write!(f, "{path} is not trusted")?,
@@ -642,12 +630,12 @@ fn max_query_bytes(values: &BTreeMap<&'static str, Value>) -> Result<usize, Fail
         })
 }
 
-/// A unit of time: its name, its seconds, and what to say about a value that is none.
+/// Unit of time: name, seconds, and the hint for an invalid value.
 type Unit = (&'static str, f64, &'static str);
 const MINUTES: Unit = ("minutes", 60.0, "give minutes such as 30; 0 does not wait");
-const HOURS: Unit = ("hours", 3600.0, "give hours such as 1 or 0.5; 0 is never");
+const HOURS: Unit = ("hours", 3600.0, "give hours such as 1 or 0.5; 0 disables it");
 
-/// A setting that is a span of time.
+/// Parses a setting that is a duration.
 fn span(values: &BTreeMap<&'static str, Value>, name: &str, unit: Unit) -> Result<Duration, Failure> {
     let (unit, seconds, hint) = unit;
     let Some(value) = values.get(name) else {
@@ -657,7 +645,7 @@ fn span(values: &BTreeMap<&'static str, Value>, name: &str, unit: Unit) -> Resul
     let count = count.filter(|count| (0.0..=1e6).contains(count)).ok_or_else(|| {
         Failure::bad_input(
             format!(
-                "{}: {name}: `{}` is no number of {unit}",
+                "{}: {name}: `{}` is not a number of {unit}",
                 value.origin, value.text
             ),
             hint,
@@ -666,7 +654,7 @@ fn span(values: &BTreeMap<&'static str, Value>, name: &str, unit: Unit) -> Resul
     Ok(Duration::from_secs_f64(seconds * count))
 }
 
-/// A whole number, from `least` on.
+/// Parses a setting that is a whole number of at least `least`.
 fn count(values: &BTreeMap<&'static str, Value>, name: &str, least: u64) -> Result<u64, Failure> {
     let Some(value) = values.get(name) else {
         return Ok(least);
@@ -675,20 +663,20 @@ fn count(values: &BTreeMap<&'static str, Value>, name: &str, least: u64) -> Resu
     number.filter(|number| *number >= least).ok_or_else(|| {
         Failure::bad_input(
             format!(
-                "{}: {name}: `{}` is not a whole number from {least} on",
+                "{}: {name}: `{}` is not a whole number of at least {least}",
                 value.origin, value.text
             ),
-            "`satiety config show --default` says what each setting takes",
+            "run `satiety config show --default` to see the valid values",
         )
     })
 }
 
-/// How many of something there may be: at least one.
+/// Parses a setting that is a count of at least 1.
 fn size(values: &BTreeMap<&'static str, Value>, name: &str) -> Result<usize, Failure> {
     Ok(usize::try_from(count(values, name, 1)?).unwrap_or(usize::MAX))
 }
 
-/// Checks a value and puts it over the one that is there.
+/// Validates a value and stores it, replacing the previous one.
 fn set(
     values: &mut BTreeMap<&'static str, Value>,
     key: &'static Key,
@@ -712,9 +700,9 @@ fn set(
 }
 
 fn defaults() -> BTreeMap<&'static str, Value> {
-    // Without a home folder everything still works, in the working folder.
+    // Without a home directory everything still works, in the working directory.
     let data = etcetera::choose_base_strategy()
-        .map(|folders| folders.data_dir().join("satiety"))
+        .map(|directories| directories.data_dir().join("satiety"))
         .unwrap_or_default();
     let mut values = BTreeMap::new();
     for key in KEYS {
@@ -734,7 +722,7 @@ fn defaults() -> BTreeMap<&'static str, Value> {
     values
 }
 
-/// What flags say about settings.
+/// Settings given as flags.
 fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
     let global = &cli.global;
     let mut typed = Vec::new();
@@ -802,8 +790,8 @@ fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
     typed
 }
 
-/// The configuration file and whether it was given: the named one, or the nearest `satiety.toml` upwards from the working
-/// directory.
+/// Configuration file and whether it was named explicitly: the named one, or the nearest `satiety.toml` in or
+/// above the working directory.
 fn find_file(
     global: &Global,
     environment: &BTreeMap<String, String>,
@@ -814,10 +802,10 @@ fn find_file(
         .or_else(|| environment.get("SATIETY_CONFIG").map(PathBuf::from));
     if let Some(path) = named {
         if !path.is_file() {
-            let message = format!("the configuration file {} is not there", path.display());
+            let message = format!("configuration file not found: {}", path.display());
             return Err(Failure::bad_input(
                 message,
-                "make one with `satiety config show --default > satiety.toml`",
+                "create one with `satiety config show --default > satiety.toml`",
             ));
         }
         return Ok(Some((path, true)));
@@ -825,7 +813,7 @@ fn find_file(
     Ok(nearest_file().map(|path| (path, false)))
 }
 
-/// The nearest `satiety.toml` upwards from the working directory.
+/// Nearest `satiety.toml` in or above the working directory.
 pub(crate) fn nearest_file() -> Option<PathBuf> {
     let here = std::env::current_dir().unwrap_or_else(|_| Path::new(".").to_path_buf());
     here.ancestors()

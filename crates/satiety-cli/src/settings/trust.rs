@@ -1,8 +1,9 @@
-//! Trust for configuration files that were found rather than given.
+//! Trust in configuration files that were discovered and not named by the user.
 //!
-//! A `satiety.toml` found upwards from the working directory may come with a cloned repository. Its sensitive settings
-//! count only after `satiety trust` has recorded the file's path and the hash of its content in the user's own state
-//! directory; any change of the content needs trust again. A file is read once: what is hashed is what is parsed.
+//! A `satiety.toml` in or above the working directory may come with a cloned repository. Its sensitive
+//! settings apply only after `satiety trust` has recorded the file's path and content hash in the user's
+//! state directory; a changed file must be trusted again. A file is read once, so that the hashed bytes are
+//! the parsed bytes.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -12,51 +13,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
-/// A configuration file is not larger.
-const LARGEST_FILE: u64 = 1 << 20;
-/// A record is not larger.
-const LARGEST_RECORD: u64 = 64 << 10;
+/// Maximum size of a configuration file in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Maximum size of a trust record in bytes.
+const MAX_RECORD_BYTES: u64 = 64 << 10;
 
-/// How far a configuration file may decide.
+/// Trust in a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TrustState {
-    /// Everything: it was given, is the user's own, or was recorded with this content.
+    /// All settings apply: named by the user, the user's own file, or recorded with this content.
     Trusted,
-    /// Its safe settings only: nobody has recorded it with this content.
+    /// Only safe settings apply: not recorded with this content.
     Untrusted {
-        /// Whether another content of the same file was recorded.
+        /// Whether an earlier content of the same file was recorded.
         changed: bool,
     },
-    /// Nothing: somebody else can put a file there.
+    /// No settings apply: another user could have written the file.
     Foreign(String),
 }
 
-/// A configuration file, read once.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
-    /// Where it was found, with the directory's symbolic links resolved.
+    /// Path with the directory's symbolic links resolved.
     pub(crate) path: PathBuf,
-    /// What it says.
     pub(crate) text: String,
-    /// The BLAKE3 hash of its bytes.
+    /// BLAKE3 hash of the file's bytes.
     pub(crate) hash: String,
-    /// Why its place is not the user's own.
+    /// Reason why another user could have written it.
     foreign: Option<String>,
 }
 
-/// A file that the user trusts.
+/// Record of a trusted file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The file.
     pub(crate) path: PathBuf,
-    /// The BLAKE3 hash of what it said.
+    /// BLAKE3 hash of the trusted content.
     pub(crate) blake3: String,
-    /// When it was recorded.
+    /// Time of recording, RFC 3339.
     pub(crate) trusted_at: String,
 }
 
 impl ConfigFile {
-    /// Reads a file; what is not UTF-8, no regular file or larger than 1 MiB is refused.
+    /// Reads a file; rejects text that is not UTF-8, irregular files and files larger than 1 MiB.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             Failure::environment(format!("cannot read {}: {error}", printable_path(path)), None)
@@ -66,17 +64,17 @@ impl ConfigFile {
         let refuse = |reason: &str| {
             Failure::bad_input(
                 format!("cannot read {}: {reason}", printable_path(path)),
-                "a configuration file is a small TOML file; `satiety config show --default` prints one",
+                "use a TOML file, such as the one that `satiety config show --default` prints",
             )
         };
         if !about.is_file() {
             return Err(refuse("it is not a regular file"));
         }
         let mut bytes = Vec::new();
-        file.take(LARGEST_FILE + 1)
+        file.take(MAX_FILE_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(failed)?;
-        if bytes.len() as u64 > LARGEST_FILE {
+        if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(refuse("it is larger than 1 MiB"));
         }
         let hash = blake3::hash(&bytes).to_hex().to_string();
@@ -90,8 +88,8 @@ impl ConfigFile {
         })
     }
 
-    /// How far a file that was found may decide.
-    pub(crate) fn standing(&self) -> TrustState {
+    /// Trust in a discovered file.
+    pub(crate) fn trust_state(&self) -> TrustState {
         let recorded = TrustStore::open().and_then(|store| store.get(&self.path));
         match (recorded, &self.foreign) {
             (Some(record), _) if record.blake3 == self.hash => TrustState::Trusted,
@@ -102,22 +100,22 @@ impl ConfigFile {
         }
     }
 
-    /// How far the file in the user's own configuration directory may decide.
-    pub(crate) fn standing_of_own(&self) -> TrustState {
+    /// Trust in the file in the user's configuration directory.
+    pub(crate) fn own_trust_state(&self) -> TrustState {
         match &self.foreign {
             None => TrustState::Trusted,
-            Some(_) => self.standing(),
+            Some(_) => self.trust_state(),
         }
     }
 }
 
-/// The records of trusted files: one file each, readable by the user alone.
+/// Records of trusted files, one file each, readable only by the user.
 pub(crate) struct TrustStore {
     directory: PathBuf,
 }
 
 impl TrustStore {
-    /// The records in the user's state directory; `None` where the user has no home directory.
+    /// Opens the records in the user's state directory; `None` without a home directory.
     pub(crate) fn open() -> Option<Self> {
         let base = etcetera::choose_base_strategy().ok()?;
         let state = base.state_dir().unwrap_or_else(|| base.data_dir());
@@ -131,13 +129,13 @@ impl TrustStore {
         self.directory.join(format!("{}.json", &name[..32]))
     }
 
-    /// The record of a file, if there is one that only the user can have written.
+    /// Returns the record of a file if only the user can have written it.
     pub(crate) fn get(&self, path: &Path) -> Option<Record> {
         let record = read_record(&self.place(path))?;
         (record.path == path).then_some(record)
     }
 
-    /// Records a file with its content.
+    /// Records a file with its content hash.
     pub(crate) fn put(&self, path: &Path, hash: &str) -> Result<Record, Failure> {
         let record = Record {
             path: path.to_path_buf(),
@@ -152,7 +150,7 @@ impl TrustStore {
         };
         let text = serde_json::to_string_pretty(&record).map_err(|error| failed(error.into()))?;
         make_private_directory(&self.directory).map_err(failed)?;
-        // Created with mode 0600 beside its place, so that a half-written record is never seen.
+        // Written to a temporary file with mode 0600 and renamed, so that a partial record is never read.
         let mut file = tempfile::NamedTempFile::new_in(&self.directory).map_err(failed)?;
         std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)?;
         file.as_file().sync_all().map_err(failed)?;
@@ -161,7 +159,7 @@ impl TrustStore {
         Ok(record)
     }
 
-    /// Forgets a file; says whether it was recorded.
+    /// Removes a record; returns whether there was one.
     pub(crate) fn remove(&self, path: &Path) -> Result<bool, Failure> {
         match fs_err::remove_file(self.place(path)) {
             Ok(()) => Ok(true),
@@ -173,7 +171,7 @@ impl TrustStore {
         }
     }
 
-    /// All records, by path.
+    /// All records, sorted by path.
     pub(crate) fn list(&self) -> Vec<Record> {
         let Ok(entries) = fs_err::read_dir(&self.directory) else {
             return Vec::new();
@@ -186,7 +184,7 @@ impl TrustStore {
     }
 }
 
-/// Reads a record that belongs to the user and that nobody else may write or read.
+/// Reads a record if it belongs to the user and is inaccessible to others.
 fn read_record(place: &Path) -> Option<Record> {
     let file = fs_err::File::open(place).ok()?;
     let about = file.metadata().ok()?;
@@ -194,11 +192,11 @@ fn read_record(place: &Path) -> Option<Record> {
         return None;
     }
     let mut text = String::new();
-    file.take(LARGEST_RECORD).read_to_string(&mut text).ok()?;
+    file.take(MAX_RECORD_BYTES).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
 }
 
-/// A file's path with its directory's links resolved, but not a link that the file itself is: trust belongs to the place.
+/// Resolves links of a file's directory but not of the file itself: trust applies to the location.
 pub(crate) fn located(path: &Path) -> PathBuf {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -213,7 +211,7 @@ pub(crate) fn located(path: &Path) -> PathBuf {
     }
 }
 
-/// Text as one line without control characters: names of files come from strangers, too.
+/// Escapes control characters and line breaks, since file names may be hostile.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .flat_map(|character| {
@@ -228,7 +226,7 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
-/// Marks that change how the text around them looks.
+/// Invisible characters that change how surrounding text is displayed.
 fn is_invisible(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -254,7 +252,7 @@ fn is_private(_: &std::fs::Metadata) -> bool {
     true
 }
 
-/// Why others can put a configuration file in this place, if they can.
+/// Reason why other users can put a configuration file here, or `None`.
 #[cfg(unix)]
 fn foreign(about: &std::fs::Metadata, path: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
@@ -297,7 +295,7 @@ fn make_private_directory(directory: &Path) -> std::io::Result<()> {
     }
 }
 
-/// A path of a file that was found, from that file's directory; anything else stays as it is.
+/// Resolves a path setting relative to the file's directory; leaves other settings unchanged.
 pub(crate) fn anchored(name: &str, text: &str, directory: &Path) -> String {
     let here = std::env::current_dir().and_then(fs_err::canonicalize);
     if here.is_ok_and(|here| here == directory) {

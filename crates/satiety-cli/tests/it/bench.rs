@@ -51,7 +51,7 @@ fn what_init_writes_runs() {
     assert_eq!(found["summary"]["cases"], 3);
     let text = place.run(&["bench", "init", "suites/greeter"]);
     assert!(
-        text.starts_with("exit 2") && text.contains("is there already"),
+        text.starts_with("exit 2") && text.contains("already exists"),
         "{text}"
     );
     let text = place.run(&["bench", "check", "suites"]);
@@ -128,7 +128,7 @@ fn a_run_a_baseline_and_a_gate_with_three_answers() {
     let why = ["--accept-regression", "known, see 12", "--by", "bo"];
     let text = place.run(&[&["bench", "run", "s", "-n", "5", "--gate"], &why[..]].concat());
     assert!(
-        text.starts_with("exit 0") && text.contains("let through by bo: known, see 12"),
+        text.starts_with("exit 0") && text.contains("regression accepted by bo: known, see 12"),
         "{text}"
     );
     // One repeat of one broken case cannot be told from chance.
@@ -232,7 +232,7 @@ fn an_ablation_ships_what_does_no_harm() {
     assert!(text.contains("| "), "{text}");
     let text = place.run(&[&base[..], &["same.toml", "--suite", "s", "--metric", "pass"]].concat());
     assert!(
-        text.starts_with("exit 2") && text.contains("no metric with a margin"),
+        text.starts_with("exit 2") && text.contains("cannot parse margin"),
         "{text}"
     );
     let text = place.run(&[
@@ -295,7 +295,10 @@ fn what_is_wrong_is_told_with_its_place() {
         ),
         (&["bench", "report", "run-none"], "not found: run `run-none`"),
         (&["bench", "compare", "typo/suite.json", "latest"], "run_id"),
-        (&["bench", "run", "s", "--without-skill"], "is not the suite of a skill"),
+        (
+            &["bench", "run", "s", "--without-skill"],
+            "is not the suite of a skill",
+        ),
     ] {
         let text = place.run(arguments);
         assert!(

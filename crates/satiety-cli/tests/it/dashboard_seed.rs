@@ -161,12 +161,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     page("/research", &[task, "what do heat pumps cost to run"]);
     page(
         &format!("/research/{}", text(&research["run_id"])),
-        &[
-            "Novelty by round",
-            "Round 1",
-            "Sources",
-            "02-cold-climates.md",
-        ],
+        &["Novelty by round", "Round 1", "Sources", "02-cold-climates.md"],
     );
     let [first, second] = bench(&seeding);
     page(
@@ -193,7 +188,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
         &[
             "Saturation over cycles",
             "The harness is saturated",
-            "waits for a person",
+            "Awaiting approval",
             "satiety harness approve",
             "harder",
             "Always passed",
@@ -224,18 +219,14 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     retrieval(address);
     page(
         "/retrieval",
-        &[
-            "Quality over runs",
-            "The latest two runs, query by query",
-            "rollbacks",
-        ],
+        &["Quality over runs", "Latest two runs by query", "rollbacks"],
     );
     page("/retrieval/annotate", &["Your name"]);
-    page("/retrieval/annotate?annotator=mira", &["Asked:", "not relevant"]);
+    page("/retrieval/annotate?annotator=mira", &["Query:", "not relevant"]);
     eviction(&seeding, address);
     page(
         "/eviction",
-        &["session-1", "What is kept back", "predicted", "heuristic"],
+        &["session-1", "Exclusions", "predicted", "heuristic"],
     );
     page(
         "/eviction/session-1",
@@ -244,7 +235,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     page(
         "/",
         &[
-            "waits for you",
+            "needs approval",
             "saturated",
             "regression",
             "decided",

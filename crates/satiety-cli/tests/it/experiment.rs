@@ -222,6 +222,6 @@ fn wrong_requests_end_with_two_and_say_what_to_do() {
     assert!(
         place
             .show(&mut command)
-            .contains("`soon` is no number of minutes")
+            .contains("`soon` is not a number of minutes")
     );
 }

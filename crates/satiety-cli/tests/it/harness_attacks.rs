@@ -299,7 +299,7 @@ fn bringing_a_key_of_ones_own() {
     );
     let (code, seen) = accept("anna.key");
     assert!(
-        code == 0 && seen.contains("the log knows the same keys"),
+        code == 0 && seen.contains("the log has the same keys"),
         "{code} {seen}"
     );
     lab.approve(0, &lab.signed(&agent, 0, 24));

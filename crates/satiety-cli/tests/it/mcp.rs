@@ -95,11 +95,8 @@ fn the_tools_are_listed_with_what_they_cost() {
     let text = place.run(&["mcp", "--list", "--tools", "gate, memory_search"]);
     assert!(text.starts_with("exit 0") && text.contains("2 tools"), "{text}");
     for (arguments, expected) in [
-        (&["mcp", "--profile", "small"][..], "`small` is no profile"),
-        (
-            &["mcp", "--tools", "memory_find"],
-            "there is no tool `memory_find`",
-        ),
+        (&["mcp", "--profile", "small"][..], "unknown profile `small`"),
+        (&["mcp", "--tools", "memory_find"], "unknown tool `memory_find`"),
         (
             &["mcp", "--list", "--tools", "save"],
             "did you mean `memory_save`?",

@@ -193,5 +193,5 @@ fn what_is_wrong_is_told_and_nothing_changes() {
         "{text}"
     );
     fs_err::remove_file(place.path("notes/good.md")).unwrap();
-    assert!(place.run(&["memory", "index", "notes"]).contains("1 forgotten"));
+    assert!(place.run(&["memory", "index", "notes"]).contains("1 deleted"));
 }

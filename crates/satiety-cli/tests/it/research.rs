@@ -110,7 +110,7 @@ fn what_cannot_be_researched_is_told_with_a_hint() {
         (
             research(&["--threshold", "x"]),
             2,
-            vec!["--threshold x: neither a score"],
+            vec!["--threshold x: expected a score"],
         ),
         (
             research(&["--threshold", "11"]),
@@ -125,7 +125,7 @@ fn what_cannot_be_researched_is_told_with_a_hint() {
         (
             research(&["--price", "cheap"]),
             2,
-            vec!["--price cheap: two numbers"],
+            vec!["--price cheap: expected two numbers"],
         ),
         (
             research(&["--novelty", "model"]),

@@ -60,7 +60,7 @@ fn the_example_for_people_and_for_a_page() {
     let text = place.run(&["retrieval", "eval", "--qrels", &qrels, "--run", &control]);
     assert!(text.starts_with("exit 0"), "{text}");
     assert!(
-        text.contains("ndcg@10") && text.contains("40 queries; relevant from grade 2 on"),
+        text.contains("ndcg@10") && text.contains("40 queries; relevant from grade 2"),
         "{text}"
     );
     let both = ["--qrels", &qrels, "--run", &control, "--run", &treatment];

@@ -36,8 +36,7 @@ fn figures_by_group_and_for_first_queries() {
     assert_eq!(found["cold_start"]["ratio"], 0.5);
     let text = place.run(&[&EVAL[..], &["--by", "colour"]].concat());
     assert!(
-        text.starts_with("exit 2")
-            && text.contains("none of the 2 known queries has a field `colour`"),
+        text.starts_with("exit 2") && text.contains("none of the 2 known queries has a field `colour`"),
         "{text}"
     );
 }
@@ -112,11 +111,7 @@ fn a_trace_tells_about_the_pipeline() {
     assert!(pipeline["dedup_tokens"]["total"].as_u64() > Some(0));
     assert!(found["personalization_lift"]["mean"].is_number());
     let text = place.run(&run);
-    for part in [
-        "channels, among the first 10",
-        "mrr, gained by the session",
-        "latency",
-    ] {
+    for part in ["channels, top 10", "mrr, lift from session context", "latency"] {
         assert!(text.contains(part), "{text}");
     }
 }
@@ -156,7 +151,7 @@ fn pages_and_tables() {
     );
     let text = place.run(&["doctor", "--format", "csv"]);
     assert!(
-        text.starts_with("exit 2") && text.contains("cannot answer as CSV"),
+        text.starts_with("exit 2") && text.contains("does not support the format CSV"),
         "{text}"
     );
 }

@@ -178,10 +178,7 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
         "--fail-if-worse",
         "0.01",
     ]);
-    assert!(
-        text.starts_with("exit ") && text.contains("beside eval-"),
-        "{text}"
-    );
+    assert!(text.starts_with("exit ") && text.contains("vs. eval-"), "{text}");
     let runs = retrieval(&place, &["runs"]);
     // The first one was before anything was judged.
     assert_eq!(runs["runs"].as_array().unwrap().len(), 3);
@@ -205,7 +202,7 @@ fn memory_health(place: &Place) -> Value {
 fn retrieval_exit_3(place: &Place, arguments: &[&str]) {
     let text = place.run(&[&["retrieval"], arguments].concat());
     assert!(
-        text.starts_with("exit 3") && text.contains("nothing is judged yet"),
+        text.starts_with("exit 3") && text.contains("no judgments yet"),
         "{text}"
     );
 }
@@ -230,7 +227,7 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
     let step: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &step["progress"]["yours"]), (0, &json!(2)), "{err}");
     assert!(
-        err.contains("`x` is none of") && err.contains("taken back"),
+        err.contains("unknown answer `x`") && err.contains("undone:"),
         "{err}"
     );
     assert!(!err.contains("rank") && !err.contains("score"), "{err}");

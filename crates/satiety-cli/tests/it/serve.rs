@@ -100,16 +100,19 @@ fn a_server_starts_answers_and_ends_when_it_is_told_to() {
 fn a_door_that_nobody_guards_is_not_opened() {
     let place = Place::new();
     for (arguments, what) in [
-        (&["--listen", "0.0.0.0:0"][..], "there is no certificate"),
+        (&["--listen", "0.0.0.0:0"][..], "without TLS"),
         (
             &["--listen", "0.0.0.0:0", "--without-tls"],
-            "there is no valid one",
+            "there is no valid token",
         ),
-        (&["--listen", "[::]:0", "--without-tls"], "there is no valid one"),
-        (&["--require-token"], "there is no valid one"),
-        (&["--tls-cert", "x.pem"], "without a key"),
+        (
+            &["--listen", "[::]:0", "--without-tls"],
+            "there is no valid token",
+        ),
+        (&["--require-token"], "there is no valid token"),
+        (&["--tls-cert", "x.pem"], "must be set together"),
         (&["--tls-cert", "x.pem", "--tls-key", "y.pem"], "x.pem"),
-        (&["--root", "nowhere"], "not a folder"),
+        (&["--root", "nowhere"], "not a directory"),
     ] {
         let all: Vec<&str> = ["serve"].iter().chain(arguments).copied().collect();
         let shown = place.run(&all);
@@ -126,7 +129,7 @@ fn a_door_that_nobody_guards_is_not_opened() {
 #[test]
 fn a_token_lets_in_until_it_is_taken_back() {
     let place = Place::new();
-    assert!(place.run(&["token", "list"]).contains("There are no tokens"));
+    assert!(place.run(&["token", "list"]).contains("No tokens."));
     let made = json_of(
         &place,
         &[
@@ -161,7 +164,7 @@ fn a_token_lets_in_until_it_is_taken_back() {
         again.starts_with("exit 2\n") && again.contains("not found: token `ci`"),
         "{again}"
     );
-    assert!(place.run(&["token", "audit"]).contains("Nobody has written"));
+    assert!(place.run(&["token", "audit"]).contains("The audit log is empty"));
 }
 
 /// Every operation is tried with what its schema permits and with what it does not.

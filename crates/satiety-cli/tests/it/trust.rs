@@ -247,7 +247,7 @@ fn trust_belongs_to_one_path_and_one_content() {
     assert!(clone.run(&["trust", "--revoke"]).starts_with("exit 0"));
     assert!(clone.run(&["memory", "list"]).starts_with("exit 2"));
     assert!(clone.run(&["trust", "--revoke"]).starts_with("exit 2"));
-    assert!(clone.run(&["trust", "--list"]).contains("no file is trusted"));
+    assert!(clone.run(&["trust", "--list"]).contains("no trusted files"));
 }
 
 #[test]

@@ -498,7 +498,7 @@ fn a_worker_with_other_files_leaves_the_run_to_others() {
         let (status, _, said) = cluster.worker(&["--root", &root, "--until-idle"]).ended();
         assert!(status.success(), "{said}");
         assert!(
-            said.contains(&run) && said.contains(what) && said.matches("left to other").count() == 1,
+            said.contains(&run) && said.contains(what) && said.matches("skipping run").count() == 1,
             "{said}"
         );
         assert_eq!(cluster.left().len(), 2);

@@ -1,5 +1,5 @@
 "use strict";
-// Charts: values under the pointer, and a closer look by dragging. The numbers are those of the table below each chart.
+// Charts: values under the pointer, and zoom by dragging. The numbers come from the table below each chart.
 for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
   const drawing = figure.querySelector("svg");
   const plot = drawing.querySelector("svg.plot");
@@ -25,7 +25,7 @@ for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
     return Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
   };
   const placeOf = (part) => {
-    // The drawing has room at both ends, as much as it begins before zero.
+    // The plot has padding at both ends, as wide as its offset before zero.
     const at = (seen.x + part * seen.width) / (full.width + 2 * full.x);
     return Math.round(Math.min(1, Math.max(0, at)) * Math.max(1, rows.length - 1));
   };
@@ -37,7 +37,7 @@ for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
     for (const name of drawing.querySelectorAll("text.place")) name.style.visibility = closer ? "hidden" : "";
     if (closer) {
       const ends = [placeOf(0), placeOf(1)].map((place) => (rows[place] || [""])[0]);
-      note.textContent = `${names[0]} ${ends[0]} to ${ends[1]}. Double-click or press Escape to see all.`;
+      note.textContent = `${names[0]} ${ends[0]} to ${ends[1]}. Double-click or press Escape to reset the zoom.`;
     }
   };
   drawing.addEventListener("pointermove", (event) => {
@@ -63,7 +63,7 @@ for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
   drawing.addEventListener("dblclick", () => look(full.x, full.width));
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") look(full.x, full.width); });
 }
-// Annotation: the keys 0 to 3 press the button of that grade.
+// Annotation: keyboard shortcuts for the grade buttons.
 const grades = document.querySelector("form.grades");
 if (grades) {
   document.addEventListener("keydown", (event) => {
@@ -72,7 +72,7 @@ if (grades) {
     if (button) { event.preventDefault(); button.click(); }
   });
 }
-// Live pages: a conversation that has grown since it was shown is shown anew.
+// Live pages: reload when the conversation has new rounds.
 const live = document.querySelector("[data-live]");
 if (live && window.EventSource) {
   const source = new EventSource(live.dataset.live);

@@ -1,4 +1,4 @@
-//! Who has written what, through whichever door: a line in the audit log for every write. What was written is not in it.
+//! Audit log: one entry per write, over HTTP or MCP, without the written content.
 
 use axum::http::{Extensions, StatusCode};
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use satiety_engine::tokens::AuditEntry;
 use super::Caller;
 use crate::http::RequestId;
 
-/// A write that is about to be made, by who sent the request that these belong to.
+/// Entry for a write that is about to be made, with the caller and request id from the request's extensions.
 pub(crate) fn entry(method: &str, path: &str, request: &Extensions) -> AuditEntry {
     let caller = request.get::<Caller>();
     AuditEntry {
@@ -24,10 +24,10 @@ pub(crate) fn entry(method: &str, path: &str, request: &Extensions) -> AuditEntr
     }
 }
 
-/// Notes how a write ended.
+/// Records the outcome of a write.
 pub(crate) async fn note(engine: &Engine, mut entry: AuditEntry, status: StatusCode) {
     entry.status = status.as_u16();
     if let Err(error) = engine.tokens().audit(&entry).await {
-        tracing::error!(%error, who = entry.who, path = entry.path, "a write is missing in the audit log");
+        tracing::error!(%error, who = entry.who, path = entry.path, "cannot write the audit log entry");
     }
 }

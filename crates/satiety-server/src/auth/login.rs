@@ -1,5 +1,5 @@
-//! Logging in to pages: a token goes into a cookie that scripts cannot read and foreign pages cannot make use of
-//! (`HttpOnly`, `SameSite=Strict`); writes from pages are checked by origin on top of that.
+//! Login for pages: the token goes into a cookie that scripts cannot read and foreign pages cannot use
+//! (`HttpOnly`, `SameSite=Strict`). Writes from pages are also checked by origin.
 
 use std::sync::Arc;
 
@@ -12,30 +12,28 @@ use serde::Deserialize;
 use crate::http::{App, Peer, Problem};
 use satiety_report::html::escape;
 
-/// The cookie's name.
 pub(crate) const COOKIE: &str = "satiety_token";
-/// How long a browser keeps it; the token may end earlier.
-const SECONDS: u32 = 7 * 24 * 60 * 60;
+/// Lifetime of the cookie in seconds; the token may expire earlier.
+const COOKIE_SECONDS: u32 = 7 * 24 * 60 * 60;
 
-/// Where to go after logging in.
+/// Query of the login page: the path to return to.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Next {
     next: Option<String>,
 }
 
-/// What the form sends.
+/// Fields of the login form.
 #[derive(Deserialize)]
 pub(crate) struct Login {
     token: String,
     next: Option<String>,
 }
 
-/// The form.
 pub(crate) async fn login_page(Query(Next { next }): Query<Next>) -> Html<String> {
     form(None, next.as_deref())
 }
 
-/// Checks the token and keeps it in a cookie.
+/// Validates the token and stores it in a cookie.
 pub(crate) async fn login(
     State(app): State<Arc<App>>,
     Extension(peer): Extension<Peer>,
@@ -45,24 +43,26 @@ pub(crate) async fn login(
     match app.engine.tokens().check(form_sent.token.trim()).await {
         Ok(Some(_)) => {
             let mut response = Redirect::to(&next).into_response();
-            set(&mut response, form_sent.token.trim(), SECONDS, app.is_encrypted());
+            set(
+                &mut response,
+                form_sent.token.trim(),
+                COOKIE_SECONDS,
+                app.is_encrypted(),
+            );
             response
         }
         Ok(None) => {
             if let Err(problem) = app.auth.rates.failed(peer.address.ip()) {
                 return problem.into_response();
             }
-            let page = form(
-                Some("This token is unknown, has expired or was revoked."),
-                Some(&next),
-            );
+            let page = form(Some("The token is unknown, expired or revoked."), Some(&next));
             (StatusCode::UNAUTHORIZED, page).into_response()
         }
         Err(error) => Problem::from(error).into_response(),
     }
 }
 
-/// Forgets the token.
+/// Clears the cookie.
 pub(crate) async fn logout(State(app): State<Arc<App>>) -> Response {
     let mut response = Redirect::to("/login").into_response();
     set(&mut response, "", 0, app.is_encrypted());
@@ -77,7 +77,7 @@ fn set(response: &mut Response, token: &str, seconds: u32, encrypted: bool) {
     }
 }
 
-/// A path of this server: an address of another one must not be where a login leads to.
+/// Returns `next` if it is a path on this server: a login must not redirect to another site.
 fn local(next: Option<&str>) -> &str {
     next.filter(|next| {
         next.starts_with('/')
@@ -101,7 +101,7 @@ fn form(complaint: Option<&str>, next: Option<&str>) -> Html<String> {
          <p><label for=\"token\">Token</label><br>\
          <input id=\"token\" name=\"token\" type=\"password\" autocomplete=\"off\" required size=\"60\"></p>\
          <p><button type=\"submit\">Log in</button></p></form>\
-         <p>Whoever runs this server makes tokens with <code>satiety token create</code>.</p></main></body></html>\n",
+         <p>Create a token on the server with <code>satiety token create NAME</code>.</p></main></body></html>\n",
         next = escape(local(next)),
     ))
 }

@@ -1,7 +1,8 @@
-//! Who asks, and may they? Tokens in the bearer header or, for pages, in a cookie; names and origins that we answer to;
-//! how often one may ask.
+//! Authentication and authorization: bearer tokens, or a cookie for pages; allowed host names and origins;
+//! rate limits.
 //!
-//! This module knows nothing of what is asked for. Secrets are hashed before they are kept or compared, and never logged.
+//! This module does not know what is requested. Tokens are hashed before they are stored or compared, and
+//! never logged.
 
 pub(crate) mod audit;
 mod login;
@@ -26,36 +27,36 @@ pub use origin::Names;
 pub use rates::RateSettings;
 pub(crate) use rates::Rates;
 
-/// A token that was found valid is taken to be so for this long: a revocation works after it at the latest.
-const BELIEVED: Duration = Duration::from_secs(5);
-/// Tokens that are remembered as valid.
-const REMEMBERED: usize = 1024;
+/// How long a valid token is cached: a revocation takes effect after this time at the latest.
+const TOKEN_CACHE_TTL: Duration = Duration::from_secs(5);
+/// Maximum number of cached tokens.
+const TOKEN_CACHE_SIZE: usize = 1024;
 
-/// Who may come in.
+/// Access policy of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever reaches the port: for loopback alone.
+    /// No token required; for loopback only.
     Open,
-    /// Who has a valid token.
+    /// A valid token is required.
     Tokens,
 }
 
-/// Who asks.
+/// Authenticated sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// The id of the token, or `loopback`.
+    /// Id of the token, or `loopback`.
     pub who: String,
-    /// What is permitted.
+    /// Highest scope that is permitted.
     pub scope: Scope,
-    /// From where.
+    /// Address of the client.
     pub address: IpAddr,
-    /// Whether a browser adds the credentials by itself, so that a foreign page could use them.
+    /// Whether a browser sends the credentials automatically, so that a foreign page could abuse them.
     pub ambient: bool,
 }
 
 impl Caller {
-    /// Who the caller is for what only a person may decide: whoever holds an administrator's token was given it by a
-    /// person. Whoever comes over loopback without a token may be any program.
+    /// Author for actions that only a person may take: the holder of an admin token was given it by a person,
+    /// while a caller on loopback without a token may be any program.
     pub(crate) fn author(&self) -> Author {
         if self.scope == Scope::Admin && self.who != LOOPBACK {
             Author::Person
@@ -64,7 +65,7 @@ impl Caller {
         }
     }
 
-    /// What limits are counted by: the token, or the address of a caller without one.
+    /// Key for rate limits: the token id, or the address of a caller without one.
     pub(crate) fn key(&self) -> String {
         if self.who == LOOPBACK {
             self.address.to_string()
@@ -74,10 +75,10 @@ impl Caller {
     }
 }
 
-/// Who comes without a token where none is needed.
+/// Caller name for requests without a token.
 const LOOPBACK: &str = "loopback";
 
-/// The doorkeeper.
+/// Authenticates and rate-limits requests.
 #[derive(Debug)]
 pub struct Auth {
     access: Access,
@@ -87,7 +88,7 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// A doorkeeper who knows these names and rates.
+    /// Creates an authenticator with these host names and rate limits.
     pub fn new(access: Access, names: Names, rates: RateSettings) -> Self {
         Self {
             access,
@@ -97,12 +98,13 @@ impl Auth {
         }
     }
 
-    /// Who may come in.
+    /// Access policy of the server.
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Who asks; none where nobody says and somebody must. A token that is not valid is an error even where none is needed.
+    /// Authenticates a request. Returns `None` if a token is required and missing. An invalid token is always
+    /// an error.
     pub(crate) async fn caller(
         &self,
         engine: &Engine,
@@ -113,21 +115,21 @@ impl Auth {
             (Some(token), _) => (token, false),
             (None, Some(token)) => (token, true),
             (None, None) => {
-                return Ok(self.anybody(address));
+                return Ok(self.anonymous_caller(address));
             }
         };
         let refused = || {
             Problem::new(
                 StatusCode::UNAUTHORIZED,
-                "the token is unknown, has expired or was revoked",
+                "the token is unknown, expired or revoked",
             )
-            .hint("`satiety token create` on the server makes one")
+            .hint("create one on the server with `satiety token create`")
         };
         let Some(token) = self.token(engine, presented).await? else {
             self.rates.failed(address)?;
-            // A cookie that is no longer valid, or of another server on this host, must not shut anybody out.
+            // An expired cookie, or one of another server on this host, must not lock the user out.
             if ambient {
-                return Ok(self.anybody(address));
+                return Ok(self.anonymous_caller(address));
             }
             return Err(refused());
         };
@@ -139,8 +141,8 @@ impl Auth {
         }))
     }
 
-    /// Who comes without saying who they are.
-    fn anybody(&self, address: IpAddr) -> Option<Caller> {
+    /// Caller for a request without a token.
+    fn anonymous_caller(&self, address: IpAddr) -> Option<Caller> {
         (self.access == Access::Open).then(|| Caller {
             who: LOOPBACK.into(),
             scope: Scope::Admin,
@@ -156,7 +158,7 @@ impl Auth {
             let believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
             believed
                 .get(&key)
-                .filter(|(_, at)| now.duration_since(*at) < BELIEVED)
+                .filter(|(_, at)| now.duration_since(*at) < TOKEN_CACHE_TTL)
                 .map(|(token, _)| token.clone())
         };
         if known.is_some() {
@@ -164,9 +166,9 @@ impl Auth {
         }
         let token = engine.tokens().check(presented).await?;
         let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
-        believed.retain(|_, (_, at)| now.duration_since(*at) < BELIEVED);
+        believed.retain(|_, (_, at)| now.duration_since(*at) < TOKEN_CACHE_TTL);
         if let Some(token) = &token
-            && believed.len() < REMEMBERED
+            && believed.len() < TOKEN_CACHE_SIZE
         {
             believed.insert(key, (token.clone(), now));
         }
@@ -174,20 +176,20 @@ impl Auth {
     }
 }
 
-/// Says whether this caller may do this.
+/// Checks that the caller has the required scope.
 pub(crate) fn permit(caller: Option<&Caller>, needed: Scope) -> Result<&Caller, Problem> {
     match caller {
-        None => Err(Problem::new(StatusCode::UNAUTHORIZED, "this needs a token")
-            .hint("send `Authorization: Bearer TOKEN`; `satiety token create` on the server makes one")),
+        None => Err(Problem::new(StatusCode::UNAUTHORIZED, "a token is required")
+            .hint("send `Authorization: Bearer TOKEN`; create a token on the server with `satiety token create`")),
         Some(caller) if caller.scope < needed => Err(Problem::forbidden(format!(
-            "this needs a token of scope `{needed}`, and this one has `{}`",
+            "scope `{needed}` is required, but the token has scope `{}`",
             caller.scope
         ))),
         Some(caller) => Ok(caller),
     }
 }
 
-/// Whether a method changes nothing.
+/// Whether a method is safe (changes nothing).
 pub(crate) fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
@@ -199,7 +201,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let unreadable = || {
         Problem::new(
             StatusCode::UNAUTHORIZED,
-            "the header `Authorization` is not `Bearer TOKEN`",
+            "invalid header `Authorization` (expected `Bearer TOKEN`)",
         )
     };
     let text = value.to_str().map_err(|_| unreadable())?;

@@ -1,7 +1,7 @@
-//! Names that we answer to, and pages that may send us writes.
+//! Checks of `Host` and `Origin`: allowed host names, and pages that may send writes.
 //!
-//! A page elsewhere can make a browser send requests here. Two things give it away: a name in `Host` that is not ours (DNS
-//! rebinding: the page's own name now points here), and an `Origin` or `Sec-Fetch-Site` that is not this server.
+//! A foreign page can make a browser send requests here. It is detected by a foreign name in `Host` (DNS
+//! rebinding: the page's own name now resolves to this server), or by a foreign `Origin` or `Sec-Fetch-Site`.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,44 +10,43 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use super::is_safe;
 use crate::http::Problem;
 
-/// The names that a server answers to, beside numeric addresses and `localhost`.
+/// Host names that the server accepts, besides IP addresses and `localhost`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names(Vec<String>);
 
 impl Names {
-    /// These names.
+    /// Creates a set of names.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         Self(names.into_iter().map(|name| name.to_ascii_lowercase()).collect())
     }
 
-    /// Refuses what comes by a foreign name or from a foreign page.
+    /// Rejects requests with a foreign host name or from a foreign page.
     pub(crate) fn check(
         &self,
         method: &Method,
         headers: &HeaderMap,
         authority: Option<&str>,
     ) -> Result<(), Problem> {
-        let host = one(headers, &header::HOST)?
+        let host = single_header(headers, &header::HOST)?
             .or(authority)
-            .ok_or_else(|| Problem::bad_request("the request has no header `Host`"))?;
-        let name = name_of(host).ok_or_else(|| Problem::bad_request("the header `Host` names no host"))?;
+            .ok_or_else(|| Problem::bad_request("missing header `Host`"))?;
+        let name = name_of(host).ok_or_else(|| Problem::bad_request("invalid header `Host`"))?;
         if !self.is_ours(&name) {
-            return Err(Problem::new(
-                StatusCode::MISDIRECTED_REQUEST,
-                "this server does not answer to the name in `Host`",
-            )
-            .hint("start it with `--host-name NAME` if it should"));
+            return Err(
+                Problem::new(StatusCode::MISDIRECTED_REQUEST, "host name not allowed")
+                    .hint("start the server with `--host-name NAME` to allow it"),
+            );
         }
         let foreign = || {
-            Problem::forbidden("the request comes from a page of another origin")
-                .hint("programs send no header `Origin`; pages must be served by this server")
+            Problem::forbidden("cross-origin request refused")
+                .hint("omit the header `Origin` in programs; pages must be served by this server")
         };
-        if let Some(origin) = one(headers, &header::ORIGIN)?
+        if let Some(origin) = single_header(headers, &header::ORIGIN)?
             && !same_origin(origin, host)
         {
             return Err(foreign());
         }
-        // Browsers that know this header send it always, also with forms that have no `Origin`.
+        // Browsers that support this header always send it, even with forms that have no `Origin`.
         let site = headers
             .get("sec-fetch-site")
             .and_then(|value| value.to_str().ok());
@@ -57,27 +56,25 @@ impl Names {
         Ok(())
     }
 
-    /// A rebound name is a name: who came by a number or by `localhost` was not led here by somebody's DNS.
+    /// Only DNS names can be rebound: IP addresses and `localhost` are safe.
     fn is_ours(&self, name: &str) -> bool {
         name == "localhost" || name.parse::<IpAddr>().is_ok() || self.0.iter().any(|ours| ours == name)
     }
 }
 
-/// The value of a header that may be there once.
-fn one<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Problem> {
+/// Value of a header that may occur at most once.
+fn single_header<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Result<Option<&'a str>, Problem> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
     match (value.to_str(), values.next()) {
         (Ok(value), None) => Ok(Some(value)),
-        _ => Err(Problem::bad_request(format!(
-            "the header `{name}` cannot be read"
-        ))),
+        _ => Err(Problem::bad_request(format!("invalid header `{name}`"))),
     }
 }
 
-/// The host of `host`, `host:port` or `[v6]:port`, in small letters.
+/// Lower-case host of `host`, `host:port` or `[v6]:port`.
 fn name_of(authority: &str) -> Option<String> {
     let host = if let Some(rest) = authority.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
@@ -100,7 +97,7 @@ fn is_port(text: &str) -> bool {
             .is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
-/// Whether an origin is the server that the request went to: same name, same port.
+/// Whether an origin has the same host and port as the request.
 fn same_origin(origin: &str, host: &str) -> bool {
     origin
         .strip_prefix("http://")
@@ -173,7 +170,7 @@ mod tests {
         ] {
             assert_eq!(status(&Method::POST, &headers), expected, "{headers:?}");
         }
-        // Following a link from elsewhere is fine: it changes nothing.
+        // Following a link from another site is fine: it changes nothing.
         assert_eq!(
             status(&Method::GET, &[host, ("sec-fetch-site", "cross-site")]),
             None

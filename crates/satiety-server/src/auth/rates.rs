@@ -1,4 +1,4 @@
-//! How often one may ask: per token, or per address where there is none; and how often one may be wrong.
+//! Rate limits per token, or per address without one, and limits for invalid tokens.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -10,21 +10,21 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use super::Caller;
 use crate::http::Problem;
 
-/// Wrong tokens from one address, a minute.
-const FAILURES: NonZeroU32 = NonZeroU32::new(20).unwrap();
-/// Callers that are remembered before those that have been quiet are forgotten.
-const CROWD: usize = 10_000;
+/// Invalid tokens per address and minute.
+const MAX_FAILURES: NonZeroU32 = NonZeroU32::new(20).unwrap();
+/// Number of tracked callers above which idle ones are dropped.
+const MAX_TRACKED_CALLERS: usize = 10_000;
 
-/// How often one may ask.
+/// Rate limits of one caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateSettings {
-    /// Requests a second of one caller, over time; none for no limit.
+    /// Requests per second; `None` for no limit.
     pub per_second: Option<NonZeroU32>,
-    /// Requests that may come at once.
+    /// Burst size in requests.
     pub burst: NonZeroU32,
 }
 
-/// Counts requests by caller.
+/// Rate limiter with one bucket per caller.
 #[derive(Debug)]
 pub(crate) struct Rates {
     requests: Option<DefaultKeyedRateLimiter<String>>,
@@ -38,17 +38,16 @@ impl Rates {
             requests: settings
                 .per_second
                 .map(|rate| RateLimiter::keyed(Quota::per_second(rate).allow_burst(settings.burst))),
-            failures: RateLimiter::keyed(Quota::per_minute(FAILURES)),
+            failures: RateLimiter::keyed(Quota::per_minute(MAX_FAILURES)),
             clock: DefaultClock::default(),
         }
     }
 
-    /// Counts a request.
     pub(crate) fn request(&self, caller: Option<&Caller>, address: IpAddr) -> Result<(), Problem> {
         let Some(limiter) = &self.requests else {
             return Ok(());
         };
-        if limiter.len() > CROWD {
+        if limiter.len() > MAX_TRACKED_CALLERS {
             limiter.retain_recent();
         }
         let key = match caller {
@@ -60,9 +59,9 @@ impl Rates {
             .map_err(|early| too_many(early.wait_time_from(self.clock.now())))
     }
 
-    /// Counts a wrong token; too many of them from one address are told so.
+    /// Counts an invalid token; fails if there are too many from one address.
     pub(crate) fn failed(&self, address: IpAddr) -> Result<(), Problem> {
-        if self.failures.len() > CROWD {
+        if self.failures.len() > MAX_TRACKED_CALLERS {
             self.failures.retain_recent();
         }
         self.failures
@@ -72,11 +71,7 @@ impl Rates {
 }
 
 fn too_many(wait: std::time::Duration) -> Problem {
-    Problem::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "this caller asks more often than it may",
-    )
-    .retry_after(wait.as_secs() + 1)
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate limit exceeded").retry_after(wait.as_secs() + 1)
 }
 
 #[cfg(test)]

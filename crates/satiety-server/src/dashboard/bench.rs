@@ -1,21 +1,22 @@
-//! Benchmark runs: suites over time, one run, two runs case by case.
+//! Benchmark pages: suites over time, one run, and two runs compared case by case.
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use satiety::bench::BenchmarkRun;
 use satiety_engine::bench::{AblationRecord, ComparedRuns, RunSummary};
 use satiety_report::document::{badge, link, percent};
 use satiety_report::documents::bench::{self, RunReport};
 use satiety_report::html::{Html, blocks, escape, joined};
 use satiety_report::series::{Lines, Series};
-use satiety_report::{Block, Chart, Table, Tone, row};
+use satiety_report::{Block, Chart, Table, Text, Tone, row};
 
-use super::shell::{frame, moment, nothing, segment, short_id};
+use super::shell::{ago, empty_state, frame, moment, segment, short_id};
 
 /// Suites with their runs, and a form to compare two.
-pub(super) fn all(runs: &[RunSummary], ablations: &[AblationRecord]) -> String {
+pub(super) fn list_page(runs: &[RunSummary], ablations: &[AblationRecord], now: Timestamp) -> String {
     if runs.is_empty() {
-        let hint = nothing("No run is kept yet.", "satiety bench run SUITE --target …");
+        let hint = empty_state("No runs yet.", "satiety bench run SUITE");
         return frame("/bench", "Bench", &[hint]);
     }
     let mut suites: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();
@@ -24,7 +25,7 @@ pub(super) fn all(runs: &[RunSummary], ablations: &[AblationRecord]) -> String {
     }
     let mut body: Vec<Block> = suites
         .into_iter()
-        .map(|(suite, runs)| over_time(suite, &runs))
+        .map(|(suite, runs)| over_time(suite, &runs, now))
         .collect();
     if !ablations.is_empty() {
         let found = ablations.iter().map(|one| {
@@ -34,35 +35,36 @@ pub(super) fn all(runs: &[RunSummary], ablations: &[AblationRecord]) -> String {
                 one.tag.clone()
             };
             let report = bench::ablation(&one.report, None);
-            Block::details(format!("{name}, {}", moment(one.decided_at)), report.blocks)
+            let summary = Text::from(format!("{name}, ")).then(ago(one.decided_at, now));
+            Block::details(summary, report.blocks)
         });
         body.push(Block::section("Ablations", found.collect()));
     }
     frame("/bench", "Bench", &[compare_form(runs), blocks(&body)])
 }
 
-/// The runs of a suite.
-fn over_time(suite: &str, runs: &[&RunSummary]) -> Block {
+/// Runs of a suite over time.
+fn over_time(suite: &str, runs: &[&RunSummary], now: Timestamp) -> Block {
     let oldest_first = || runs.iter().rev();
     let places = oldest_first().map(|run| run.started_at.strftime("%m-%d %H:%M").to_string());
     let series = Series::new("pass rate", oldest_first().map(|run| run.pass_rate).collect());
     let chart = Lines::shares("Pass rate over runs", "run", places.collect(), vec![series]);
     let rows = runs.iter().map(|run| {
         let to = format!("/bench/runs/{}", segment(&run.run_id));
-        // Only what is not as it should be is marked.
+        // Only incomplete runs are marked.
         let state = match run.completed_at {
             Some(_) => "".into(),
-            None => badge(Tone::Unsure, "not complete"),
+            None => badge(Tone::Unsure, "incomplete"),
         };
         row![
             link(to, short_id(&run.run_id)),
-            moment(run.started_at),
+            ago(run.started_at, now),
             percent(run.pass_rate),
             &run.target,
             state,
         ]
     });
-    let header = ["run", "begun (UTC)", "pass rate", "target", ""];
+    let header = ["run", "started", "pass rate", "target", ""];
     let table = Table::new(&header, &[2], rows);
     Block::section(
         suite,
@@ -104,20 +106,19 @@ fn compare_form(runs: &[RunSummary]) -> Html {
     ))
 }
 
-/// One run.
-pub(super) fn one(run: &BenchmarkRun) -> String {
+pub(super) fn detail_page(run: &BenchmarkRun) -> String {
     let report = bench::runs(vec![RunReport::new(run)]);
     let title = format!("Bench {}", short_id(&run.run_id));
     frame("/bench", &title, &[blocks(&report.blocks)])
 }
 
-/// Two runs, case by case.
-pub(super) fn two(found: &ComparedRuns) -> String {
+/// Comparison of two runs.
+pub(super) fn comparison_page(found: &ComparedRuns) -> String {
     let (baseline, candidate) = &found.runs;
     let mut body = bench::comparison(&found.report, baseline, candidate).blocks;
     body.push(Block::section(
         "Case by case",
         vec![bench::cases(baseline, candidate)],
     ));
-    frame("/bench", "Two runs compared", &[blocks(&body)])
+    frame("/bench", "Comparison of two runs", &[blocks(&body)])
 }

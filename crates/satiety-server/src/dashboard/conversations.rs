@@ -1,4 +1,4 @@
-//! Conversations: the list, and one with its curves, its claims by novelty, and why.
+//! Conversation pages: the list, and one conversation with its curves, claims and explanation.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,18 @@ use satiety::dialogue::{Report, Restatement, Round};
 use satiety::explanation::{Explanation, Relation};
 use satiety_engine::conversations::{ConversationList, StoredConversation};
 
+use jiff::Timestamp;
 use satiety_report::document::{badge, dim, link, or_dash};
 use satiety_report::html::{Html, blocks, escape};
 use satiety_report::series::{Lines, Series, Threshold};
 use satiety_report::{Block, Chart, Table, Text, Tone, row};
 
-use super::shell::{frame, moment, nothing, segment, signal_tone};
+use super::shell::{ago, empty_state, frame, segment, signal_tone};
 
-/// The conversations of the store.
-pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
+/// List of stored conversations.
+pub(super) fn list_page(found: &ConversationList, next: Option<String>, now: Timestamp) -> String {
     if found.conversations.is_empty() {
-        let hint = nothing("No conversation is kept yet.", "satiety score --record FILE");
+        let hint = empty_state("No conversations yet.", "satiety score --record FILE");
         return frame("/conversations", "Conversations", &[hint]);
     }
     let rows = found.conversations.iter().map(|one| {
@@ -31,32 +32,31 @@ pub(super) fn all(found: &ConversationList, next: Option<String>) -> String {
             one.rounds.to_string(),
             or_dash(one.score, |score| format!("{score:.3}")),
             &one.profile,
-            moment(one.updated_at),
+            ago(one.updated_at, now),
         ]
     });
     let header = [
         "conversation",
-        "now",
+        "signal",
         "rounds",
         "saturation",
         "profile",
-        "last round (UTC)",
+        "last round",
     ];
     let mut body = vec![Block::Table(Table::new(&header, &[2, 3], rows))];
     body.extend(next.map(|to| Block::Text(link(to, "Earlier conversations"))));
     frame("/conversations", "Conversations", &[blocks(&body)])
 }
 
-/// One conversation.
-pub(super) fn one(kept: &StoredConversation, rounds: &[Round]) -> String {
+pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round]) -> String {
     let title = if kept.topic.is_empty() {
         &kept.conversation_id
     } else {
         &kept.topic
     };
     let Some(report) = &kept.report else {
-        let nothing = blocks(&[Block::text("Nothing was said yet.")]);
-        return frame("/conversations", title, &[nothing]);
+        let hint = "No rounds yet. Add one with `POST /v1/conversations/{id}/rounds`.";
+        return frame("/conversations", title, &[blocks(&[Block::text(hint)])]);
     };
     let signal = report.stop_recommendation.signal.to_string();
     let live = format!("/v1/conversations/{}/events", segment(&kept.conversation_id));
@@ -72,10 +72,10 @@ pub(super) fn one(kept: &StoredConversation, rounds: &[Round]) -> String {
     ];
     if !report.warnings.is_empty() {
         let warnings = report.warnings.iter().map(warning).collect();
-        body.push(Block::section("What looks wrong", warnings));
+        body.push(Block::section("Warnings", warnings));
     }
     body.push(Block::section("Round by round", round_parts(report, rounds)));
-    body.push(Block::section("What it rests on", explained(&report.explanation)));
+    body.push(Block::section("Explanation", explained(&report.explanation)));
     body.push(Block::text(format!(
         "Profile {}, scoring {}, levels {}, sentence model {}.",
         report.profile,
@@ -116,7 +116,7 @@ fn curves(report: &Report) -> Block {
     }))
 }
 
-/// What novelty and readiness were compared with, as the explanation has it.
+/// Thresholds of novelty and readiness, from the explanation.
 fn thresholds(explanation: &Explanation) -> Vec<Threshold> {
     let mut found: BTreeMap<String, f64> = BTreeMap::new();
     let mut open = vec![explanation];
@@ -142,8 +142,8 @@ fn warning(warning: &satiety::dialogue::Warning) -> Block {
         .evidence
         .iter()
         .map(|one| match (&one.against, one.against_round) {
-            (Some(against), Some(round)) => format!("“{}” beside round {round}: “{against}”", one.text),
-            (Some(against), None) => format!("“{}” beside “{against}”", one.text),
+            (Some(against), Some(round)) => format!("“{}” vs. round {round}: “{against}”", one.text),
+            (Some(against), None) => format!("“{}” vs. “{against}”", one.text),
             _ => one.text.clone(),
         });
     let evidence = Block::list(&evidence.collect::<Vec<_>>());
@@ -195,14 +195,14 @@ fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Block> {
     parts
 }
 
-/// The claims of a round: new, said in other words, or said again.
+/// Claims of a round: new, paraphrased or repeated.
 fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> Block {
     let items = round.outputs.claims.iter().map(|claim| {
         let of = |list: &[Restatement]| list.iter().find(|one| one.claim == claim.text).cloned();
         let (tone, word, near, source) = match (of(restated), of(perhaps)) {
             (Some(one), _) if one.level == "L0" => (Tone::Bad, "repeat", "of", Some(one)),
             (Some(one), _) => (Tone::Unsure, "paraphrase", "of", Some(one)),
-            (None, Some(one)) => (Tone::Good, "new, perhaps a restatement", "near", Some(one)),
+            (None, Some(one)) => (Tone::Good, "new, possibly a restatement", "near", Some(one)),
             (None, None) => (Tone::Good, "new", "", None),
         };
         let text = Text::from(&claim.text).then(" ").then(badge(tone, word));
@@ -216,28 +216,28 @@ fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> B
     });
     let items: Vec<Text> = items.collect();
     if items.is_empty() {
-        return Block::text("No claim.");
+        return Block::text("No claims.");
     }
     Block::List(items)
 }
 
-/// What a decision rests on: its numbers, and its parts as lists that open.
+/// Explanation of a decision: its numbers, and its parts as collapsible lists.
 fn explained(explanation: &Explanation) -> Vec<Block> {
     let numbers = explanation.numbers.iter().map(|number| {
         let value = match (number.value, &number.absent_because) {
             (Some(value), _) => format!("{value:.3}"),
-            (None, Some(why)) => format!("absent ({why})"),
-            (None, None) => "absent".into(),
+            (None, Some(why)) => format!("unknown ({why})"),
+            (None, None) => "unknown".into(),
         };
         let compared = number.compared.as_ref().map(|compared| {
-            let held = if compared.holds { "holds" } else { "does not hold" };
+            let held = if compared.holds { "yes" } else { "no" };
             let relation = match compared.is {
                 Relation::Below => "below",
                 Relation::AtMost => "at most",
                 Relation::AtLeast => "at least",
                 Relation::Above => "above",
             };
-            format!(", {relation} {:.3} {held}", compared.threshold)
+            format!(" ({relation} {:.3}: {held})", compared.threshold)
         });
         format!("{}: {value}{}", number.name, compared.unwrap_or_default())
     });

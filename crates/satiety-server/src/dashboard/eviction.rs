@@ -1,4 +1,4 @@
-//! Context that was proposed to go: scopes, what was kept back, how well that was foretold.
+//! Eviction pages: contexts, exclusions, and how well they were predicted.
 
 use satiety::eviction::Timeline;
 use satiety_engine::eviction::{Feedback, ScopeListing, Scorers};
@@ -7,12 +7,12 @@ use satiety_report::documents::eviction;
 use satiety_report::html::blocks;
 use satiety_report::{Block, Table, Tone, row};
 
-use super::shell::{frame, nothing, segment, short_id};
+use super::shell::{empty_state, frame, segment, short_id};
 
-/// All scopes, with what was learned over them.
-pub(super) fn all(scopes: &ScopeListing, feedback: &Feedback, scorers: &Scorers) -> String {
+/// All contexts, scorer versions and feedback.
+pub(super) fn list_page(scopes: &ScopeListing, feedback: &Feedback, scorers: &Scorers) -> String {
     if scopes.scopes.is_empty() {
-        let hint = nothing("No context is kept yet.", "satiety evict add SCOPE …");
+        let hint = empty_state("No contexts yet.", "satiety evict add NAME items.json");
         return frame("/eviction", "Eviction", &[hint]);
     }
     let rows = scopes.scopes.iter().map(|scope| {
@@ -24,13 +24,13 @@ pub(super) fn all(scopes: &ScopeListing, feedback: &Feedback, scorers: &Scorers)
             scope.open_proposals.to_string(),
         ]
     });
-    let scopes = Table::new(&["scope", "turn", "items", "open proposals"], &[1, 2, 3], rows);
+    let scopes = Table::new(&["context", "turn", "items", "open proposals"], &[1, 2, 3], rows);
     let report = feedback.report.as_ref();
     let learned = eviction::feedback(feedback.answered, feedback.timed_out, feedback.open, report);
     let body = [
-        Block::section("Scopes", vec![Block::Table(scopes)]),
+        Block::section("Contexts", vec![Block::Table(scopes)]),
         Block::section("Scorers", vec![Block::Table(versions(scorers))]),
-        Block::section("What is kept back", learned.blocks),
+        Block::section("Exclusions", learned.blocks),
     ];
     frame("/eviction", "Eviction", &[blocks(&body)])
 }
@@ -38,9 +38,9 @@ pub(super) fn all(scopes: &ScopeListing, feedback: &Feedback, scorers: &Scorers)
 fn versions(scorers: &Scorers) -> Table {
     let rows = scorers.versions.iter().map(|one| {
         let state = if one.version == scorers.in_force {
-            badge(Tone::Good, "in force")
+            badge(Tone::Good, "active")
         } else {
-            badge(Tone::Plain, "not in force")
+            badge(Tone::Plain, "inactive")
         };
         let gain = match one.gain_shown {
             Some(true) => "shown",
@@ -58,12 +58,12 @@ fn versions(scorers: &Scorers) -> Table {
     Table::new(&["version", "state", "variant", "AUC", "gain"], &[3], rows)
 }
 
-/// The proposals of one scope.
-pub(super) fn one(scope_id: &str, timeline: &Timeline) -> String {
-    let story = eviction::timeline(scope_id, timeline);
+/// Proposals of one context.
+pub(super) fn detail_page(scope_id: &str, timeline: &Timeline) -> String {
+    let timeline = eviction::timeline(scope_id, timeline);
     frame(
         "/eviction",
-        &format!("Scope {scope_id}"),
-        &[blocks(&story.blocks)],
+        &format!("Context {scope_id}"),
+        &[blocks(&timeline.blocks)],
     )
 }

@@ -1,72 +1,75 @@
-//! The eval harness: its score over cycles, what is dead in it, and what waits for a person. Approving is signing with
-//! a key on the person's own terminal; this page shows the command and has no button.
+//! Harness page: saturation over cycles, non-discriminating cases, and pending approvals. Approving needs a
+//! signature on the approver's own terminal; this page shows the command and has no button.
 
+use jiff::Timestamp;
 use satiety::harness::{Entry, Phase, Proposal};
 use satiety_engine::harness::{HarnessStatus, History, changes};
 use satiety_report::html::blocks;
-use satiety_report::{Block, Table, Tone, row};
+use satiety_report::{Block, Table, Text, Tone, row};
 
-use super::shell::{count, frame, moment, nothing};
+use super::shell::{ago, count, empty_state, frame};
 
-/// Entries of the log that are shown at once.
+/// Number of log entries shown at first.
 const LATEST: usize = 6;
 
-/// The page.
-pub(super) fn page(status: &HarnessStatus, history: &History, proposal: Option<&Proposal>) -> String {
+pub(super) fn page(
+    status: &HarnessStatus,
+    history: &History,
+    proposal: Option<&Proposal>,
+    now: Timestamp,
+) -> String {
     let mut body = status.document().blocks;
-    body.extend(waiting(status, proposal));
-    body.push(Block::section("What happened", log(&history.entries)));
+    body.extend(open_expansion(status, proposal, now));
+    body.push(Block::section("History", log(&history.entries, now)));
     frame("/harness", "Harness", &[blocks(&body)])
 }
 
-/// What stands where there is no harness.
+/// Page of a server without a harness.
 pub(super) fn absent(why: &str) -> String {
     let body = [
         blocks(&[Block::text(why)]),
-        nothing(
-            "A folder of suites is a harness.",
-            "satiety serve --harness FOLDER",
+        empty_state(
+            "No harness configured.",
+            "SATIETY_HARNESS_FOLDER=DIR satiety serve",
         ),
     ];
     frame("/harness", "Harness", &body)
 }
 
-fn waiting(status: &HarnessStatus, proposal: Option<&Proposal>) -> Option<Block> {
+fn open_expansion(status: &HarnessStatus, proposal: Option<&Proposal>, now: Timestamp) -> Option<Block> {
     let open = status.expansion.as_ref()?;
-    let mut parts = vec![Block::text(format!("Why: {}.", open.trigger_reason))];
+    let mut parts = vec![Block::text(format!("Reason: {}.", open.trigger_reason))];
     if let Some(proposal) = proposal {
-        parts.push(Block::text(format!(
-            "Proposed by {}, {} UTC; hash `{}`.",
-            proposal.author.words(),
-            moment(proposal.created_at),
-            proposal.hash().chars().take(12).collect::<String>()
-        )));
+        let hash: String = proposal.hash().chars().take(12).collect();
+        let proposed = Text::from(format!("Proposed by {}, ", proposal.author.words()))
+            .then(ago(proposal.created_at, now))
+            .then(format!("; hash `{hash}`."));
+        parts.push(Block::text(proposed));
         parts.push(changes(&proposal.diff.changes));
     }
     if open.phase == Phase::AwaitingApproval {
-        let how =
-            "Only a signature with a key that the repository names counts. Sign it on your own terminal:";
-        parts.push(Block::verdict(Tone::Unsure, "This waits for a person.", how, &[]));
+        let how = "It needs a signature with a key listed in the repository. Sign it on your own terminal:";
+        parts.push(Block::verdict(Tone::Unsure, "Awaiting approval.", how, &[]));
         parts.push(Block::Verbatim("satiety harness approve --key FILE".into()));
         parts.push(Block::Verbatim("satiety harness reject --reason \"…\"".into()));
     }
-    Some(Block::section("An expansion is open", parts))
+    Some(Block::section("Open expansion", parts))
 }
 
-fn log(entries: &[Entry]) -> Vec<Block> {
+fn log(entries: &[Entry], now: Timestamp) -> Vec<Block> {
     let newest_first: Vec<&Entry> = entries.iter().rev().collect();
     let (latest, earlier) = newest_first.split_at(newest_first.len().min(LATEST));
-    let shown = |entries: &[&Entry]| {
+    let table = |entries: &[&Entry]| {
         let rows = entries.iter().map(|entry| {
             let hash: String = entry.hash.chars().take(12).collect();
-            row![entry.seq.to_string(), moment(entry.at), &entry.kind, hash]
+            row![entry.seq.to_string(), ago(entry.at, now), &entry.kind, hash]
         });
-        Block::Table(Table::new(&["no.", "when (UTC)", "what", "hash"], &[0], rows))
+        Block::Table(Table::new(&["no.", "time", "event", "hash"], &[0], rows))
     };
-    let mut parts = vec![shown(latest)];
+    let mut parts = vec![table(latest)];
     if !earlier.is_empty() {
-        let told = format!("Earlier: {}", count(earlier.len(), "entry", "entries"));
-        parts.push(Block::details(told, vec![shown(earlier)]));
+        let summary = format!("Earlier: {}", count(earlier.len(), "entry", "entries"));
+        parts.push(Block::details(summary, vec![table(earlier)]));
     }
     parts
 }

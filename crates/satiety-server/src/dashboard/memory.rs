@@ -1,26 +1,24 @@
-//! The memory: what is in it, a search with its reasons, one memory.
+//! Memory pages: the list, search results with their ranking, one memory.
 
 use satiety_engine::memory::{Memories, Memory, MemoryHealth, MemorySearch};
 
+use jiff::Timestamp;
 use satiety_report::document::{badge, link};
 use satiety_report::html::{Html, blocks, escape};
 use satiety_report::{Block, Table, Text, Tone, row};
 
-use super::shell::{frame, nothing, segment};
+use super::shell::{ago_text, empty_state, frame, segment};
 
-/// What a project is called; memories of none are global.
+/// Name of a project; memories without a project are global.
 fn project(project: Option<&satiety::memory::Project>) -> &str {
     project.map_or("global", |project| project.label.as_str())
 }
 
-/// The memory as a list.
-pub(super) fn all(health: &MemoryHealth, found: &Memories) -> String {
+/// List of memories.
+pub(super) fn list_page(health: &MemoryHealth, found: &Memories) -> String {
     let mut body = vec![state(health), form("")];
     if found.memories.is_empty() {
-        body.push(nothing(
-            "Nothing is remembered yet.",
-            "satiety memory save TITLE CONTENT",
-        ));
+        body.push(empty_state("No memories yet.", "satiety memory save TITLE TEXT"));
         return frame("/memory", "Memory", &body);
     }
     let rows = found.memories.iter().map(|one| {
@@ -35,20 +33,20 @@ pub(super) fn all(health: &MemoryHealth, found: &Memories) -> String {
     });
     let header = ["memory", "tier", "kind", "folder", "project", "confidence"];
     let mut list = vec![Block::Table(Table::new(&header, &[5], rows))];
-    let more = |after: i64| Block::Text(link(format!("/memory?after={after}"), "More"));
+    let more = |after: i64| Block::Text(link(format!("/memory?after={after}"), "Next page"));
     list.extend(found.next.map(more));
     body.push(blocks(&list));
     frame("/memory", "Memory", &body)
 }
 
 fn state(health: &MemoryHealth) -> Html {
-    let told = format!(
-        "{} memories in {} pieces, {} with a vector; {} constitutional.",
+    let counts = format!(
+        "{} memories in {} chunks, {} with a vector; {} constitutional.",
         health.memories, health.chunks, health.embedded, health.constitutional
     );
     blocks(&[match &health.degraded {
-        Some(why) => Block::verdict(Tone::Unsure, "Degraded", format!("{why}. {told}"), &[]),
-        None => Block::verdict(Tone::Good, "Well.", told, &[]),
+        Some(why) => Block::verdict(Tone::Unsure, "Degraded", format!("{why}. {counts}"), &[]),
+        None => Block::verdict(Tone::Good, "Healthy.", counts, &[]),
     }])
 }
 
@@ -60,20 +58,22 @@ fn form(query: &str) -> Html {
     ))
 }
 
-/// What a search found, and why.
+/// Search results with their ranking.
 pub(super) fn search(found: &MemorySearch) -> String {
     let mut body = Vec::new();
     if let Some(why) = &found.degraded {
         body.push(Block::verdict(Tone::Unsure, "Degraded", why, &[]));
     }
     if found.results.is_empty() {
-        body.push(Block::text("Nothing was found."));
+        body.push(Block::text(
+            "No results. Check the index with `satiety memory health`.",
+        ));
     }
     for result in &found.results {
         let channels = result.channels.iter();
-        let channels = channels.map(|(channel, place)| format!("{} no. {}", channel.name(), place.rank));
+        let channels = channels.map(|(channel, place)| format!("{} rank {}", channel.name(), place.rank));
         let why = if result.constitutional_only {
-            "here because it is constitutional".to_owned()
+            "included because it is constitutional".to_owned()
         } else {
             format!(
                 "score {:.3}; {}",
@@ -98,13 +98,12 @@ pub(super) fn search(found: &MemorySearch) -> String {
         ]
     });
     let stages = Table::new(&["stage", "in", "out", "time"], &[1, 2, 3], stages);
-    let told = format!("How it went: {:.1} ms", found.telemetry.total_latency_ms);
-    body.push(Block::details(told, vec![Block::Table(stages)]));
-    frame("/memory", "Memory: search", &[form(&found.query), blocks(&body)])
+    let summary = format!("Stages: {:.1} ms", found.telemetry.total_latency_ms);
+    body.push(Block::details(summary, vec![Block::Table(stages)]));
+    frame("/memory", "Memory search", &[form(&found.query), blocks(&body)])
 }
 
-/// One memory.
-pub(super) fn one(memory: &Memory) -> String {
+pub(super) fn detail_page(memory: &Memory, now: Timestamp) -> String {
     let list = |words: &[String]| (!words.is_empty()).then(|| words.join(", ").into());
     let facts = [
         ("id", Some((&memory.id).into())),
@@ -113,7 +112,7 @@ pub(super) fn one(memory: &Memory) -> String {
         ("folder", Some((&memory.folder).into())),
         ("project", Some(project(memory.project.as_ref()).into())),
         ("triggers", list(&memory.triggers)),
-        ("learnt triggers", list(&memory.learnt_triggers)),
+        ("learned triggers", list(&memory.learnt_triggers)),
         (
             "confidence",
             Some(
@@ -125,13 +124,13 @@ pub(super) fn one(memory: &Memory) -> String {
             ),
         ),
         ("origin", memory.origin.as_ref().map(Text::from)),
-        ("changed", Some((&memory.updated_at).into())),
+        ("changed", Some(ago_text(&memory.updated_at, now))),
         ("expires", memory.expires_at.as_ref().map(Text::from)),
     ];
     let body = [
         Block::fields(facts),
-        // As it was written: Markdown from an agent is shown, never rendered.
-        Block::section("What it says", vec![Block::Verbatim(memory.content.clone())]),
+        // Verbatim: Markdown from an agent is never rendered.
+        Block::section("Content", vec![Block::Verbatim(memory.content.clone())]),
     ];
     frame("/memory", &memory.title, &[blocks(&body)])
 }

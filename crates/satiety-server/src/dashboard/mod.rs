@@ -1,7 +1,8 @@
-//! The dashboard: pages over the engine's use cases, rendered here, with one small script and nothing from elsewhere.
+//! Dashboard: pages rendered on the server from the engine's use cases, with one small script and no external
+//! resources.
 //!
-//! A page is a function from a use case's answer to text; this file only asks and passes on. It changes nothing but
-//! judgments, and it cannot approve anything.
+//! A page is a function from a use case's response to HTML; this file only calls and passes on. It can change
+//! only judgments, and it cannot approve anything.
 
 mod bench;
 mod conversations;
@@ -21,6 +22,7 @@ use axum::extract::{Form, Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use jiff::Timestamp;
 use satiety::dialogue::Round;
 use satiety_engine::EngineError;
 use satiety_engine::bench::CompareRunsRequest;
@@ -32,13 +34,13 @@ use serde::Deserialize;
 use crate::http::App;
 use satiety_report::html::paragraph;
 
-/// Rows of a list.
+/// Maximum number of rows of a list.
 const ROWS: u32 = 100;
 
-/// The dashboard's pages and what they are made of.
+/// Routes of the pages and their assets.
 pub fn pages() -> Router<Arc<App>> {
     Router::new()
-        .route("/", get(first))
+        .route("/", get(overview_page))
         .route("/conversations", get(conversation_list))
         .route("/conversations/{id}", get(conversation))
         .route("/research", get(research_list))
@@ -59,13 +61,13 @@ pub fn pages() -> Router<Arc<App>> {
         .route("/assets/style.css", get(style))
         .route("/assets/dashboard.js", get(script))
         .route("/assets/icon.svg", get(icon))
-        // What browsers ask for on pages that name no icon.
+        // Requested by browsers for pages without an icon, such as the login.
         .route("/favicon.ico", get(icon))
 }
 
-type Page = Result<Html<String>, Failed>;
+type Page = Result<Html<String>, ErrorPage>;
 
-async fn first(State(at): State<Arc<App>>) -> Page {
+async fn overview_page(State(at): State<Arc<App>>) -> Page {
     let engine = &at.engine;
     let words = |error: EngineError| error.to_string();
     let latest = ListConversationsRequest {
@@ -90,12 +92,12 @@ async fn first(State(at): State<Arc<App>>) -> Page {
         runs: runs.map_err(words),
         gates: gates.map_err(words),
         scopes: scopes.map_err(words),
-        // A folder without a harness is nothing to worry about.
+        // A server without a harness is not an error.
         harness: harness.ok().map(Ok),
         features: features.map_err(words),
         measured: measured.map_err(words),
     };
-    Ok(Html(overview::page(&seen)))
+    Ok(Html(overview::page(&seen, Timestamp::now())))
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,33 +114,33 @@ async fn conversation_list(State(at): State<Arc<App>>, Query(before): Query<Befo
     let found = at.engine.dialogue().conversations(&request).await?;
     let next = found.next.as_ref();
     let next = next.map(|(at, id)| format!("/conversations?at={at}&id={}", shell::segment(id)));
-    Ok(Html(conversations::all(&found, next)))
+    Ok(Html(conversations::list_page(&found, next, Timestamp::now())))
 }
 
 async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     let kept = at.engine.dialogue().conversation(&id).await?;
-    // A round that this version cannot read is left out; the curves are those of the report.
+    // A round that this version cannot parse is left out; the curves come from the report.
     let rounds = kept
         .rounds
         .iter()
         .filter_map(|round| serde_json::from_value(round.round.clone()).ok());
     let rounds: Vec<Round> = rounds.collect();
-    Ok(Html(conversations::one(&kept, &rounds)))
+    Ok(Html(conversations::detail_page(&kept, &rounds)))
 }
 
 async fn research_list(State(at): State<Arc<App>>) -> Page {
     let mut runs = at.engine.research().stored_runs(ROWS).await?;
     for run in &mut runs {
-        // Where it was searched concerns who runs the server.
+        // The searched directory or address is not shown.
         run.source = at.folders.research.sources.shown(&run.source);
     }
-    Ok(Html(research::all(&runs)))
+    Ok(Html(research::list_page(&runs, Timestamp::now())))
 }
 
 async fn research_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     let mut run = at.engine.research().stored_run(&id).await?;
     run.source = at.folders.research.sources.shown(&run.source);
-    Ok(Html(research::one(&run)))
+    Ok(Html(research::detail_page(&run, Timestamp::now())))
 }
 
 #[derive(Debug, Deserialize)]
@@ -150,12 +152,12 @@ struct AfterCursor {
 async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<AfterCursor>) -> Page {
     let request = ListRequest {
         limit: Some(ROWS as usize),
-        // The dashboard is for whoever runs the server: it shows every project, each memory with its own.
+        // The dashboard is for the operator of the server: it shows the memories of all projects.
         scope: Some(satiety::memory::Scope::All),
         ..ListRequest::after(from.after)
     };
     let (health, found) = tokio::join!(at.engine.memory().health(), at.engine.memory().list(&request));
-    Ok(Html(memory::all(&health?, &found?)))
+    Ok(Html(memory::list_page(&health?, &found?)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -178,12 +180,12 @@ async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<FormInput
 }
 
 async fn memory_one(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
-    Ok(Html(memory::one(
-        &at.engine
-            .memory()
-            .get(&id, Some(&satiety::memory::Scope::All))
-            .await?,
-    )))
+    let found = at
+        .engine
+        .memory()
+        .get(&id, Some(&satiety::memory::Scope::All))
+        .await?;
+    Ok(Html(memory::detail_page(&found, Timestamp::now())))
 }
 
 async fn bench_list(State(at): State<Arc<App>>) -> Page {
@@ -191,12 +193,12 @@ async fn bench_list(State(at): State<Arc<App>>) -> Page {
         at.engine.bench().runs(None, ROWS),
         at.engine.bench().ablations(10)
     );
-    Ok(Html(bench::all(&runs?, &ablations?)))
+    Ok(Html(bench::list_page(&runs?, &ablations?, Timestamp::now())))
 }
 
 async fn bench_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
-    kept_only(&id)?;
-    Ok(Html(bench::one(&at.engine.bench().run(&id).await?)))
+    stored_only(&id)?;
+    Ok(Html(bench::detail_page(&at.engine.bench().run(&id).await?)))
 }
 
 #[derive(Debug, Deserialize)]
@@ -206,8 +208,8 @@ struct ComparedPair {
 }
 
 async fn bench_compare(State(at): State<Arc<App>>, Query(two): Query<ComparedPair>) -> Page {
-    kept_only(&two.baseline)?;
-    kept_only(&two.candidate)?;
+    stored_only(&two.baseline)?;
+    stored_only(&two.candidate)?;
     let request = CompareRunsRequest {
         baseline: two.baseline,
         candidate: two.candidate,
@@ -215,20 +217,22 @@ async fn bench_compare(State(at): State<Arc<App>>, Query(two): Query<ComparedPai
         record: false,
         accept_regression: None,
     };
-    Ok(Html(bench::two(&at.engine.bench().compare(request).await?)))
+    Ok(Html(bench::comparison_page(
+        &at.engine.bench().compare(request).await?,
+    )))
 }
 
-/// A run may also be named by a file; from a page only those of the store can be.
-fn kept_only(id: &str) -> Result<(), Failed> {
+/// Rejects ids that could be file names: pages show stored runs only.
+fn stored_only(id: &str) -> Result<(), ErrorPage> {
     let plain = id
         .chars()
         .all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
     if plain && !id.is_empty() {
         return Ok(());
     }
-    Err(Failed {
+    Err(ErrorPage {
         status: StatusCode::NOT_FOUND,
-        words: "There is no such run.".into(),
+        words: "run not found".into(),
         hint: None,
     })
 }
@@ -240,12 +244,12 @@ async fn eviction_list(State(at): State<Arc<App>>) -> Page {
         engine.eviction().feedback(None),
         engine.eviction().scorers()
     );
-    Ok(Html(eviction::all(&scopes?, &feedback?, &scorers?)))
+    Ok(Html(eviction::list_page(&scopes?, &feedback?, &scorers?)))
 }
 
 async fn eviction_scope(State(at): State<Arc<App>>, Path(scope): Path<String>) -> Page {
     let timeline = at.engine.eviction().timeline(&scope).await?;
-    Ok(Html(eviction::one(&scope, &timeline)))
+    Ok(Html(eviction::detail_page(&scope, &timeline)))
 }
 
 async fn harness_page(State(at): State<Arc<App>>) -> Page {
@@ -265,15 +269,22 @@ async fn harness_page(State(at): State<Arc<App>>) -> Page {
         engine.harness().history(&at.folders.harness, 100),
         engine.harness().open_proposal(&at.folders.harness)
     );
-    Ok(Html(harness::page(&status, &history?, proposal?.as_ref())))
+    Ok(Html(harness::page(
+        &status,
+        &history?,
+        proposal?.as_ref(),
+        Timestamp::now(),
+    )))
 }
 
 async fn ab_list(State(at): State<Arc<App>>) -> Page {
-    Ok(Html(experiments::all(&at.engine.experiments().list().await?)))
+    Ok(Html(experiments::list_page(
+        &at.engine.experiments().list().await?,
+    )))
 }
 
 async fn ab_one(State(at): State<Arc<App>>, Path(feature): Path<String>) -> Page {
-    Ok(Html(experiments::one(
+    Ok(Html(experiments::detail_page(
         &at.engine.experiments().status(&feature).await?,
     )))
 }
@@ -283,7 +294,11 @@ async fn retrieval_list(State(at): State<Arc<App>>) -> Page {
         at.engine.retrieval().measured_runs(ROWS),
         at.engine.retrieval().latest_changes()
     );
-    Ok(Html(retrieval::all(&runs?, changes?.as_ref())))
+    Ok(Html(retrieval::list_page(
+        &runs?,
+        changes?.as_ref(),
+        Timestamp::now(),
+    )))
 }
 
 #[derive(Debug, Deserialize)]
@@ -319,7 +334,7 @@ async fn annotate(State(at): State<Arc<App>>, Form(said): Form<JudgedForm>) -> P
         let verdict = AnnotationVerdict {
             query_id: said.query_id,
             memory_id: said.memory_id,
-            // Anything but a number is "cannot say".
+            // Anything but a number skips the result.
             grade: said.grade.parse().ok(),
         };
         at.engine.retrieval().annotate(&request, &verdict).await?
@@ -357,14 +372,14 @@ fn asset(kind: &'static str, text: impl IntoResponse) -> Response {
         .into_response()
 }
 
-/// A page that could not be made.
-struct Failed {
+/// Error page.
+struct ErrorPage {
     status: StatusCode,
     words: String,
     hint: Option<String>,
 }
 
-impl From<EngineError> for Failed {
+impl From<EngineError> for ErrorPage {
     fn from(error: EngineError) -> Self {
         let status = match (&error, error.category().exit_code()) {
             (EngineError::NotThere { .. }, _) => StatusCode::NOT_FOUND,
@@ -380,14 +395,15 @@ impl From<EngineError> for Failed {
     }
 }
 
-impl IntoResponse for Failed {
+impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
         let mut body = vec![paragraph(&self.words)];
         body.extend(self.hint.map(|hint| paragraph(&hint)));
         let title = match self.status {
-            StatusCode::NOT_FOUND => "That is not here",
-            StatusCode::SERVICE_UNAVAILABLE => "The store cannot be reached",
-            _ => "That cannot be shown",
+            StatusCode::NOT_FOUND => "Not found",
+            StatusCode::SERVICE_UNAVAILABLE => "Service unavailable",
+            StatusCode::CONFLICT => "Conflict",
+            _ => "Invalid request",
         };
         (self.status, Html(shell::frame("", title, &body))).into_response()
     }

@@ -1,4 +1,4 @@
-//! The first page: what is saturated, what got worse, what waits for a person.
+//! Overview page: saturation, regressions and pending approvals.
 
 use satiety::experiment::Decision;
 use satiety::harness::{Phase, Verdict};
@@ -11,12 +11,13 @@ use satiety_engine::memory::MemoryHealth;
 use satiety_engine::research::ResearchSummary;
 use satiety_engine::retrieval::MeasuredRun;
 
+use jiff::Timestamp;
 use satiety_report::document;
 use satiety_report::html::{Html, escape, joined, line, link, paragraph, told};
 
-use super::shell::{badge, card, count, frame, moment, percent, signal_tone};
+use super::shell::{ago, badge, card, count, frame, percent, signal_tone};
 
-/// What each part says, or why it cannot be read.
+/// Data of each card, or the error.
 pub(super) struct Overview {
     pub(super) conversations: Result<Vec<ConversationSummary>, String>,
     pub(super) research: Result<Vec<ResearchSummary>, String>,
@@ -24,14 +25,13 @@ pub(super) struct Overview {
     pub(super) runs: Result<Vec<RunSummary>, String>,
     pub(super) gates: Result<Vec<GateDecision>, String>,
     pub(super) scopes: Result<ScopeListing, String>,
-    /// Absent where the server has no harness.
+    /// `None` if the server has no harness.
     pub(super) harness: Option<Result<HarnessStatus, String>>,
     pub(super) features: Result<ExperimentList, String>,
     pub(super) measured: Result<Option<MeasuredRun>, String>,
 }
 
-/// The page.
-pub(super) fn page(seen: &Overview) -> String {
+pub(super) fn page(seen: &Overview, now: Timestamp) -> String {
     let mut cards = vec![
         conversations(&seen.conversations),
         research(&seen.research),
@@ -43,22 +43,22 @@ pub(super) fn page(seen: &Overview) -> String {
     cards.push(retrieval(&seen.measured));
     cards.push(features(&seen.features));
     let body = [
-        attention(seen),
+        attention(seen, now),
         Html(format!("<ul class=\"cards\">{}</ul>", joined(&cards))),
     ];
-    frame("/", "Is the next unit still worth it?", &body)
+    frame("/", "Overview", &body)
 }
 
-/// What somebody should look at.
-fn attention(seen: &Overview) -> Html {
+/// List of findings that need attention.
+fn attention(seen: &Overview, now: Timestamp) -> Html {
     let mut items = Vec::new();
     if let Some(Ok(status)) = &seen.harness {
         let open = status.expansion.as_ref();
         if open.is_some_and(|open| open.phase == Phase::AwaitingApproval) {
             items.push(item(
                 "unsure",
-                "waits for you",
-                &link("/harness", "an expansion of the harness"),
+                "needs approval",
+                &link("/harness", "harness expansion"),
             ));
         }
         if status
@@ -69,7 +69,7 @@ fn attention(seen: &Overview) -> Html {
             items.push(item(
                 "bad",
                 "saturated",
-                &link("/harness", "the harness tells versions apart no more"),
+                &link("/harness", "the harness no longer discriminates between versions"),
             ));
         }
     }
@@ -80,11 +80,9 @@ fn attention(seen: &Overview) -> Html {
                 super::shell::segment(&gate.baseline_run),
                 super::shell::segment(&gate.candidate_run)
             );
-            items.push(item(
-                "bad",
-                "regression",
-                &link(&to, &format!("{}, {}", gate.suite_id, moment(gate.decided_at))),
-            ));
+            let suite = link(&to, &gate.suite_id);
+            let when = line(&ago(gate.decided_at, now));
+            items.push(item("bad", "regression", &Html(format!("{suite}, {when}"))));
         }
     }
     for one in seen
@@ -107,23 +105,23 @@ fn attention(seen: &Overview) -> Html {
         items.push(item(
             "unsure",
             "decided",
-            &link(&to, &format!("the test of {}", one.feature_id)),
+            &link(&to, &format!("experiment {}", one.feature_id)),
         ));
     }
     if items.is_empty() {
         return satiety_report::html::verdict(
             "good",
-            "Nothing waits for you.",
-            "Nothing is saturated, and nothing got worse.",
+            "All clear.",
+            "No saturation, no regressions, no pending approvals.",
         );
     }
     Html(format!(
-        "<section>\n<h2>Look at this</h2>\n<ul class=\"claims attention\">{}</ul>\n</section>",
+        "<section>\n<h2>Needs attention</h2>\n<ul class=\"claims attention\">{}</ul>\n</section>",
         joined(&items)
     ))
 }
 
-/// A line of what to look at.
+/// Entry of the attention list.
 fn item(class: &str, word: &str, what: &Html) -> Html {
     Html(format!(
         "<li class=\"{class}\">{} {what}</li>",
@@ -131,23 +129,30 @@ fn item(class: &str, word: &str, what: &Html) -> Html {
     ))
 }
 
-fn unread(title: &str, to: &str, why: &str) -> Html {
-    card(title, to, &[badge("bad", "cannot be read"), paragraph(why)])
+fn error_card(title: &str, to: &str, why: &str) -> Html {
+    card(title, to, &[badge("bad", "unavailable"), paragraph(why)])
 }
 
-/// A large figure with what it counts.
-fn large(value: &str, of: &str) -> Html {
+/// Large number with its label.
+fn large(value: &str, label: &str) -> Html {
     Html(format!(
         "<p><span class=\"figure\">{}</span> <span class=\"of\">{}</span></p>",
         escape(value),
-        escape(of)
+        escape(label)
     ))
 }
 
 fn conversations(found: &Result<Vec<ConversationSummary>, String>) -> Html {
     let (title, to) = ("Conversations", "/conversations");
     match found {
-        Err(why) => unread(title, to, why),
+        Err(why) => error_card(title, to, why),
+        Ok(all) if all.is_empty() => card(
+            title,
+            to,
+            &[paragraph(
+                "No conversations yet. Run `satiety score --record FILE`.",
+            )],
+        ),
         Ok(all) => {
             let latest = all.first().map(|one| {
                 let name = if one.topic.is_empty() {
@@ -159,7 +164,8 @@ fn conversations(found: &Result<Vec<ConversationSummary>, String>) -> Html {
                 Html(format!("<p>{}</p>", line(&signal.then(" ").then(name))))
             });
             let going = all.iter().filter(|one| one.signal == "CONTINUE").count();
-            let count = large(&going.to_string(), &format!("of the latest {} go on", all.len()));
+            let label = format!("of {} recent conversations still running", all.len());
+            let count = large(&going.to_string(), &label);
             card(title, to, &[vec![count], latest.into_iter().collect()].concat())
         }
     }
@@ -168,18 +174,23 @@ fn conversations(found: &Result<Vec<ConversationSummary>, String>) -> Html {
 fn research(found: &Result<Vec<ResearchSummary>, String>) -> Html {
     let (title, to) = ("Research", "/research");
     match found {
-        Err(why) => unread(title, to, why),
+        Err(why) => error_card(title, to, why),
+        Ok(all) if all.is_empty() => card(
+            title,
+            to,
+            &[paragraph("No runs yet. Run `satiety research TASK --in DIR`.")],
+        ),
         Ok(all) => {
             let open = all.iter().filter(|run| run.completed_at.is_none()).count();
             let latest = all.first().map(|run| {
-                let why = run.stop_reason.as_deref().unwrap_or("under way");
+                let why = run.stop_reason.as_deref().unwrap_or("in progress");
                 Html(format!("<p>{} {}</p>", badge("plain", why), escape(&run.task)))
             });
             let count = large(
                 &all.len().to_string(),
                 &match open {
-                    0 => "latest runs, all complete".to_owned(),
-                    open => format!("latest runs, {open} not complete"),
+                    0 => "recent runs, all complete".to_owned(),
+                    open => format!("recent runs, {open} incomplete"),
                 },
             );
             card(title, to, &[vec![count], latest.into_iter().collect()].concat())
@@ -189,11 +200,11 @@ fn research(found: &Result<Vec<ResearchSummary>, String>) -> Html {
 
 fn memory(found: &Result<MemoryHealth, String>) -> Html {
     match found {
-        Err(why) => unread("Memory", "/memory", why),
+        Err(why) => error_card("Memory", "/memory", why),
         Ok(health) => {
             let state = match &health.degraded {
                 Some(why) => Html(format!("<p>{} {}</p>", badge("unsure", "degraded"), told(why))),
-                None => Html(format!("<p>{}</p>", badge("good", "well"))),
+                None => Html(format!("<p>{}</p>", badge("good", "healthy"))),
             };
             card(
                 "Memory",
@@ -206,11 +217,11 @@ fn memory(found: &Result<MemoryHealth, String>) -> Html {
 
 fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision>, String>) -> Html {
     match runs {
-        Err(why) => unread("Bench", "/bench", why),
+        Err(why) => error_card("Bench", "/bench", why),
         Ok(runs) => {
             let latest = runs.first().map_or_else(
-                || paragraph("No run is kept yet."),
-                |run| large(&percent(run.pass_rate), &format!("of {} pass", run.suite_id)),
+                || paragraph("No runs yet. Run `satiety bench run SUITE`."),
+                |run| large(&percent(run.pass_rate), &format!("pass rate of {}", run.suite_id)),
             );
             let gate = gates.as_ref().ok().and_then(|gates| gates.first()).map(|gate| {
                 let class = match gate.verdict.as_str() {
@@ -218,7 +229,7 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
                     "regression" => "bad",
                     _ => "unsure",
                 };
-                Html(format!("<p>last gate: {}</p>", badge(class, &gate.verdict)))
+                Html(format!("<p>latest gate: {}</p>", badge(class, &gate.verdict)))
             });
             card(
                 "Bench",
@@ -231,19 +242,19 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
 
 fn retrieval(found: &Result<Option<MeasuredRun>, String>) -> Html {
     match found {
-        Err(why) => unread("Retrieval", "/retrieval", why),
+        Err(why) => error_card("Retrieval", "/retrieval", why),
         Ok(None) => card(
             "Retrieval",
             "/retrieval",
-            &[paragraph("Nothing was measured yet.")],
+            &[paragraph("No runs yet. Run `satiety retrieval run --memory`.")],
         ),
         Ok(Some(run)) => {
             let ndcg = run.figures.get("ndcg_at_10").copied();
-            let told = format!("nDCG@10 of {} queries", run.queries);
+            let label = format!("nDCG@10 over {} queries", run.queries);
             card(
                 "Retrieval",
                 "/retrieval",
-                &[large(&super::shell::figure(ndcg), &told)],
+                &[large(&super::shell::metric(ndcg), &label)],
             )
         }
     }
@@ -251,7 +262,7 @@ fn retrieval(found: &Result<Option<MeasuredRun>, String>) -> Html {
 
 fn features(found: &Result<ExperimentList, String>) -> Html {
     match found {
-        Err(why) => unread("A/B tests", "/ab", why),
+        Err(why) => error_card("Experiments", "/ab", why),
         Ok(found) => {
             let running = found
                 .features
@@ -259,15 +270,15 @@ fn features(found: &Result<ExperimentList, String>) -> Html {
                 .filter(|one| one.status == "running")
                 .count();
             card(
-                "A/B tests",
+                "Experiments",
                 "/ab",
                 &[
                     large(
                         &running.to_string(),
                         if running == 1 {
-                            "feature under test"
+                            "running experiment"
                         } else {
-                            "features under test"
+                            "running experiments"
                         },
                     ),
                     Html(format!("<p>{}</p>", decided(found))),
@@ -277,7 +288,7 @@ fn features(found: &Result<ExperimentList, String>) -> Html {
     }
 }
 
-/// How many tests have come to an answer.
+/// Number of running experiments whose test has decided.
 fn decided(found: &ExperimentList) -> Html {
     let running = || found.features.iter().filter(|one| one.status == "running");
     match running().filter(|one| one.decision != Decision::Continue).count() {
@@ -288,24 +299,31 @@ fn decided(found: &ExperimentList) -> Html {
 
 fn eviction(found: &Result<ScopeListing, String>) -> Html {
     match found {
-        Err(why) => unread("Eviction", "/eviction", why),
+        Err(why) => error_card("Eviction", "/eviction", why),
+        Ok(listing) if listing.scopes.is_empty() => card(
+            "Eviction",
+            "/eviction",
+            &[paragraph(
+                "No contexts yet. Run `satiety evict add NAME items.json`.",
+            )],
+        ),
         Ok(listing) => {
             let open: i64 = listing.scopes.iter().map(|scope| scope.open_proposals).sum();
             let open = usize::try_from(open).unwrap_or_default();
             let many = listing.scopes.len();
-            let told = format!(
+            let label = format!(
                 "{}, {}",
                 if many == 1 { "context" } else { "contexts" },
                 count(open, "open proposal", "open proposals")
             );
-            card("Eviction", "/eviction", &[large(&many.to_string(), &told)])
+            card("Eviction", "/eviction", &[large(&many.to_string(), &label)])
         }
     }
 }
 
 fn harness(found: &Result<HarnessStatus, String>) -> Html {
     match found {
-        Err(why) => unread("Harness", "/harness", why),
+        Err(why) => error_card("Harness", "/harness", why),
         Ok(status) => {
             let verdict = match status.measured.as_ref().map(|found| found.verdict) {
                 Some(Verdict::Discriminates) => badge("good", "discriminates"),
@@ -315,7 +333,7 @@ fn harness(found: &Result<HarnessStatus, String>) -> Html {
             };
             let count = large(
                 &format!("{:.2}", status.rolling_metrics.avg_saturation_score),
-                &format!("mean saturation of {} cycles", status.cycles_tracked),
+                &format!("mean saturation over {} cycles", status.cycles_tracked),
             );
             card("Harness", "/harness", &[count, Html(format!("<p>{verdict}</p>"))])
         }

@@ -1,20 +1,18 @@
-//! Research runs: the list, and one with its rounds, novelty curve and sources.
+//! Research pages: the list, and one run with its rounds, novelty curve and sources.
 
+use jiff::Timestamp;
 use satiety_engine::research::{ResearchSummary, StoredResearch};
 use satiety_report::document::{badge, link};
 use satiety_report::documents::research;
 use satiety_report::html::blocks;
-use satiety_report::{Block, Table, Tone, row};
+use satiety_report::{Block, Table, Text, Tone, row};
 
-use super::shell::{frame, moment, nothing, segment};
+use super::shell::{ago, empty_state, frame, segment};
 
-/// The runs of the store.
-pub(super) fn all(runs: &[ResearchSummary]) -> String {
+/// List of stored runs.
+pub(super) fn list_page(runs: &[ResearchSummary], now: Timestamp) -> String {
     if runs.is_empty() {
-        let hint = nothing(
-            "Nothing was searched for yet.",
-            "satiety research \"TASK\" --in FOLDER",
-        );
+        let hint = empty_state("No runs yet.", "satiety research \"TASK\" --in DIR");
         return frame("/research", "Research", &[hint]);
     }
     let rows = runs.iter().map(|run| {
@@ -23,37 +21,38 @@ pub(super) fn all(runs: &[ResearchSummary]) -> String {
             link(format!("/research/{}", segment(&run.run_id)), &run.task),
             &run.source,
             run.rounds.to_string(),
-            reason.map_or_else(|| badge(Tone::Unsure, "under way"), |why| badge(Tone::Plain, why)),
-            moment(run.started_at),
+            reason.map_or_else(
+                || badge(Tone::Unsure, "in progress"),
+                |why| badge(Tone::Plain, why)
+            ),
+            ago(run.started_at, now),
         ]
     });
-    let header = ["task", "source", "rounds", "stopped because", "begun (UTC)"];
+    let header = ["task", "source", "rounds", "stop reason", "started"];
     let table = Block::Table(Table::new(&header, &[2], rows));
     frame("/research", "Research", &[blocks(&[table])])
 }
 
-/// One run.
-pub(super) fn one(kept: &StoredResearch) -> String {
+pub(super) fn detail_page(kept: &StoredResearch, now: Timestamp) -> String {
     let report = kept.report.as_ref();
     let rounds = report.map_or(&kept.rounds, |report| &report.rounds);
     let mut body = vec![match report {
         Some(report) => Block::verdict(Tone::Good, "Stopped.", &*report.stop_words, &[]),
         None => Block::verdict(
             Tone::Unsure,
-            "Under way",
-            "or interrupted: `satiety research --resume` goes on",
+            "In progress",
+            "or interrupted: resume with `satiety research --resume RUN`",
             &[],
         ),
     }];
-    body.push(Block::text(format!(
-        "Source {}, begun {} UTC.",
-        kept.source,
-        moment(kept.started_at)
-    )));
+    let started = Text::from(format!("Source: {}, started ", kept.source))
+        .then(ago(kept.started_at, now))
+        .then(".");
+    body.push(Block::text(started));
     body.push(research::novelty(rounds));
-    body.extend(report.map(|report| Block::section("What was found", research::answers(report))));
-    let told = rounds.iter().map(research::round).collect();
-    body.push(Block::section("Round by round", told));
+    body.extend(report.map(|report| Block::section("Findings", research::answers(report))));
+    let details = rounds.iter().map(research::round).collect();
+    body.push(Block::section("Round by round", details));
     if let Some(report) = report {
         body.push(Block::section("Sources", vec![research::sources(report)]));
         if !report.notes.is_empty() {

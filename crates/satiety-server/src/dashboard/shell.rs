@@ -1,24 +1,25 @@
-//! The frame of every page of the dashboard, and the small parts that pages share.
+//! Page frame of the dashboard, and helpers that the pages share.
 
 use std::fmt::Write;
 
-use satiety_report::Tone;
+use satiety_report::document::time;
 use satiety_report::html::{Html, escape, joined};
+use satiety_report::{Text, Tone};
 
-/// The pages, in the order of the menu.
+/// Pages in menu order.
 pub(super) const MENU: [(&str, &str); 9] = [
     ("/", "Overview"),
     ("/conversations", "Conversations"),
     ("/research", "Research"),
     ("/memory", "Memory"),
     ("/retrieval", "Retrieval"),
-    ("/ab", "A/B tests"),
+    ("/ab", "Experiments"),
     ("/bench", "Bench"),
     ("/eviction", "Eviction"),
     ("/harness", "Harness"),
 ];
 
-/// A page in the frame; `place` is the page of the menu that it belongs to.
+/// Renders a page; `place` is the menu entry it belongs to.
 pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
     let title = escape(title);
     let menu: Vec<Html> = MENU
@@ -37,22 +38,22 @@ pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title} · Satiety</title>\n<link rel=\"icon\" href=\"/assets/icon.svg\">\n\
          <link rel=\"stylesheet\" href=\"/assets/style.css\">\n<script src=\"/assets/dashboard.js\" defer></script>\n</head>\n\
-         <body>\n<a class=\"skip\" href=\"#content\">To the content</a>\n\
+         <body>\n<a class=\"skip\" href=\"#content\">Skip to content</a>\n\
          <header class=\"site\"><nav aria-label=\"Main\"><span class=\"brand\">Satiety</span>{menu}</nav></header>\n\
          <main id=\"content\" tabindex=\"-1\">\n<h1>{title}</h1>\n{body}\n</main>\n\
-         <footer>Is the next unit still worth it? Everything here is also in the <a href=\"/docs\">HTTP API</a>.</footer>\n\
+         <footer>All data is also available through the <a href=\"/docs\">HTTP API</a>.</footer>\n\
          </body>\n</html>\n",
         menu = joined(&menu),
         body = joined(body)
     )
 }
 
-/// A word in a coloured frame; the colour repeats what the word says.
+/// Word in a colored frame; the color repeats the meaning of the word.
 pub(super) fn badge(class: &str, word: &str) -> Html {
     Html(format!("<span class=\"badge {class}\">{}</span>", escape(word)))
 }
 
-/// What a signal means for the reader.
+/// Tone of a signal.
 pub(super) fn signal_tone(word: &str) -> Tone {
     match word {
         "SHIP" => Tone::Good,
@@ -62,22 +63,54 @@ pub(super) fn signal_tone(word: &str) -> Tone {
     }
 }
 
-/// A share, or a dash.
+/// Formats a share as a percentage, or a dash.
 pub(super) fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), |value| format!("{:.1} %", 100.0 * value))
 }
 
-/// A figure, or a dash.
-pub(super) fn figure(value: Option<f64>) -> String {
+/// Formats a metric, or a dash.
+pub(super) fn metric(value: Option<f64>) -> String {
     value.map_or_else(|| "–".into(), |value| format!("{value:.3}"))
 }
 
-/// A moment as people read it.
+/// Absolute time in UTC to the minute, where markup is not possible.
 pub(super) fn moment(at: jiff::Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M").to_string()
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// An id as people tell it from others: what it is of, and its end.
+/// Time relative to `now`, with the exact time as a tooltip.
+pub(super) fn ago(at: jiff::Timestamp, now: jiff::Timestamp) -> Text {
+    time(relative(at, now), at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
+/// The same for a time as text; text that is not a time stays as it is.
+pub(super) fn ago_text(at: &str, now: jiff::Timestamp) -> Text {
+    at.parse().map_or_else(|_| at.into(), |at| ago(at, now))
+}
+
+/// Words such as `3 min ago`; a date for times more than 30 days ago or in the future.
+fn relative(at: jiff::Timestamp, now: jiff::Timestamp) -> String {
+    const MINUTE: i64 = 60;
+    const HOUR: i64 = 60 * MINUTE;
+    const DAY: i64 = 24 * HOUR;
+    let seconds = now.as_second() - at.as_second();
+    // Clocks of servers may differ by a few seconds.
+    if !(-MINUTE..30 * DAY).contains(&seconds) {
+        at.strftime("%Y-%m-%d").to_string()
+    } else if seconds < MINUTE {
+        "just now".into()
+    } else if seconds < HOUR {
+        format!("{} min ago", seconds / MINUTE)
+    } else if seconds < DAY {
+        format!("{} h ago", seconds / HOUR)
+    } else if seconds < 2 * DAY {
+        "1 day ago".into()
+    } else {
+        format!("{} days ago", seconds / DAY)
+    }
+}
+
+/// Short form of an id: its kind and its last characters.
 pub(super) fn short_id(id: &str) -> String {
     let Some((kind, rest)) = id.split_once('-').filter(|(_, rest)| rest.len() > 12) else {
         return id.to_owned();
@@ -86,26 +119,26 @@ pub(super) fn short_id(id: &str) -> String {
     format!("{kind} …{}", end.iter().rev().collect::<String>())
 }
 
-/// So many of something.
+/// Number with its singular or plural noun.
 pub(super) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// What stands where there is nothing yet, with the command that changes that.
-pub(super) fn nothing(what: &str, command: &str) -> Html {
+/// Empty state of a page, with the command to run next.
+pub(super) fn empty_state(what: &str, command: &str) -> Html {
     Html(format!(
-        "<p class=\"empty\">{} <code>{}</code></p>",
+        "<p class=\"empty\">{} Run <code>{}</code>.</p>",
         escape(what),
         escape(command)
     ))
 }
 
-/// A command to be typed.
+/// Command to copy.
 pub(super) fn command(text: &str) -> Html {
     Html(format!("<pre><code>{}</code></pre>", escape(text)))
 }
 
-/// A card of the overview.
+/// Card of the overview.
 pub(super) fn card(title: &str, to: &str, parts: &[Html]) -> Html {
     Html(format!(
         "<li class=\"card\"><h2><a href=\"{}\">{}</a></h2>{}</li>",
@@ -115,7 +148,7 @@ pub(super) fn card(title: &str, to: &str, parts: &[Html]) -> Html {
     ))
 }
 
-/// A part of an address, safe between slashes.
+/// Percent-encodes a path segment.
 pub(super) fn segment(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -146,6 +179,28 @@ mod tests {
         assert_eq!(short_id("run-01a1e42729ac7469b9212539cc59e945"), "run …59e945");
         assert_eq!(short_id("heuristic-1"), "heuristic-1");
         assert_eq!(short_id("plain"), "plain");
+    }
+
+    #[test]
+    fn times_are_relative_and_exact_in_the_tooltip() {
+        let now: jiff::Timestamp = "2026-11-17T12:00:00Z".parse().unwrap();
+        for (at, words) in [
+            ("2026-11-17T12:00:30Z", "just now"),
+            ("2026-11-17T11:59:01Z", "just now"),
+            ("2026-11-17T11:56:59Z", "3 min ago"),
+            ("2026-11-17T09:00:00Z", "3 h ago"),
+            ("2026-11-16T11:00:00Z", "1 day ago"),
+            ("2026-11-10T12:00:00Z", "7 days ago"),
+            ("2026-01-02T12:00:00Z", "2026-01-02"),
+            ("2026-12-24T12:00:00Z", "2026-12-24"),
+            ("never", "never"),
+        ] {
+            assert_eq!(ago_text(at, now).plain(), words, "{at}");
+        }
+        assert_eq!(
+            satiety_report::html::line(&ago_text("2026-11-17T11:57:00.5Z", now)).to_string(),
+            "<time datetime=\"2026-11-17T11:57:00Z\" title=\"2026-11-17 11:57:00 UTC\">3 min ago</time>"
+        );
     }
 
     #[test]

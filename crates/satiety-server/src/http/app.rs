@@ -1,4 +1,4 @@
-//! What all requests share: the engine, who may ask, the jobs, the figures. No globals.
+//! Application state shared by all requests: engine, authentication, jobs, metrics. No globals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,34 +24,34 @@ use super::problem::Problem;
 use crate::auth::{Auth, Caller};
 use crate::metrics::Metrics;
 
-/// Limits of what one request may take.
+/// Limits of requests and connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a body.
+    /// Maximum size of a request body in bytes.
     pub body: usize,
-    /// Time from the last header to the answer.
+    /// Request timeout, from the last header to the response.
     pub request: Duration,
-    /// Time for the headers to arrive.
+    /// Timeout for receiving the headers.
     pub headers: Duration,
-    /// Requests that are worked on at a time; more wait, and then are told to come again.
+    /// Maximum concurrent requests; further ones wait, then get 503.
     pub concurrent: usize,
-    /// Connections that are served; further ones are told to come again, and only the health endpoints answer them.
+    /// Maximum open connections; further ones get 503, except on the health endpoints.
     pub connections: usize,
-    /// Connections from one address.
+    /// Maximum open connections per address.
     pub connections_per_address: usize,
-    /// Event streams.
+    /// Maximum open event streams.
     pub streams: usize,
-    /// Event streams of one caller.
+    /// Maximum open event streams per caller.
     pub streams_per_caller: usize,
-    /// MCP sessions.
+    /// Maximum open MCP sessions.
     pub mcp_sessions: usize,
-    /// MCP sessions of one caller.
+    /// Maximum open MCP sessions per caller.
     pub mcp_sessions_per_caller: usize,
-    /// What requests may cost.
+    /// Cost budgets of requests.
     pub cost: AdmissionSettings,
-    /// Jobs that run at a time.
+    /// Maximum concurrent jobs.
     pub jobs: usize,
-    /// Time that a shutdown waits for what is under way.
+    /// Graceful-shutdown timeout.
     pub shutdown: Duration,
 }
 
@@ -78,36 +78,36 @@ impl Default for Limits {
     }
 }
 
-/// What one caller may spend a minute: all processors of this machine. Work is settled by the time it took, so that the limit
-/// refuses only what would queue up behind a whole minute of work.
+/// Default cost budget of one caller per minute: all processors of this machine. Requests are charged their
+/// actual time, so that the limit only rejects work that would queue behind a full minute of other work.
 pub fn default_caller_units() -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     60_000 * processors as u64
 }
 
-/// What requests may name on this machine.
+/// Files and sources on this machine that requests may name.
 #[derive(Debug, Clone, Default)]
 pub struct AllowedRoots {
-    /// The folder below which suites and notes may be named; nothing without it.
+    /// Directory that paths of suites and notes are confined to; `None` refuses them.
     pub root: Option<PathBuf>,
-    /// The eval harness.
+    /// Directory of the eval harness.
     pub harness: PathBuf,
-    /// Which score its window follows.
+    /// Score that the harness's cycle window follows.
     pub driver: Driver,
-    /// What may be searched.
+    /// Sources that requests may search.
     pub research: ResearchAccess,
 }
 
-/// What requests may have searched.
+/// Sources that research requests may search.
 #[derive(Debug, Clone)]
 pub struct ResearchAccess {
-    /// The sources, by the names that requests say.
+    /// Sources by the names used in requests.
     pub sources: AllowedSources,
-    /// How they are reached.
+    /// How the sources are reached.
     pub reach: SourceSettings,
 }
 
-/// Nothing may be searched.
+/// No sources.
 impl Default for ResearchAccess {
     fn default() -> Self {
         Self {
@@ -122,15 +122,15 @@ impl Default for ResearchAccess {
     }
 }
 
-/// What all requests share.
+/// Application state shared by all requests.
 pub struct App {
-    /// The use cases.
+    /// Engine with the use cases.
     pub engine: Arc<Engine>,
-    /// Who may ask.
+    /// Authentication and rate limits.
     pub auth: Auth,
-    /// What was counted and measured.
+    /// Metrics of this server.
     pub metrics: Metrics,
-    /// The limits.
+    /// Limits of requests and connections.
     pub limits: Limits,
     pub(crate) folders: AllowedRoots,
     pub(crate) jobs: Jobs,
@@ -155,7 +155,7 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// An application over this engine.
+    /// Creates an application on this engine.
     pub fn new(
         engine: Arc<Engine>,
         auth: Auth,
@@ -184,7 +184,7 @@ impl App {
         }
     }
 
-    /// Opens the store, so that a server that cannot work does not start, and has it measured.
+    /// Opens the store, so that a misconfigured server does not start, and measures its operations.
     pub async fn open(&self) -> Result<(), satiety_engine::EngineError> {
         self.engine
             .database()
@@ -192,23 +192,23 @@ impl App {
             .await
     }
 
-    /// Whether connections are encrypted.
+    /// Whether connections use TLS.
     pub fn is_encrypted(&self) -> bool {
         self.encrypted
     }
 
-    /// Whether the server is about to end.
+    /// Whether the server is shutting down.
     pub fn is_ending(&self) -> bool {
         *self.ending.borrow()
     }
 
-    /// Counts a write until it is dropped.
+    /// Counts a write in progress until the guard is dropped.
     pub(crate) fn writing(self: &Arc<Self>) -> WriteAccess {
         self.writes.fetch_add(1, Ordering::SeqCst);
         WriteAccess(self.clone())
     }
 
-    /// A call of an operation by whoever sent a request.
+    /// Builds an operation call for a caller.
     pub(crate) fn call(self: &Arc<Self>, caller: Option<&Caller>) -> Call {
         Call {
             engine: self.engine.clone(),
@@ -223,22 +223,22 @@ impl App {
         }
     }
 
-    /// Whether a write is under way.
+    /// Whether a write is in progress.
     pub(crate) fn is_writing(&self) -> bool {
         self.writes.load(Ordering::SeqCst) > 0
     }
 
-    /// A place below the root that a request names, and nothing else.
+    /// Resolves a path in a request below the root.
     pub(crate) fn below_root(&self, named: &str) -> Result<PathBuf, Problem> {
         let Some(root) = &self.folders.root else {
-            return Err(Problem::forbidden("this server lets nobody name files")
-                .hint("start it with `--root FOLDER` to let requests name what is below it"));
+            return Err(Problem::forbidden("file access is disabled on this server")
+                .hint("start the server with `--root DIR` to allow paths below it"));
         };
         below(root, named)
     }
 
-    /// An error without the place of the root: a caller knows what it has named, and need not know more.
-    pub(crate) fn discreet(&self, error: satiety_engine::EngineError) -> Problem {
+    /// Removes the server's root path from an error, which the caller need not know.
+    pub(crate) fn redact(&self, error: satiety_engine::EngineError) -> Problem {
         let mut problem = Problem::from(error);
         if let Some(root) = &self.folders.root {
             problem.detail = root_path::without_place(root, &problem.detail).into();
@@ -260,7 +260,7 @@ impl Observer for App {
         for verdict in &appended.verdicts {
             self.metrics.verdict(verdict.signal);
         }
-        self.live.grown(&appended.conversation_id);
+        self.live.notify(&appended.conversation_id);
     }
 
     fn decided(&self, signal: Signal) {
@@ -268,7 +268,7 @@ impl Observer for App {
     }
 }
 
-/// A write that is under way.
+/// Guard that counts a write in progress.
 pub(crate) struct WriteAccess(Arc<App>);
 
 impl Drop for WriteAccess {
@@ -277,15 +277,13 @@ impl Drop for WriteAccess {
     }
 }
 
-/// Resolves a name below a folder; links that lead out of it are refused, too.
+/// Resolves a path below a directory; rejects links that lead out of it.
 fn below(root: &Path, named: &str) -> Result<PathBuf, Problem> {
     root_path::below(root, named).map_err(|problem| match problem {
-        OutsideRoot::Outside(_) => {
-            Problem::unprocessable(format!("`{named}` is not a place below the server's root"))
-                .hint("name it relative to the root, without `..`")
-        }
-        OutsideRoot::Missing(_) => Problem::not_found(format!("there is nothing at `{named}`")),
-        OutsideRoot::Root(_) => Problem::inside(problem.to_string()),
+        OutsideRoot::Outside(_) => Problem::unprocessable(format!("`{named}` is outside the server's root"))
+            .hint("use a path relative to the root, without `..`"),
+        OutsideRoot::Missing(_) => Problem::not_found(format!("`{named}` not found")),
+        OutsideRoot::Root(_) => Problem::internal(problem.to_string()),
     })
 }
 
@@ -293,7 +291,7 @@ fn below(root: &Path, named: &str) -> Result<PathBuf, Problem> {
 mod tests {
     use super::*;
 
-    /// What is outside is decided by [`rooted`]; this is how it is told.
+    /// Containment is tested with [`rooted`]; this tests the problems.
     #[test]
     fn what_cannot_be_named_has_a_status_of_its_own() {
         let folder = tempfile::tempdir().unwrap();

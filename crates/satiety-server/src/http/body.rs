@@ -1,36 +1,38 @@
-//! Reading what is sent: JSON alone, not too large, not too deep.
+//! Request body parsing: JSON only, with limits of size and depth.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value};
 
 use super::problem::Problem;
 
-/// How deep JSON may be: no request of ours comes near it.
-const DEEPEST: usize = 64;
+/// Maximum nesting depth of JSON, far above what any request needs.
+const MAX_DEPTH: usize = 64;
 
-/// Reads a body that is a JSON object.
+/// Parses a body that must be a JSON object.
 pub(crate) fn read_object(headers: &HeaderMap, bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
     check_format(headers, bytes)?;
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(Problem::unprocessable("the body must be a JSON object").at(".")),
-        Err(error) => Err(Problem::bad_request(format!("the body is not JSON: {error}"))),
+        Err(error) => Err(Problem::bad_request(format!(
+            "cannot parse the body as JSON: {error}"
+        ))),
     }
 }
 
-/// Refuses what is not marked as JSON or is nested too deep.
+/// Rejects bodies that are not declared as JSON or nested too deeply.
 fn check_format(headers: &HeaderMap, bytes: &[u8]) -> Result<(), Problem> {
-    // Also a guard: a page elsewhere cannot send this type without asking the browser, which asks us.
+    // Also protects against forged requests: a foreign page cannot send this type without a CORS preflight.
     if !is_json(headers) {
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "the body is not marked as application/json",
+            "the content type must be application/json",
         )
-        .hint("send it with the header `Content-Type: application/json`"));
+        .hint("send the header `Content-Type: application/json`"));
     }
     if is_too_deep(bytes) {
         return Err(Problem::bad_request(format!(
-            "the JSON is nested deeper than {DEEPEST} levels"
+            "the JSON is nested deeper than {MAX_DEPTH} levels"
         )));
     }
     Ok(())
@@ -45,7 +47,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.eq_ignore_ascii_case("application/json")
 }
 
-/// Whether brackets outside of strings nest too deeply; looks at the bytes once and allocates nothing.
+/// Whether brackets outside of strings nest too deeply; one pass without allocation.
 pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in bytes {
@@ -55,7 +57,7 @@ pub(crate) fn is_too_deep(bytes: &[u8]) -> bool {
             b'"' => in_string = !in_string,
             b'[' | b'{' if !in_string => {
                 depth += 1;
-                if depth > DEEPEST {
+                if depth > MAX_DEPTH {
                     return true;
                 }
             }

@@ -1,5 +1,5 @@
-//! What callers may hold open: connections, event streams, MCP sessions. Each is counted by caller, so that one caller cannot
-//! shut out the others, and the health endpoints have capacity of their own.
+//! Limits of open connections, event streams and MCP sessions per caller, so that one caller cannot exhaust
+//! them. The health endpoints have separate capacity.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use futures_util::StreamExt as _;
 
 use super::problem::Problem;
 
-/// Things of one kind that are open, by who has opened them.
+/// Counts open resources of one kind per key, with a total and a per-key limit.
 #[derive(Debug)]
 pub(crate) struct Counter<K: Hash + Eq + Clone> {
     open: Arc<Mutex<Open<K>>>,
@@ -28,7 +28,7 @@ struct Open<K> {
     each: HashMap<K, usize>,
 }
 
-/// One open thing; it is closed when this is dropped.
+/// Permit for one open resource, released on drop.
 #[derive(Debug)]
 pub(crate) struct Permit<K: Hash + Eq + Clone> {
     open: Arc<Mutex<Open<K>>>,
@@ -47,7 +47,7 @@ impl<K: Hash + Eq + Clone> Counter<K> {
         }
     }
 
-    /// Opens one, unless there are as many as there may be.
+    /// Opens one, or returns `None` at the limit.
     pub(crate) fn open(&self, key: &K) -> Option<Permit<K>> {
         let mut open = lock(&self.open);
         let own = open.each.get(key).copied().unwrap_or_default();
@@ -62,9 +62,9 @@ impl<K: Hash + Eq + Clone> Counter<K> {
         })
     }
 
-    /// How many of this caller are open.
+    /// Number of open resources of a key.
     #[cfg(test)]
-    fn of(&self, key: &K) -> usize {
+    fn open_count(&self, key: &K) -> usize {
         lock(&self.open).each.get(key).copied().unwrap_or_default()
     }
 }
@@ -82,31 +82,29 @@ impl<K: Hash + Eq + Clone> Drop for Permit<K> {
     }
 }
 
-/// Event streams that are open.
+/// Open event streams per caller.
 pub(crate) type Streams = Counter<String>;
-/// Connections by the address that they come from.
+/// Open connections per address.
 pub(crate) type Connections = Counter<IpAddr>;
 
 impl Streams {
-    /// Opens a stream for a caller, or tells it to close another first.
+    /// Opens a stream for a caller, or fails at the limit.
     pub(crate) fn admit(&self, caller: &str) -> Result<Permit<String>, Problem> {
         self.open(&caller.to_owned()).ok_or_else(|| {
             Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 format!(
-                    "too many event streams are open (this caller may have {})",
+                    "too many open event streams (limit per client: {})",
                     self.most_each
                 ),
             )
-            .hint(
-                "close a stream that is no longer read, or follow several subjects over one connection each",
-            )
+            .hint("close streams that are no longer read")
             .retry_after(5)
         })
     }
 }
 
-/// The response with a permit that is held until its body has been sent or dropped.
+/// Attaches a permit to a response, held until its body has been sent or dropped.
 pub(crate) fn hold(response: Response, permit: Permit<String>) -> Response {
     response.map(|body| {
         let stream = body.into_data_stream().map(move |part| {
@@ -117,7 +115,7 @@ pub(crate) fn hold(response: Response, permit: Permit<String>) -> Response {
     })
 }
 
-/// MCP sessions by caller. The sessions themselves are the SDK's; they end there when they were idle for [`IDLE`].
+/// MCP sessions per caller. The SDK owns the sessions and ends them after [`IDLE`] without a message.
 #[derive(Debug)]
 pub(crate) struct McpSessions {
     known: Mutex<HashMap<String, (String, Instant)>>,
@@ -125,7 +123,7 @@ pub(crate) struct McpSessions {
     most_each: usize,
 }
 
-/// After so long without a message a session has ended.
+/// Idle timeout of a session.
 pub(crate) const IDLE: Duration = Duration::from_mins(5);
 
 impl McpSessions {
@@ -137,7 +135,7 @@ impl McpSessions {
         }
     }
 
-    /// Reserves a session for a caller under a name of the reservation's own.
+    /// Reserves a session for a caller under a reservation id.
     pub(crate) fn reserve(&self, caller: &str, reservation: &str) -> Result<(), Problem> {
         let mut known = lock(&self.known);
         let now = Instant::now();
@@ -147,18 +145,18 @@ impl McpSessions {
             return Err(Problem::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 format!(
-                    "too many MCP sessions are open (this caller may have {})",
+                    "too many open MCP sessions (limit per client: {})",
                     self.most_each
                 ),
             )
-            .hint("end a session with DELETE /mcp and its `Mcp-Session-Id`; idle ones end after five minutes")
+            .hint("end a session with DELETE /mcp and its `Mcp-Session-Id`; idle sessions end after five minutes")
             .retry_after(30));
         }
         known.insert(reservation.to_owned(), (caller.to_owned(), now));
         Ok(())
     }
 
-    /// The reservation became this session, or none.
+    /// Replaces the reservation with the session it became, or releases it.
     pub(crate) fn settle(&self, reservation: &str, session: Option<&str>) {
         let mut known = lock(&self.known);
         if let Some(entry) = known.remove(reservation)
@@ -168,14 +166,14 @@ impl McpSessions {
         }
     }
 
-    /// A message of this session came.
+    /// Records a message of this session.
     pub(crate) fn touch(&self, session: &str) {
         if let Some((_, used)) = lock(&self.known).get_mut(session) {
             *used = Instant::now();
         }
     }
 
-    /// The session has ended.
+    /// Removes a session that has ended.
     pub(crate) fn end(&self, session: &str) {
         lock(&self.known).remove(session);
     }
@@ -198,7 +196,7 @@ mod tests {
             .collect();
         assert_eq!(streams.admit("c").unwrap_err().status, 429);
         drop(held);
-        assert_eq!(streams.of(&"a".to_owned()), 0);
+        assert_eq!(streams.open_count(&"a".to_owned()), 0);
         let _first = streams.admit("a").unwrap();
         let _second = streams.admit("a").unwrap();
         assert!(streams.admit("a").is_err());

@@ -1,5 +1,5 @@
-//! What every request passes, whatever it asks for: name and origin, who asks, how often, room, time; and what every answer
-//! gets: an id, headers that keep browsers careful, a line in the figures.
+//! Middleware for every request: host and origin checks, authentication, rate limit, concurrency limit,
+//! timeout. Responses get a request id, security headers and metrics.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -19,33 +19,33 @@ use super::route::read_body;
 use crate::auth::{Access, Caller, Scope, audit, is_safe, permit};
 use crate::traces;
 
-/// What tells a request from others.
+/// Id of a request, also in the log.
 #[derive(Debug, Clone)]
 pub struct RequestId(pub String);
 
-/// Who is at the other end of the connection.
+/// Remote end of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
-    /// The address and port that the connection comes from.
+    /// Address and port of the client.
     pub address: SocketAddr,
-    /// Whether the connection is beyond those that are served: only health checks are answered.
+    /// Whether the connection exceeds the limit, so that only health checks are answered.
     pub is_reserve: bool,
 }
 
-/// Whether a path is a health endpoint: these need no token, have capacity of their own, and are never counted.
+/// Whether a path is a health endpoint: no token, separate capacity, not rate-limited.
 pub(crate) fn is_health(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
-/// How long a request waits for room before it is told to come again.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long a request waits for a permit before it gets 503.
+const PERMIT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// Pages may load what this server has and nothing else, and nobody may put them into a frame.
+/// Pages may load resources only from this server and may not be framed.
 pub const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The headers of every answer.
-const CAREFUL: [(HeaderName, &str); 5] = [
+/// Security headers of every response.
+const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::REFERRER_POLICY, "no-referrer"),
@@ -59,7 +59,7 @@ const CAREFUL: [(HeaderName, &str); 5] = [
     ),
 ];
 
-/// Passes a request on, or answers it.
+/// Runs the checks and passes the request on, or responds with a problem.
 pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = uuid::Uuid::now_v7().simple().to_string();
@@ -80,10 +80,10 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         http.response.status_code = field::Empty,
         request_id = id,
     );
-    traces::continued(&span, request.headers());
+    traces::continue_trace(&span, request.headers());
     let in_flight = app.metrics.begin();
     let answering = async {
-        match enter(&app, &mut request).await {
+        match authenticate(&app, &mut request).await {
             Err(problem) => problem.into_response(),
             Ok(()) => pass(&app, request, next).await,
         }
@@ -102,8 +102,8 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     finish(&app, response, &id)
 }
 
-/// Who and whether; puts the caller into the request.
-async fn enter(app: &App, request: &mut Request) -> Result<(), Problem> {
+/// Authenticates and authorizes; stores the caller in the request.
+async fn authenticate(app: &App, request: &mut Request) -> Result<(), Problem> {
     let authority = request
         .uri()
         .authority()
@@ -115,7 +115,7 @@ async fn enter(app: &App, request: &mut Request) -> Result<(), Problem> {
         .extensions()
         .get::<Peer>()
         .map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.address.ip());
-    // Whether a server lives must be known to who has no token.
+    // Health checks must work without a token.
     if is_health(request.uri().path()) {
         return Ok(());
     }
@@ -125,8 +125,8 @@ async fn enter(app: &App, request: &mut Request) -> Result<(), Problem> {
         .is_some_and(|peer| peer.is_reserve)
     {
         return Err(
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many connections are open")
-                .hint("use fewer connections, and send several requests over each")
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many open connections")
+                .hint("reuse connections for several requests")
                 .retry_after(1),
         );
     }
@@ -139,7 +139,7 @@ async fn enter(app: &App, request: &mut Request) -> Result<(), Problem> {
 }
 
 async fn pass(app: &App, request: Request, next: Next) -> Response {
-    // Health checks need next to nothing and are answered however busy the server is.
+    // Health checks are cheap and must be answered even under full load.
     if is_health(request.uri().path()) {
         return next.run(request).await;
     }
@@ -148,13 +148,13 @@ async fn pass(app: &App, request: Request, next: Next) -> Response {
             .retry_after(1)
             .into_response()
     };
-    let Ok(Ok(_room)) = tokio::time::timeout(PATIENCE, app.room.acquire()).await else {
+    let Ok(Ok(_room)) = tokio::time::timeout(PERMIT_TIMEOUT, app.room.acquire()).await else {
         return full();
     };
     let caller = request.extensions().get::<Caller>();
     let key = caller.map(Caller::key).unwrap_or_default();
     let deadline = Instant::now() + app.limits.request;
-    // Dropped at the deadline or when the caller hangs up, and with it everything that is computed for it.
+    // Dropped at the timeout or when the client disconnects, together with its computation.
     let answering = app
         .admissions
         .request(key, Some(deadline))
@@ -163,7 +163,7 @@ async fn pass(app: &App, request: Request, next: Next) -> Response {
         Ok(response) => response,
         Err(_) => Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "request timeout: there was no answer in time; a write that was computed is carried out to its end all the same",
+            "request timeout; a write that has already started is still completed",
         )
         .retry_after(5)
         .into_response(),
@@ -171,17 +171,17 @@ async fn pass(app: &App, request: Request, next: Next) -> Response {
 }
 
 fn finish(app: &App, mut response: Response, id: &str) -> Response {
-    // The problem was written before the id was known to it.
+    // The problem was created before the request id was known.
     if let Some(mut problem) = response.extensions_mut().remove::<Problem>() {
-        if let Some(inside) = &problem.inside {
-            tracing::error!(request_id = id, status = problem.status, "{inside}");
+        if let Some(internal) = &problem.internal {
+            tracing::error!(request_id = id, status = problem.status, "{internal}");
         }
         problem.request_id = Some(id.into());
         response.headers_mut().remove(header::CONTENT_LENGTH);
         *response.body_mut() = Body::from(problem.to_json());
     }
     let headers = response.headers_mut();
-    for (name, value) in CAREFUL {
+    for (name, value) in SECURITY_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers
@@ -202,7 +202,8 @@ fn finish(app: &App, mut response: Response, id: &str) -> Response {
     response
 }
 
-/// For pages: looking needs `read`, forms need `write`; a browser without a token is led to the login.
+/// Middleware for pages: viewing needs `read`, forms need `write`; a browser without a token is redirected to
+/// the login.
 pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let needed = if is_safe(request.method()) {
         Scope::Read
@@ -222,13 +223,13 @@ pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: N
             if problem.status == 401 && app.auth.access() == Access::Tokens && is_safe(request.method()) =>
         {
             let here = request.uri().path_and_query().map_or("/", |here| here.as_str());
-            Redirect::to(&format!("/login?next={}", encoded(here))).into_response()
+            Redirect::to(&format!("/login?next={}", percent_encode(here))).into_response()
         }
         Err(problem) => problem.into_response(),
     }
 }
 
-/// For MCP, whose requests may do anything that needs `write`.
+/// Middleware for MCP, whose requests need `write`.
 pub(crate) async fn mcp(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     pass_mcp(&app, request, next)
         .await
@@ -244,11 +245,11 @@ async fn pass_mcp(app: &App, request: Request, next: Next) -> Result<Response, P
         .and_then(|value| value.to_str().ok())
         .map(str::to_owned);
     let method = request.method().clone();
-    // The SDK reads bodies of any size and waits for them without end; it gets one that was read.
+    // The SDK reads bodies of any size without a timeout, so it gets one that has already been read.
     let (parts, body) = request.into_parts();
     let bytes = read_body(app, body).await?;
     if super::body::is_too_deep(&bytes) {
-        return Err(Problem::bad_request("the JSON is nested too deeply"));
+        return Err(Problem::bad_request("JSON is nested too deeply"));
     }
     if let Some(session) = &session {
         app.mcp_sessions.touch(session);
@@ -270,8 +271,8 @@ async fn pass_mcp(app: &App, request: Request, next: Next) -> Result<Response, P
     }
     let reservation = uuid::Uuid::now_v7().to_string();
     app.mcp_sessions.reserve(&caller, &reservation)?;
-    // Also when the caller hangs up before there is a session.
-    let settled = Settle {
+    // Released also when the client disconnects before there is a session.
+    let settled = ReservationGuard {
         app,
         reservation: &reservation,
         session: std::cell::OnceCell::new(),
@@ -288,14 +289,14 @@ async fn pass_mcp(app: &App, request: Request, next: Next) -> Result<Response, P
     Ok(response)
 }
 
-/// Turns a reservation into the session that came of it.
-struct Settle<'a> {
+/// Replaces a reservation with the resulting session on drop.
+struct ReservationGuard<'a> {
     app: &'a App,
     reservation: &'a str,
     session: std::cell::OnceCell<String>,
 }
 
-impl Drop for Settle<'_> {
+impl Drop for ReservationGuard<'_> {
     fn drop(&mut self) {
         self.app
             .mcp_sessions
@@ -303,7 +304,7 @@ impl Drop for Settle<'_> {
     }
 }
 
-/// Whether a message asks for a session.
+/// Whether a message starts a session.
 fn is_initialize(bytes: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Message<'a> {
@@ -314,8 +315,8 @@ fn is_initialize(bytes: &[u8]) -> bool {
         .is_ok_and(|message| message.method.as_deref() == Some("initialize"))
 }
 
-/// Text for a query: everything but letters and digits as bytes.
-fn encoded(text: &str) -> String {
+/// Percent-encodes everything except letters and digits.
+fn percent_encode(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {
         use std::fmt::Write as _;
         if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {

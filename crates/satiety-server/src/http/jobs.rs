@@ -1,7 +1,8 @@
-//! Work that outlives its request: it is started, told about, stopped, and its end is kept for a while.
+//! Background jobs: started by a request, followed by events, stoppable, and listed for a while after they
+//! end.
 //!
-//! What a job does is durable by itself (a benchmark run stores each result before it counts, a research each round); the job is only the way to
-//! follow it. A server that ends stops its jobs, and a run that was stopped can be taken up again.
+//! The work itself is durable (a benchmark run stores each result, a research run each round); the job only
+//! reports progress. A server that shuts down stops its jobs, and stopped runs can be resumed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,91 +16,92 @@ use tokio::sync::{Semaphore, watch};
 
 use super::api::{ResearchJobProgress, RetrievalJobProgress};
 
-/// Jobs that are remembered after their end.
-const REMEMBERED: usize = 200;
-/// Jobs that may wait.
-const WAITING: usize = 50;
-/// Jobs that may run: more than have room here, because those that only wait for workers take none.
-const RUNNING: usize = 100;
-/// Events of a job that can be read again.
-const EVENTS: usize = 1000;
+/// Number of finished jobs that are kept.
+const MAX_FINISHED: usize = 200;
+/// Maximum number of queued jobs.
+const MAX_QUEUED: usize = 50;
+/// Maximum number of running jobs: more than run concurrently, since jobs that wait for workers take no
+/// permit.
+const MAX_RUNNING: usize = 100;
+/// Number of events of a job that can be replayed.
+const MAX_EVENTS: usize = 1000;
 
-/// Where a job stands.
+/// State of a background job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// It waits for others to end.
+    /// Queued behind other jobs.
     Waiting,
-    /// It runs.
+    /// The job is running now.
     Running,
-    /// It is done.
+    /// The job finished without error.
     Done,
-    /// It could not be done.
+    /// The job ended with an error.
     Failed,
-    /// It was stopped; what it has stored stays.
+    /// The job was stopped; its stored results remain.
     Stopped,
 }
 
 impl JobState {
-    pub(crate) fn is_over(self) -> bool {
+    pub(crate) fn is_finished(self) -> bool {
         !matches!(self, Self::Waiting | Self::Running)
     }
 }
 
-/// A job as it is shown.
+/// Background job of this server.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct JobView {
-    /// Its id.
+    /// Id of the job.
     pub job_id: String,
-    /// What it does: `bench_run`, `research_run` or `retrieval_run`.
+    /// Kind of job: `bench_run`, `research_run` or `retrieval_run`.
     pub kind: String,
-    /// What it is about: the suite, the task, the system.
+    /// Subject of the job: the suite, the task or the system.
     pub subject: String,
-    /// The run, where it is known before its end.
+    /// Id of the run, if known before the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// Where it stands.
+    /// Current state of the job.
     pub state: JobState,
-    /// When it was asked for.
+    /// Time when the job was requested.
     pub created_at: Timestamp,
-    /// When it ended.
+    /// Time when the job ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// How far it is.
+    /// Progress of the job so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<JobProgress>,
-    /// What came of it, once it is done.
+    /// Result of a finished job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// Why it failed.
+    /// Error message of a failed job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How far a job is. `done` and `planned` are there for every kind; the rest depends on what is done.
+/// Progress of a job. Every kind has `done` and `planned`; other fields depend on the kind.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum JobProgress {
-    /// Of a benchmark run.
+    /// Progress of a benchmark run.
     Bench(BenchJobProgress),
-    /// Of a research.
+    /// Progress of a research run.
     Research(ResearchJobProgress),
-    /// Of a corpus that is replayed.
+    /// Progress of a corpus replay.
     Retrieval(RetrievalJobProgress),
 }
 
-/// How far a benchmark run is.
+/// Progress of a benchmark run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BenchJobProgress {
-    /// Results that are stored.
+    /// Number of stored results.
     pub done: usize,
-    /// All that there will be.
+    /// Total number of planned results.
     pub planned: usize,
-    /// How many passed.
+    /// Number of passed results.
     pub passed: usize,
-    /// How many failed or ran out of time.
+    /// Number of failed and timed-out results.
     pub failed: usize,
-    /// How many could not be decided.
+    /// Number of undecided results.
     pub undecided: usize,
 }
 
@@ -115,7 +117,7 @@ impl From<Progress> for JobProgress {
     }
 }
 
-/// An event of a job, to be sent with its number.
+/// Numbered event of a job.
 #[derive(Debug, Clone)]
 pub(crate) struct JobEvent {
     pub(crate) number: u64,
@@ -123,7 +125,6 @@ pub(crate) struct JobEvent {
     pub(crate) data: Value,
 }
 
-/// A job.
 #[derive(Debug)]
 pub(crate) struct Job {
     view: Mutex<JobView>,
@@ -137,45 +138,45 @@ impl Job {
         lock(&self.view).clone()
     }
 
-    /// Says which run it is.
-    pub(crate) fn is_run(&self, run_id: String) {
+    /// Sets the id of the run.
+    pub(crate) fn set_run_id(&self, run_id: String) {
         lock(&self.view).run_id = Some(run_id);
     }
 
-    /// Tells how far it is.
+    /// Publishes progress.
     pub(crate) fn progress(&self, progress: JobProgress) {
         let told = json!(progress);
         lock(&self.view).progress = Some(progress);
-        self.tell("progress", told);
+        self.publish("progress", told);
     }
 
-    /// Changes its state.
+    /// Publishes a state change.
     pub(crate) fn change(&self, state: JobState, result: Option<Value>, error: Option<String>) {
         {
             let mut view = lock(&self.view);
             view.state = state;
             view.result = result;
             view.error = error;
-            if state.is_over() {
+            if state.is_finished() {
                 view.ended_at = Some(Timestamp::now());
             }
         }
         let view = self.view();
-        self.tell("state", json!(view));
+        self.publish("state", json!(view));
     }
 
-    fn tell(&self, name: &'static str, data: Value) {
+    fn publish(&self, name: &'static str, data: Value) {
         let mut events = lock(&self.events);
         let number = events.back().map_or(0, |event| event.number) + 1;
         events.push_back(JobEvent { number, name, data });
-        if events.len() > EVENTS {
+        if events.len() > MAX_EVENTS {
             events.pop_front();
         }
         drop(events);
         self.number.send_replace(number);
     }
 
-    /// The events behind this one.
+    /// Events after the given number.
     pub(crate) fn after(&self, number: u64) -> Vec<JobEvent> {
         lock(&self.events)
             .iter()
@@ -184,13 +185,12 @@ impl Job {
             .collect()
     }
 
-    /// Tells when there is another event.
+    /// Receiver that is notified of new events.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.number.subscribe()
     }
 }
 
-/// All jobs of this server.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     all: Mutex<BTreeMap<String, Arc<Job>>>,
@@ -205,20 +205,20 @@ impl Jobs {
         }
     }
 
-    /// A new job; none when too many wait already.
+    /// Adds a job; `None` when too many are queued.
     pub(crate) fn add(&self, kind: &str, subject: &str) -> Option<Arc<Job>> {
         let mut all = lock(&self.all);
         let count = |state| all.values().filter(|job| job.view().state == state).count();
-        if count(JobState::Waiting) >= WAITING || count(JobState::Running) >= RUNNING {
+        if count(JobState::Waiting) >= MAX_QUEUED || count(JobState::Running) >= MAX_RUNNING {
             return None;
         }
         let over: Vec<String> = all
             .iter()
-            .filter(|(_, job)| job.view().state.is_over())
+            .filter(|(_, job)| job.view().state.is_finished())
             .map(|(id, _)| id.clone())
             .collect();
         // Ids are ordered by time, so the first are the oldest.
-        for id in over.iter().take(over.len().saturating_sub(REMEMBERED)) {
+        for id in over.iter().take(over.len().saturating_sub(MAX_FINISHED)) {
             all.remove(id);
         }
         let job_id = satiety::ids::prefixed("job", uuid::Uuid::now_v7());
@@ -247,27 +247,27 @@ impl Jobs {
         lock(&self.all).get(id).cloned()
     }
 
-    /// All jobs, the newest first.
+    /// All jobs, newest first.
     pub(crate) fn list(&self) -> Vec<JobView> {
         lock(&self.all).values().rev().map(|job| job.view()).collect()
     }
 
-    /// Jobs that wait and jobs that run.
+    /// Number of queued and of running jobs.
     pub(crate) fn depth(&self) -> (usize, usize) {
         let states: Vec<JobState> = lock(&self.all).values().map(|job| job.view().state).collect();
         let count = |wanted| states.iter().filter(|state| **state == wanted).count();
         (count(JobState::Waiting), count(JobState::Running))
     }
 
-    /// Asks all jobs to end.
+    /// Stops all jobs.
     pub(crate) fn stop_all(&self) {
         for job in lock(&self.all).values() {
             job.stop.stop();
         }
     }
 
-    /// Whether nothing runs or waits any more.
-    pub(crate) fn are_over(&self) -> bool {
+    /// Whether no job is queued or running.
+    pub(crate) fn all_finished(&self) -> bool {
         self.depth() == (0, 0)
     }
 }

@@ -1,4 +1,4 @@
-//! Connections: accepted one by one, encrypted where there is a certificate, limited in number, closed in good order.
+//! Connection handling: accept, optional TLS, connection limits, graceful shutdown.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,38 +28,38 @@ use super::capacity::Connections;
 use super::guard::Peer;
 use super::stall::StallGuard;
 
-/// After a failed accept (no more file handles, for instance) the system needs a moment.
-const BREATH: Duration = Duration::from_millis(50);
-/// Connections beyond those that are served: health checks get through on them. When another one comes, the oldest goes.
-const RESERVE: usize = 64;
-/// How long such a connection may take.
-const RESERVE_TIME: Duration = Duration::from_secs(2);
-/// Headers in one request, and bytes of them.
+/// Pause after a failed accept, for example when file descriptors are exhausted.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// Extra connections beyond the limit, for health checks. A new one replaces the oldest.
+const EXTRA_CONNECTIONS: usize = 64;
+/// Maximum lifetime of an extra connection.
+const EXTRA_CONNECTION_LIFETIME: Duration = Duration::from_secs(2);
+/// Maximum number of headers per request, and their size in bytes.
 const HEADERS: usize = 64;
 const HEADER_BYTES: usize = 64 << 10;
 
-/// Why a server cannot listen.
+/// Reasons why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address.
+    /// The address is unavailable.
     #[error("cannot listen on {address}: {cause}")]
     Address {
-        /// Which.
+        /// Address to listen on.
         address: SocketAddr,
-        /// The system's words.
+        /// Error of the system.
         cause: io::Error,
     },
-    /// A file of the certificate.
+    /// A certificate or key file is unusable.
     #[error("{}: {reason}", path.display())]
     Certificate {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason why it is unusable.
         reason: String,
     },
 }
 
-/// A certificate and its key.
+/// TLS configuration: a certificate and its key.
 #[derive(Clone)]
 pub struct Tls(Arc<ServerConfig>);
 
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads PEM files: the certificate with its chain, and its key.
+    /// Reads PEM files: the certificate chain and the key.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, ListenError> {
         let wrong = |path: &Path, reason: String| ListenError::Certificate {
             path: path.to_owned(),
@@ -80,7 +80,7 @@ impl Tls {
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(|error| wrong(certificate, error.to_string()))?;
         if chain.is_empty() {
-            return Err(wrong(certificate, "there is no certificate in it".into()));
+            return Err(wrong(certificate, "it contains no certificate".into()));
         }
         let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
         satiety_engine::http::install_tls_provider();
@@ -93,14 +93,14 @@ impl Tls {
     }
 }
 
-/// A server that has its port.
+/// Server with a bound port.
 #[derive(Debug)]
 pub struct Listening {
     listener: TcpListener,
     tls: Option<Tls>,
 }
 
-/// Takes the port.
+/// Binds the address.
 pub async fn bind(address: SocketAddr, tls: Option<Tls>) -> Result<Listening, ListenError> {
     let listener = TcpListener::bind(address)
         .await
@@ -109,18 +109,18 @@ pub async fn bind(address: SocketAddr, tls: Option<Tls>) -> Result<Listening, Li
 }
 
 impl Listening {
-    /// Where it listens: the real port, where 0 was asked for.
+    /// Local address, with the actual port if 0 was requested.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `end` is ready; then takes no more connections, finishes what is under way, and stops jobs so that they
-    /// can be taken up again. Says whether everything was finished in time.
+    /// Serves until `end` resolves; then accepts no more connections, finishes requests in progress, and
+    /// stops jobs so that they can be resumed. Returns whether everything finished within the timeout.
     pub async fn serve(self, app: Arc<App>, router: Router, end: impl Future<Output = ()>) -> bool {
         let graceful = GracefulShutdown::new();
         let limits = &app.limits;
         let open = Connections::new(limits.connections, limits.connections_per_address);
-        let mut reserve: VecDeque<AbortHandle> = VecDeque::with_capacity(RESERVE);
+        let mut reserve: VecDeque<AbortHandle> = VecDeque::with_capacity(EXTRA_CONNECTIONS);
         tokio::pin!(end);
         loop {
             let accepted = tokio::select! {
@@ -147,9 +147,9 @@ impl Listening {
                         });
                         continue;
                     }
-                    connection.limits.headers = RESERVE_TIME.min(limits.headers);
-                    let brief = tokio::time::timeout(RESERVE_TIME, connection.run(stream, tls));
-                    if reserve.len() >= RESERVE
+                    connection.limits.headers = EXTRA_CONNECTION_LIFETIME.min(limits.headers);
+                    let brief = tokio::time::timeout(EXTRA_CONNECTION_LIFETIME, connection.run(stream, tls));
+                    if reserve.len() >= EXTRA_CONNECTIONS
                         && let Some(oldest) = reserve.pop_front()
                     {
                         oldest.abort();
@@ -158,7 +158,7 @@ impl Listening {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(BREATH).await;
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             }
         }
@@ -168,15 +168,15 @@ impl Listening {
         let limit = graceful_part(app.limits.shutdown);
         let finished = async {
             graceful.shutdown().await;
-            while !app.jobs.are_over() || app.is_writing() {
-                tokio::time::sleep(BREATH).await;
+            while !app.jobs.all_finished() || app.is_writing() {
+                tokio::time::sleep(ACCEPT_BACKOFF).await;
             }
         };
         tokio::time::timeout(limit, finished).await.is_ok()
     }
 }
 
-/// The part of the shutdown timeout that requests and jobs get; the rest is for closing the store.
+/// Part of the shutdown timeout for requests and jobs; the rest is for closing the store.
 fn graceful_part(timeout: Duration) -> Duration {
     timeout.saturating_sub((timeout / 3).min(Duration::from_secs(2)))
 }
@@ -197,22 +197,22 @@ struct Connection {
 impl Connection {
     async fn run(self, stream: TcpStream, tls: Option<Tls>) {
         let Some(tls) = tls else {
-            return self.speak(stream, false).await;
+            return self.serve_http(stream, false).await;
         };
         let handshake = TlsAcceptor::from(tls.0).accept(stream);
         match tokio::time::timeout(self.limits.headers, handshake).await {
             Ok(Ok(stream)) => {
                 let second = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                self.speak(stream, second).await;
+                self.serve_http(stream, second).await;
             }
-            Ok(Err(error)) => tracing::debug!(%error, peer = %self.peer.address, "no encrypted connection"),
-            Err(_) => tracing::debug!(peer = %self.peer.address, "no encrypted connection in time"),
+            Ok(Err(error)) => tracing::debug!(%error, peer = %self.peer.address, "TLS handshake failed"),
+            Err(_) => tracing::debug!(peer = %self.peer.address, "TLS handshake timed out"),
         }
     }
 
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, second: bool) {
+    async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, second: bool) {
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        // Told apart here, because finding out would wait for the first bytes without a limit.
+        // Decided here, because detection would wait for the first bytes without a timeout.
         builder = if second {
             builder.http2_only()
         } else {
@@ -241,7 +241,7 @@ impl Connection {
         let stream = StallGuard::new(stream, self.limits.request);
         let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
         if let Err(error) = self.watcher.watch(connection.into_owned()).await {
-            tracing::debug!(%error, peer = %peer.address, "a connection ended badly");
+            tracing::debug!(%error, peer = %peer.address, "connection error");
         }
     }
 }

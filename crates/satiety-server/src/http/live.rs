@@ -1,31 +1,31 @@
-//! Who waits for rounds of which conversation. Only a nudge: what is sent is read from the store, so that nothing is lost
-//! between two of them and rounds that came through another server are sent as well, a little later.
+//! Notifies listeners of new rounds. Only a wake-up: the rounds are read from the store, so that none is lost
+//! and rounds added through another server are sent as well, a little later.
 
 use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-/// Nudges that may wait for a slow listener; one that has missed some just looks.
-const WAITING: usize = 256;
+/// Notifications buffered for a slow listener; one that missed some reads the store anyway.
+const BUFFER: usize = 256;
 
-/// Tells listeners that a conversation has grown.
+/// Broadcasts that a conversation has new rounds.
 #[derive(Debug)]
 pub(crate) struct Live(broadcast::Sender<Arc<str>>);
 
 impl Default for Live {
     fn default() -> Self {
-        Self(broadcast::Sender::new(WAITING))
+        Self(broadcast::Sender::new(BUFFER))
     }
 }
 
 impl Live {
-    /// A conversation has grown.
-    pub(crate) fn grown(&self, conversation_id: &str) {
-        // Nobody listening is fine.
+    /// Announces new rounds of a conversation.
+    pub(crate) fn notify(&self, conversation_id: &str) {
+        // Having no listeners is fine.
         let _ = self.0.send(conversation_id.into());
     }
 
-    /// Listens.
+    /// Subscribes to announcements.
     pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<str>> {
         self.0.subscribe()
     }

@@ -1,9 +1,9 @@
-//! The HTTP server: routes, the guard before them, connections.
+//! HTTP server: routes, middleware, connections.
 //!
 //! ```text
-//! listen ──▶ guard (name, origin, caller, rate, room, time) ──▶ /v1 …       the table in `api`
-//!                                                           ├─▶ /mcp        given by who starts the server
-//!                                                           └─▶ pages       given by who starts the server
+//! listen ──▶ guard (host, origin, caller, rate, permit, timeout) ──▶ /v1 …       the table in `api`
+//!                                                           ├─▶ /mcp        mounted by the binary
+//!                                                           └─▶ pages       mounted by the binary
 //! ```
 //!
 //! It calls use cases and knows neither the store nor the models.
@@ -42,16 +42,16 @@ pub use jobs::{BenchJobProgress, JobProgress, JobState, JobView};
 pub use listen::{ListenError, Listening, Tls, bind};
 pub use problem::Problem;
 
-/// What is served beside `/v1`. Both get the guard: names, origins, callers, limits, security headers.
+/// Routers served next to `/v1`. Both pass the guard: host, origin, caller, limits, security headers.
 #[derive(Debug, Default)]
 pub struct Mounts {
-    /// Pages: the dashboard, from `/` on. Looking needs scope `read`, every other method `write`.
+    /// Pages of the dashboard, from `/`. GET needs scope `read`, every other method `write`.
     pub pages: Option<Router<Arc<App>>>,
-    /// MCP, at `/mcp`; needs scope `write`.
+    /// MCP at `/mcp`; needs scope `write`.
     pub mcp: Option<Router<Arc<App>>>,
 }
 
-/// The tools for agents, to be served at `/mcp`, for callers who need not be on this machine.
+/// MCP service at `/mcp`, for remote callers.
 #[cfg(feature = "mcp")]
 pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>> {
     context.reach = Reach::Below {
@@ -67,7 +67,7 @@ pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>
     Router::new().nest_service("/mcp", service)
 }
 
-/// The whole service.
+/// Builds the router of the whole service.
 pub fn router(app: Arc<App>, beside: Mounts) -> Router {
     let mut router = Router::new();
     for route in api::routes() {
@@ -85,13 +85,11 @@ pub fn router(app: Arc<App>, beside: Mounts) -> Router {
     }
     router
         .method_not_allowed_fallback(|| async {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this method does nothing here").into_response()
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed").into_response()
         })
-        .fallback(|| async {
-            Problem::not_found("there is nothing at this path").hint("/docs lists what there is")
-        })
+        .fallback(|| async { Problem::not_found("path not found").hint("see /docs for the available paths") })
         .layer(CatchPanicLayer::custom(|_| {
-            Problem::inside("a handler panicked; its message is above").into_response()
+            Problem::internal("a handler panicked; see the message above").into_response()
         }))
         .layer(from_fn_with_state(app.clone(), guard::guard))
         .with_state(app)

@@ -1,5 +1,5 @@
-//! Operations as routes: method, path and status of each, and how its request is divided into path, query and body. One
-//! handler serves them all.
+//! Operations as routes: method, path and status of each, and how its request is split into path, query and
+//! body. One handler serves them all.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,13 +20,13 @@ use super::problem::Problem;
 use super::route::{RouteInfo, allow, finish, read_body};
 use crate::auth::Scope;
 
-/// The operation of that name: the engine's, or one of the server's own.
+/// Finds an operation of the engine or of the server by name.
 fn find(name: &str) -> Option<&'static Operation> {
     static OWN: LazyLock<Vec<Operation>> = LazyLock::new(api::operations);
     operations::find(name).or_else(|| OWN.iter().find(|operation| operation.name == name))
 }
 
-/// An operation of the server itself: about its jobs, its settings, its health.
+/// Operation of the server itself: jobs, settings, health.
 pub(crate) fn operation<R, T, F>(
     name: &'static str,
     summary: &'static str,
@@ -44,14 +44,16 @@ where
         async move {
             let outcome = match work {
                 Some(work) => work.await,
-                None => Err(Problem::inside("an operation of the server was called elsewhere")),
+                None => Err(Problem::internal(
+                    "a server operation was called outside of the server",
+                )),
             };
             outcome.map_err(|problem| CallError::Host(Box::new(problem)).into())
         }
     })
 }
 
-/// Where an operation is reached.
+/// HTTP binding of an operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Binding {
     operation: &'static str,
@@ -64,8 +66,8 @@ pub(crate) struct Binding {
     renamed: &'static [(&'static str, &'static str)],
 }
 
-/// Binds an operation to a method and a path. What the path does not name comes from the query of GET and DELETE, and from
-/// the body otherwise.
+/// Binds an operation to a method and a path. Fields that are not in the path come from the query for GET and
+/// DELETE, and from the body otherwise.
 pub(crate) fn bind(operation: &'static str, method: Method, path: &'static str) -> Binding {
     Binding {
         operation,
@@ -80,31 +82,31 @@ pub(crate) fn bind(operation: &'static str, method: Method, path: &'static str) 
 }
 
 impl Binding {
-    /// With this status on success.
+    /// Sets the status of success.
     pub(crate) fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// For callers without a token.
+    /// Makes the route public.
     pub(crate) fn public(mut self) -> Self {
         self.is_public = true;
         self
     }
 
-    /// With these fields in the query although there is a body.
+    /// Takes these fields from the query although there is a body.
     pub(crate) fn query(mut self, fields: &'static [&'static str]) -> Self {
         self.query = fields;
         self
     }
 
-    /// Without these fields.
+    /// Hides these fields.
     pub(crate) fn hide(mut self, fields: &'static [&'static str]) -> Self {
         self.hidden = fields;
         self
     }
 
-    /// With other names in path or body than the request's: name, field. A field that is a list gets one entry.
+    /// Renames fields in path or body, as (name, field). A list field gets one entry.
     pub(crate) fn rename(mut self, names: &'static [(&'static str, &'static str)]) -> Self {
         self.renamed = names;
         self
@@ -117,8 +119,8 @@ impl Binding {
             .map_or(name, |(_, field)| field)
     }
 
-    /// The schema of a request, divided: two objects of parameters, and the body if it has fields.
-    pub(crate) fn divide(&self, mut schema: Value) -> SplitRequest {
+    /// Splits the schema of a request into path parameters, query parameters and body.
+    pub(crate) fn split(&self, mut schema: Value) -> SplitRequest {
         let mut properties = match schema["properties"].take() {
             Value::Object(properties) => properties,
             _ => Map::new(),
@@ -166,7 +168,7 @@ impl Binding {
         }
         let [path, query, body] = parts;
         let [_, query_needed, mut body_needed] = needed;
-        // In the order of the type, as everywhere in the document.
+        // Keeps the field order of the type.
         body_needed.sort_by_key(|name| {
             let field = self
                 .renamed
@@ -193,7 +195,7 @@ impl Binding {
     }
 }
 
-/// A request's schema, divided.
+/// Schema of a request, split by location.
 pub(crate) struct SplitRequest {
     pub(crate) path: Value,
     pub(crate) query: Value,
@@ -205,22 +207,22 @@ fn path_names(path: &'static str) -> impl Iterator<Item = &'static str> {
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// An operation with its binding.
+/// Operation with its binding.
 pub(crate) struct Bound {
     pub(crate) operation: &'static Operation,
     pub(crate) binding: Binding,
-    /// The request's schema, for the types of parameters.
+    /// Schema of the request, for parameter types.
     schema: Value,
     query: Vec<String>,
     body: Option<Vec<String>>,
 }
 
 impl Bound {
-    /// Finds the operation; none where the table has no such entry.
+    /// Finds the operation; `None` if there is none with that name.
     pub(crate) fn new(binding: Binding) -> Option<Self> {
         let operation = find(binding.operation)?;
         let schema = operation.request_schema();
-        let divided = binding.divide(schema.clone());
+        let divided = binding.split(schema.clone());
         let names = |part: &Value| -> Vec<String> {
             let properties = part["properties"].as_object();
             properties.into_iter().flat_map(Map::keys).cloned().collect()
@@ -234,7 +236,7 @@ impl Bound {
         })
     }
 
-    /// What is said about it.
+    /// Description of the route.
     pub(crate) fn about(&self) -> RouteInfo {
         RouteInfo {
             method: self.binding.method.clone(),
@@ -251,14 +253,12 @@ impl Bound {
         (!self.binding.is_public).then_some(self.operation.scope)
     }
 
-    /// The fields that path and query give.
+    /// Fields from the path and the query.
     async fn parameters(&self, parts: &mut Parts) -> Result<Map<String, Value>, Problem> {
         let mut fields = Map::new();
         let path = RawPathParams::from_request_parts(parts, &())
             .await
-            .map_err(|rejection| {
-                Problem::bad_request(format!("the path cannot be read: {}", rejection.body_text()))
-            })?;
+            .map_err(|rejection| Problem::bad_request(format!("invalid path: {}", rejection.body_text())))?;
         for name in path_names(self.binding.path) {
             let value = path.iter().find(|(own, _)| *own == name);
             let value = json!(value.map(|(_, value)| value).unwrap_or_default());
@@ -266,17 +266,15 @@ impl Bound {
             let is_list = self.schema["properties"][field]["type"] == "array";
             fields.insert(field.into(), if is_list { json!([value]) } else { value });
         }
-        let Query(query) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri).map_err(|rejection| {
-            Problem::bad_request(format!("the query cannot be read: {}", rejection.body_text()))
-        })?;
+        let Query(query) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
+            .map_err(|rejection| Problem::bad_request(format!("invalid query: {}", rejection.body_text())))?;
         for (name, text) in query.into_iter().filter(|(name, _)| self.query.contains(name)) {
-            let value = typed(&text, &self.schema["properties"][&name], &self.schema);
+            let value = parse_parameter(&text, &self.schema["properties"][&name], &self.schema);
             let value = value.ok_or_else(|| {
-                Problem::bad_request(format!("the query cannot be read: `{name}` has no such value"))
-                    .at(&*name)
+                Problem::bad_request(format!("invalid value of query parameter `{name}`")).at(&*name)
             })?;
             if fields.insert(name.clone(), value).is_some() {
-                return Err(Problem::bad_request(format!("the query has `{name}` twice")).at(name));
+                return Err(Problem::bad_request(format!("duplicate query parameter `{name}`")).at(name));
             }
         }
         Ok(fields)
@@ -307,7 +305,7 @@ impl Bound {
         Ok(())
     }
 
-    /// Answers a request.
+    /// Handles a request.
     pub(crate) async fn answer(&self, app: Arc<App>, request: Request) -> Result<Response, Problem> {
         let (mut parts, body) = request.into_parts();
         let caller = allow(&parts, self.scope())?;
@@ -317,9 +315,9 @@ impl Bound {
         let work = self
             .operation
             .start(app.call(caller.as_ref()), &Value::Object(fields))
-            .map_err(|error| app.discreet(error))?;
+            .map_err(|error| app.redact(error))?;
         let shared = app.clone();
-        let work = Box::pin(async move { work.await.map_err(|error| shared.discreet(error)) });
+        let work = Box::pin(async move { work.await.map_err(|error| shared.redact(error)) });
         let status = StatusCode::from_u16(self.binding.status).unwrap_or(StatusCode::OK);
         finish(
             app,
@@ -333,13 +331,15 @@ impl Bound {
     }
 }
 
-/// The value of a parameter, by its schema; none where the text is of another type.
-fn typed(text: &str, schema: &Value, root: &Value) -> Option<Value> {
+/// Parses a parameter according to its schema; `None` if the type does not match.
+fn parse_parameter(text: &str, schema: &Value, root: &Value) -> Option<Value> {
     if let Some(target) = schema["$ref"].as_str() {
-        return typed(text, root.pointer(target.trim_start_matches('#'))?, root);
+        return parse_parameter(text, root.pointer(target.trim_start_matches('#'))?, root);
     }
     if let Some(choices) = schema["anyOf"].as_array() {
-        return choices.iter().find_map(|choice| typed(text, choice, root));
+        return choices
+            .iter()
+            .find_map(|choice| parse_parameter(text, choice, root));
     }
     if let Some(choices) = schema["oneOf"].as_array() {
         return choices
@@ -379,7 +379,7 @@ mod tests {
             .query(&["project"])
             .hide(&["session"])
             .rename(&[("id", "ids"), ("project", "move_to")]);
-        let divided = binding.divide(json!({
+        let divided = binding.split(json!({
             "type": "object",
             "properties": {
                 "ids": {"type": "array", "items": {"type": "string"}},
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn parameters_have_the_type_that_their_schema_says() {
         let root = json!({"$defs": {"Tier": {"oneOf": [{"const": "low"}]}}});
-        let read = |text: &str, schema: Value| typed(text, &schema, &root);
+        let read = |text: &str, schema: Value| parse_parameter(text, &schema, &root);
         let count = json!({"type": ["integer", "null"], "format": "uint32"});
         assert_eq!(read("7", count.clone()), Some(json!(7)));
         assert_eq!(read("-7", count.clone()), None);

@@ -1,5 +1,5 @@
-//! Errors as RFC 9457 `application/problem+json`: what, where, what to do. Nothing of the inside gets out: what the asker
-//! can do nothing about is in the log, under the id that the answer names.
+//! Errors as RFC 9457 `application/problem+json`: error, location, hint. Internal details stay in the log,
+//! under the request id that the response contains.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,50 +8,50 @@ use satiety_engine::{EngineError, ErrorCategory};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a request would cost, and what it may.
+/// Estimated cost of a request and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cost {
-    /// What the request was estimated to cost, in units of about a millisecond of one processor.
+    /// Estimated cost of the request, in units of about a millisecond of one processor.
     pub estimated: u64,
-    /// What it may cost: the limit of one request, or what the caller has left.
+    /// Limit of one request, or the remaining budget of the caller.
     pub limit: u64,
 }
 
-// Its texts are boxed, because every `Result` of this crate has room for one.
-/// Why a request was not carried out.
+// Texts are boxed to keep every `Result` of this crate small.
+/// Error response in the problem details format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Problem {
-    /// What kind of problem it is: `urn:satiety:problem:` and a word.
+    /// Kind of problem: `urn:satiety:problem:` and a word.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// The kind, for people.
+    /// Short title of the kind of problem.
     pub title: &'static str,
-    /// The status of the answer.
+    /// HTTP status of the response.
     pub status: u16,
-    /// What is wrong with this request.
+    /// Description of what is wrong with this request.
     pub detail: Box<str>,
-    /// What to do about it.
+    /// Suggested action to fix the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Box<str>>,
-    /// Where in the request body: a JSON path.
+    /// JSON path of the error in the request body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Box<str>>,
-    /// What the request would cost, where it would cost too much.
+    /// Cost of a request that was too expensive.
     #[serde(flatten)]
     pub cost: Option<Box<Cost>>,
-    /// What tells this request from others, also in the server's log.
+    /// Id of the request, also in the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<Box<str>>,
-    /// Seconds to wait before another attempt makes sense.
+    /// Seconds to wait before the next attempt.
     #[serde(skip)]
     pub retry_after: Option<u16>,
-    /// What is said to the log and to nobody else.
+    /// Internal detail, logged and never sent.
     #[serde(skip)]
-    pub inside: Option<Box<String>>,
+    pub internal: Option<Box<String>>,
 }
 
 impl Problem {
-    /// A problem of this status.
+    /// Creates a problem with this status.
     pub fn new(status: StatusCode, detail: impl Into<Box<str>>) -> Self {
         let (kind, title) = kind(status);
         Self {
@@ -64,96 +64,86 @@ impl Problem {
             cost: None,
             request_id: None,
             retry_after: None,
-            inside: None,
+            internal: None,
         }
     }
 
-    /// With what to do about it.
+    /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// With the seconds after which to try again.
+    /// Adds the seconds to wait before a retry.
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(u16::try_from(seconds).unwrap_or(u16::MAX));
         self
     }
 
-    /// With the place in the request.
+    /// Adds the location in the request body.
     pub fn at(mut self, place: impl Into<Box<str>>) -> Self {
         self.at = Some(place.into());
         self
     }
 
-    /// Something that went wrong inside.
-    pub fn inside(what: impl Into<String>) -> Self {
+    /// Internal error, whose detail is only logged.
+    pub fn internal(what: impl Into<String>) -> Self {
         let mut problem = Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "something went wrong inside the server; its log says what, under this request's id",
+            "internal server error; see the server's log for this request id",
         );
-        problem.inside = Some(Box::new(what.into()));
+        problem.internal = Some(Box::new(what.into()));
         problem
     }
 
-    /// There is no such thing.
+    /// Not found (404).
     pub fn not_found(what: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::NOT_FOUND, what)
     }
 
-    /// A request that cannot be understood.
+    /// Malformed request (400).
     pub fn bad_request(detail: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// A request that was understood and makes no sense.
+    /// Well-formed but invalid request (422).
     pub fn unprocessable(detail: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
 
-    /// A request that is not allowed.
+    /// Forbidden (403).
     pub fn forbidden(detail: impl Into<Box<str>>) -> Self {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
-    /// As it is sent.
+    /// Serialized body of the response.
     pub(crate) fn to_json(&self) -> Vec<u8> {
-        // A few texts and numbers can always be written.
+        // Serializing texts and numbers cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// Its status.
     pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 }
 
-/// The kind and the title of a status.
+/// Kind and title of a status.
 fn kind(status: StatusCode) -> (&'static str, &'static str) {
     match status.as_u16() {
-        400 => ("urn:satiety:problem:malformed", "The request cannot be read"),
-        401 => ("urn:satiety:problem:unauthenticated", "A valid token is needed"),
-        403 => ("urn:satiety:problem:forbidden", "This is not allowed"),
-        404 => ("urn:satiety:problem:not_there", "There is no such thing"),
-        405 => ("urn:satiety:problem:method", "This method does nothing here"),
-        408 => (
-            "urn:satiety:problem:slow_request",
-            "The request took too long to arrive",
-        ),
-        409 => (
-            "urn:satiety:problem:conflict",
-            "This does not fit with what is there",
-        ),
-        413 => ("urn:satiety:problem:too_large", "The request is too large"),
-        415 => ("urn:satiety:problem:media_type", "The request must be JSON"),
-        421 => (
-            "urn:satiety:problem:misdirected",
-            "This server does not answer to that name",
-        ),
-        422 => ("urn:satiety:problem:unacceptable", "The request makes no sense"),
+        400 => ("urn:satiety:problem:malformed", "Bad request"),
+        401 => ("urn:satiety:problem:unauthenticated", "Unauthorized"),
+        403 => ("urn:satiety:problem:forbidden", "Forbidden"),
+        404 => ("urn:satiety:problem:not_there", "Not found"),
+        405 => ("urn:satiety:problem:method", "Method not allowed"),
+        408 => ("urn:satiety:problem:slow_request", "Request timeout"),
+        409 => ("urn:satiety:problem:conflict", "Conflict"),
+        413 => ("urn:satiety:problem:too_large", "Content too large"),
+        415 => ("urn:satiety:problem:media_type", "Unsupported media type"),
+        421 => ("urn:satiety:problem:misdirected", "Misdirected request"),
+        422 => ("urn:satiety:problem:unacceptable", "Invalid request"),
         429 => ("urn:satiety:problem:too_many", "Too many requests"),
-        503 => ("urn:satiety:problem:unavailable", "This cannot be done just now"),
-        _ => ("urn:satiety:problem:internal", "Something went wrong inside"),
+        503 => ("urn:satiety:problem:unavailable", "Service unavailable"),
+        _ => ("urn:satiety:problem:internal", "Internal server error"),
     }
 }
 
@@ -163,7 +153,7 @@ impl From<EngineError> for Problem {
             EngineError::Call(CallError::Host(problem)) => {
                 return match problem.downcast::<Self>() {
                     Ok(problem) => *problem,
-                    Err(other) => Self::inside(other.to_string()),
+                    Err(other) => Self::internal(other.to_string()),
                 };
             }
             error => error,
@@ -182,14 +172,14 @@ impl From<EngineError> for Problem {
         };
         let category = error.category();
         match category {
-            ErrorCategory::Internal => return Self::inside(said),
+            ErrorCategory::Internal => return Self::internal(said),
             ErrorCategory::Unavailable if retry_after.is_none() => {
                 let mut problem = Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "the store or a model does not answer; nothing was acknowledged",
+                    "the store or a model is unavailable; the request was not acknowledged",
                 )
                 .retry_after(1);
-                problem.inside = Some(Box::new(said));
+                problem.internal = Some(Box::new(said));
                 return problem;
             }
             _ => {}
@@ -242,7 +232,7 @@ impl IntoResponse for Problem {
                 HeaderValue::from_static("Bearer realm=\"satiety\""),
             );
         }
-        // The guard, which knows the request's id, finds it here, writes it again and tells the log.
+        // The guard knows the request id: it finds the problem here, adds the id and logs it.
         response.extensions_mut().insert(self);
         response
     }
@@ -254,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_goes_wrong_inside_stays_inside() {
-        let problem = Problem::inside("postgres://me@host/db: password wrong");
+        let problem = Problem::internal("postgres://me@host/db: password wrong");
         let text = serde_json::to_string(&problem).unwrap_or_default();
         assert!(!text.contains("postgres"), "{text}");
         assert!(text.contains("urn:satiety:problem:internal"), "{text}");

@@ -1,5 +1,5 @@
-//! Routes as values, and what all of them do alike: permission, reading, answers that may be asked for again
-//! (`Idempotency-Key`), entity tags, the audit log. Router and OpenAPI document are both made from the routes.
+//! Routes as values, and their shared handling: authorization, parsing, idempotency (`Idempotency-Key`),
+//! entity tags, audit log. The router and the OpenAPI document are generated from them.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,50 +21,47 @@ use super::operations::{Binding, Bound};
 use super::problem::Problem;
 use crate::auth::{Caller, Scope, audit, permit};
 
-/// The header that makes a write repeatable.
+/// Header that makes a write idempotent.
 const KEY: &str = "idempotency-key";
 
 type RouteFuture = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
-/// What answers a request: the response as JSON.
+/// Handler that returns the response as JSON.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, Problem>> + Send>>;
 
-/// A route.
 pub(crate) struct Route {
-    /// What is said about it.
     pub(crate) about: RouteInfo,
-    /// What it answers with.
     pub(crate) kind: Kind,
 }
 
-/// What a route answers with.
+/// Response type of a route.
 #[derive(Clone)]
 pub(crate) enum Kind {
-    /// The response of an operation, as JSON.
+    /// Response of an operation, as JSON.
     Operation(Arc<Bound>),
-    /// Something else of this content type; the handler gets the `id` of the path, or nothing.
+    /// Another content type; the handler gets the `id` of the path, if any.
     Raw(&'static str, fn(Arc<App>, String, HeaderMap) -> RouteFuture),
 }
 
-/// What is said about a route.
+/// Description of a route.
 #[derive(Debug, Clone)]
 pub(crate) struct RouteInfo {
     pub(crate) method: Method,
-    /// The path, with its parameters in braces.
+    /// Path with its parameters in braces.
     pub(crate) path: &'static str,
-    /// Its name in the document.
+    /// Operation id in the OpenAPI document.
     pub(crate) id: &'static str,
-    /// What it does, in a line.
+    /// One-line summary.
     pub(crate) summary: &'static str,
     /// Required scope; `None` makes the route public.
     pub(crate) scope: Option<Scope>,
-    /// The status of success.
+    /// HTTP status of success.
     pub(crate) status: u16,
-    /// Whether it stores something: it can be repeated by key, and is in the audit log.
+    /// Whether it writes: it is idempotent by key and audited.
     pub(crate) writes: bool,
 }
 
-/// A route that answers with something other than JSON: a page, a stream, metrics.
+/// Route with a response other than JSON: a page, a stream, metrics.
 pub(crate) fn raw(
     path: &'static str,
     id: &'static str,
@@ -87,7 +84,7 @@ pub(crate) fn raw(
 }
 
 impl Route {
-    /// The route of an operation; none where there is no such operation.
+    /// Route of an operation; `None` if there is none with that name.
     pub(crate) fn of_operation(binding: Binding) -> Option<Self> {
         let bound = Bound::new(binding)?;
         Some(Self {
@@ -96,16 +93,16 @@ impl Route {
         })
     }
 
-    /// For callers without a token.
+    /// Makes the route public.
     pub(crate) fn public(mut self) -> Self {
         self.about.scope = None;
         self
     }
 
-    /// Adds it to a router.
+    /// Adds the route to a router.
     pub(crate) fn add_to(self, router: Router<Arc<App>>) -> Router<Arc<App>> {
         let Self { about, kind } = self;
-        // Only methods of the table come here.
+        // Only methods of the table occur here.
         let method = MethodFilter::try_from(about.method.clone()).unwrap_or(MethodFilter::GET);
         let scope = about.scope;
         let handler = move |State(app): State<Arc<App>>, request: Request| {
@@ -137,9 +134,7 @@ async fn answer_raw(
     let caller = allow(&parts, scope)?;
     let path = RawPathParams::from_request_parts(&mut parts, &())
         .await
-        .map_err(|rejection| {
-            Problem::bad_request(format!("the path cannot be read: {}", rejection.body_text()))
-        })?;
+        .map_err(|rejection| Problem::bad_request(format!("invalid path: {}", rejection.body_text())))?;
     let id = path
         .iter()
         .find(|(name, _)| *name == "id")
@@ -156,7 +151,7 @@ async fn answer_raw(
     Ok(capacity::hold(handler(app, id, parts.headers).await?, permit))
 }
 
-/// Lets a caller in who has the scope.
+/// Checks that the caller has the scope.
 pub(crate) fn allow(parts: &Parts, scope: Option<Scope>) -> Result<Option<Caller>, Problem> {
     let caller = parts.extensions.get::<Caller>();
     match scope {
@@ -165,7 +160,7 @@ pub(crate) fn allow(parts: &Parts, scope: Option<Scope>) -> Result<Option<Caller
     }
 }
 
-/// Carries out what a request asks for and makes a response of it, with the status of success.
+/// Runs the operation of a request and builds its response, with the status of success.
 pub(crate) async fn finish(
     app: Arc<App>,
     parts: Parts,
@@ -175,30 +170,30 @@ pub(crate) async fn finish(
     work: Work,
 ) -> Result<Response, Problem> {
     if !writes {
-        return Ok(tagged(&parts, status, work.await?));
+        return Ok(with_etag(&parts, status, work.await?));
     }
-    let repeatable = repeatable(&parts, caller.as_ref(), bytes)?;
-    // A write is carried out to its end, whether or not somebody still waits for the answer.
+    let idempotency_record = idempotency_record(&parts, caller.as_ref(), bytes)?;
+    // A write is completed even if the client disconnects.
     let entry = audit::entry(parts.method.as_str(), parts.uri.path(), &parts.extensions);
-    // What has to be computed before something is kept still has the request's limits and its deadline.
+    // Computation before the write is still subject to the request's limits and timeout.
     let key = caller.as_ref().map(Caller::key).unwrap_or_default();
     let deadline = std::time::Instant::now() + app.limits.request;
     let admission = app.admissions.request(key, Some(deadline));
     let work = admission
-        .scope(carry_out(app, work, repeatable, status, entry))
+        .scope(perform_write(app, work, idempotency_record, status, entry))
         .in_current_span();
     let task = tokio::spawn(work);
     task.await
-        .map_err(|error| Problem::inside(format!("a write ended early: {error}")))?
+        .map_err(|error| Problem::internal(format!("a write was aborted: {error}")))?
 }
 
-/// Reads a body that is not too large and arrives in time.
+/// Reads a body within the limits of size and time.
 pub(crate) async fn read_body(app: &App, body: Body) -> Result<Bytes, Problem> {
     let reading = tokio::time::timeout(app.limits.headers, to_bytes(body, app.limits.body));
     match reading.await {
         Err(_) => Err(Problem::new(
             StatusCode::REQUEST_TIMEOUT,
-            "the body did not arrive in time",
+            "timeout while receiving the body",
         )),
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => {
@@ -207,17 +202,21 @@ pub(crate) async fn read_body(app: &App, body: Body) -> Result<Bytes, Problem> {
             Err(if limit {
                 Problem::new(
                     StatusCode::PAYLOAD_TOO_LARGE,
-                    format!("the body has more than {} bytes", app.limits.body),
+                    format!("the body exceeds {} bytes", app.limits.body),
                 )
             } else {
-                Problem::bad_request("the body could not be read")
+                Problem::bad_request("cannot read the body")
             })
         }
     }
 }
 
-/// The write under its key, where it has one.
-fn repeatable(parts: &Parts, caller: Option<&Caller>, body: &[u8]) -> Result<Option<Repeatable>, Problem> {
+/// Idempotency record of a write with a key.
+fn idempotency_record(
+    parts: &Parts,
+    caller: Option<&Caller>,
+    body: &[u8],
+) -> Result<Option<Repeatable>, Problem> {
     let Some(key) = parts.headers.get(KEY) else {
         return Ok(None);
     };
@@ -225,36 +224,38 @@ fn repeatable(parts: &Parts, caller: Option<&Caller>, body: &[u8]) -> Result<Opt
         .to_str()
         .ok()
         .filter(|key| (1..=255).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic()))
-        .ok_or_else(|| Problem::bad_request("an `Idempotency-Key` has 1 to 255 printable letters"))?;
+        .ok_or_else(|| {
+            Problem::bad_request("`Idempotency-Key` must have 1 to 255 printable ASCII characters")
+        })?;
     let who = caller.map_or("", |caller| &caller.who);
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let request = [parts.method.as_str().as_bytes(), target.as_bytes(), body];
     Ok(Some(Repeatable::new(who, key, &request)))
 }
 
-/// Carries a write out, keeps its answer for who sends it again, and notes who did it.
-async fn carry_out(
+/// Performs a write, stores its response for replays, and audits it.
+async fn perform_write(
     app: Arc<App>,
     work: Work,
-    repeatable: Option<Repeatable>,
+    idempotency_record: Option<Repeatable>,
     status: StatusCode,
     entry: AuditEntry,
 ) -> Result<Response, Problem> {
     let _writing = app.writing();
-    if let Some(write) = &repeatable {
+    if let Some(write) = &idempotency_record {
         match app.engine.database().repeated(write).await? {
             Repeated::First => {}
             Repeated::UnderWay => {
                 return Err(Problem::new(
                     StatusCode::CONFLICT,
-                    "a request with this `Idempotency-Key` is still being carried out",
+                    "a request with this `Idempotency-Key` is still in progress",
                 )
                 .retry_after(1));
             }
             Repeated::OtherRequest => {
                 return Err(
                     Problem::unprocessable("this `Idempotency-Key` was used for another request")
-                        .hint("take a new key for each request, and the same for each repetition"),
+                        .hint("use a new key per request, and the same key for retries"),
                 );
             }
             Repeated::Answered { status, body } => {
@@ -268,7 +269,7 @@ async fn carry_out(
         }
     }
     let outcome = work.await;
-    if let Some(write) = &repeatable {
+    if let Some(write) = &idempotency_record {
         let kept = match &outcome {
             Ok(text) => {
                 let text = String::from_utf8_lossy(text);
@@ -277,11 +278,11 @@ async fn carry_out(
                     .keep_answer(write, status.as_u16(), &text)
                     .await
             }
-            // Nothing was done; the same key may come again with a better request.
+            // Nothing was written, so the key may be used again with a corrected request.
             Err(_) => app.engine.database().forget_attempt(write).await,
         };
         if let Err(error) = kept {
-            tracing::warn!(%error, "an answer could not be kept for repetition");
+            tracing::warn!(%error, "cannot store the response for replay");
         }
     }
     let ended = match &outcome {
@@ -297,8 +298,8 @@ fn json(status: StatusCode, body: Vec<u8>) -> Response {
     (status, kind, body).into_response()
 }
 
-/// An answer with its tag, or the word that it has not changed.
-fn tagged(parts: &Parts, status: StatusCode, body: Vec<u8>) -> Response {
+/// Response with its entity tag, or 304 if it is unchanged.
+fn with_etag(parts: &Parts, status: StatusCode, body: Vec<u8>) -> Response {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return json(status, body);
     }

@@ -1,4 +1,4 @@
-//! A connection whose other end does not read: what is written to it may stand still only so long.
+//! Write timeout: aborts a connection whose peer does not read.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Ends a connection with an error when nothing of what is written gets through for `limit`.
+/// Wraps a connection; fails when no written data gets through for `limit`.
 #[derive(Debug)]
 pub(super) struct StallGuard<T> {
     inner: T,
@@ -25,7 +25,7 @@ impl<T> StallGuard<T> {
         }
     }
 
-    /// The outcome of a write, or an error when writes have been pending for too long.
+    /// Result of a write, or an error when writes have been pending for too long.
     fn watch<R>(&mut self, context: &mut Context<'_>, outcome: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
         if outcome.is_ready() {
             self.stalled = None;

@@ -1,5 +1,5 @@
-//! Server-sent events: the course of a job, verdicts as they fall. Every event has a number, and who comes back with the last
-//! one that it has seen (`Last-Event-ID`) misses nothing.
+//! Server-sent events: progress of jobs and verdicts of conversations. Every event has a number, and a client
+//! that reconnects with the last one it saw (`Last-Event-ID`) misses nothing.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::app::App;
 use super::jobs::Job;
 use super::problem::Problem;
 
-/// How often to look for rounds that came through another server.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// A comment now and then tells that the connection lives.
-const ALIVE_EVERY: Duration = Duration::from_secs(15);
-/// What a client is told to wait before it comes back.
-const COME_BACK: Duration = Duration::from_secs(1);
+/// Polling interval for rounds added through another server.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Keep-alive interval.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Reconnection delay sent to clients.
+const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 
-/// The number of the last event that the client has seen.
+/// Number of the last event that the client has seen.
 fn last_seen<T: std::str::FromStr + Default>(headers: &HeaderMap) -> Result<T, Problem> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(T::default());
@@ -31,22 +31,22 @@ fn last_seen<T: std::str::FromStr + Default>(headers: &HeaderMap) -> Result<T, P
         .to_str()
         .ok()
         .and_then(|text| text.trim().parse().ok())
-        .ok_or_else(|| Problem::bad_request("the header `Last-Event-ID` is not the number of an event"))
+        .ok_or_else(|| Problem::bad_request("invalid header `Last-Event-ID` (expected an event number)"))
 }
 
 fn respond(events: impl stream::Stream<Item = Vec<Event>> + Send + 'static) -> Response {
-    let begin = stream::once(async { vec![Event::default().retry(COME_BACK).comment("hello")] });
+    let begin = stream::once(async { vec![Event::default().retry(RECONNECT_DELAY).comment("hello")] });
     let events = begin
         .chain(events)
         .flat_map(stream::iter)
         .map(Ok::<_, Infallible>);
     Sse::new(events)
-        .keep_alive(KeepAlive::new().interval(ALIVE_EVERY))
+        .keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL))
         .into_response()
 }
 
-/// The course of a job.
-pub(crate) fn of_job(app: &Arc<App>, job: Arc<Job>, headers: &HeaderMap) -> Result<Response, Problem> {
+/// Events of a job.
+pub(crate) fn job_events(app: &Arc<App>, job: Arc<Job>, headers: &HeaderMap) -> Result<Response, Problem> {
     let seen: u64 = last_seen(headers)?;
     let ending = app.ending.clone();
     let watch = job.watch();
@@ -57,7 +57,7 @@ pub(crate) fn of_job(app: &Arc<App>, job: Arc<Job>, headers: &HeaderMap) -> Resu
         }
         loop {
             watch.mark_unchanged();
-            let is_over = job.view().state.is_over();
+            let is_finished = job.view().state.is_finished();
             let new = job.after(seen);
             if let Some(last) = new.last().map(|event| event.number) {
                 let events = new.iter().map(|event| {
@@ -66,9 +66,9 @@ pub(crate) fn of_job(app: &Arc<App>, job: Arc<Job>, headers: &HeaderMap) -> Resu
                         .event(event.name)
                         .data(event.data.to_string())
                 });
-                return Some((events.collect(), (job, watch, ending, last, is_over)));
+                return Some((events.collect(), (job, watch, ending, last, is_finished)));
             }
-            if is_over {
+            if is_finished {
                 return None;
             }
             tokio::select! {
@@ -80,14 +80,14 @@ pub(crate) fn of_job(app: &Arc<App>, job: Arc<Job>, headers: &HeaderMap) -> Resu
     Ok(respond(events))
 }
 
-/// Verdicts of a conversation: those that have fallen behind the last one seen, then those to come.
-pub(crate) async fn of_conversation(
+/// Verdicts of a conversation: those after the last one seen, then new ones.
+pub(crate) async fn conversation_events(
     app: Arc<App>,
     id: String,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
     let seen: i64 = last_seen(headers)?;
-    // Somebody who asks for what is not there is told before the stream begins.
+    // An unknown conversation is reported before the stream starts.
     let listener = app.live.listen();
     let first = app.engine.dialogue().conversation_rounds(&id, seen).await?;
     let ending = app.ending.clone();
@@ -97,7 +97,7 @@ pub(crate) async fn of_conversation(
         loop {
             let rounds = match ready.take() {
                 Some(rounds) => rounds,
-                // A store that does not answer now may do so soon; the client has its place either way.
+                // A store that fails now may recover; the client keeps its position.
                 None => app.engine.dialogue().conversation_rounds(&id, seen).await.ok()?,
             };
             if let Some(last) = rounds.last().map(|round| round.position) {
@@ -106,7 +106,7 @@ pub(crate) async fn of_conversation(
                     (app, id, listener, ending, last, None),
                 ));
             }
-            let grown = async {
+            let notify = async {
                 while let Ok(other) = listener.recv().await {
                     if *other == *id {
                         break;
@@ -114,8 +114,8 @@ pub(crate) async fn of_conversation(
                 }
             };
             tokio::select! {
-                () = grown => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = notify => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
                 _ = ending.wait_for(|ending| *ending) => return None,
             }
         }

@@ -1,5 +1,5 @@
-//! Starting a job: finds room for it, lets it wait its turn, carries it out, and keeps how it ended. What it does is the
-//! caller's business; that it has an end is this module's, also when it panics.
+//! Job execution: admission, queueing, running and recording the outcome. Every job ends, even if its work
+//! panics.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use super::app::App;
 use super::jobs::{Job, JobState, JobView};
 use super::problem::Problem;
 
-/// Letters of a subject that are shown.
+/// Maximum number of characters of a subject.
 const SUBJECT: usize = 200;
 
-/// What came of a job that did not fail.
+/// Result of a job that did not fail.
 pub(crate) struct JobOutcome {
-    /// What it found, or where that is.
+    /// Result value, or its location.
     pub(crate) result: Value,
-    /// Whether somebody stopped it before it was done.
+    /// Whether it was stopped before it finished.
     pub(crate) stopped: bool,
 }
 
-/// Whether a job takes one of the places of those that run here.
+/// Whether a job needs a permit to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It waits for one.
+    /// It waits for a permit.
     Own,
-    /// It only waits for others.
+    /// It only waits for workers.
     None,
 }
 
-/// Starts a job, or says why that cannot be done now. What is wrong with a request should be said before.
+/// Starts a job, or fails at capacity. Requests should be validated before.
 pub(crate) fn start<W, Fut>(
     app: Arc<App>,
     kind: &'static str,
@@ -45,31 +45,31 @@ where
     Ok(begin(app, job, Place::Own, work))
 }
 
-/// A job that is known and not begun, or why there is no room for it.
+/// Registers a job without starting it, or fails at capacity.
 pub(crate) fn admit(app: &App, kind: &'static str, subject: &str) -> Result<Arc<Job>, Problem> {
     if app.is_ending() {
         return Err(
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is about to end").retry_after(5),
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down").retry_after(5),
         );
     }
     let subject: String = subject.chars().take(SUBJECT).collect();
-    app.jobs.add(kind, &subject).ok_or_else(|| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many jobs wait already").retry_after(30)
-    })
+    app.jobs
+        .add(kind, &subject)
+        .ok_or_else(|| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many queued jobs").retry_after(30))
 }
 
-/// Begins a job that was admitted.
+/// Starts a registered job.
 pub(crate) fn begin<W, Fut>(app: Arc<App>, job: Arc<Job>, place: Place, work: W) -> JobView
 where
     W: FnOnce(Arc<App>, Arc<Job>) -> Fut + Send + 'static,
     Fut: Future<Output = Result<JobOutcome, Problem>> + Send + 'static,
 {
     let view = job.view();
-    tokio::spawn(carry_out(app, job, place, work));
+    tokio::spawn(run_job(app, job, place, work));
     view
 }
 
-/// Ends a job that failed.
+/// Marks a job as failed.
 pub(crate) fn fail(job: &Job, problem: &Problem) {
     let hint = problem
         .hint
@@ -78,7 +78,7 @@ pub(crate) fn fail(job: &Job, problem: &Problem) {
     job.change(JobState::Failed, None, Some(format!("{}{hint}", problem.detail)));
 }
 
-async fn carry_out<W, Fut>(app: Arc<App>, job: Arc<Job>, place: Place, work: W)
+async fn run_job<W, Fut>(app: Arc<App>, job: Arc<Job>, place: Place, work: W)
 where
     W: FnOnce(Arc<App>, Arc<Job>) -> Fut + Send + 'static,
     Fut: Future<Output = Result<JobOutcome, Problem>> + Send + 'static,
@@ -94,15 +94,16 @@ where
         }
     };
     job.change(JobState::Running, None, None);
-    // In a task of its own, so that a panic ends the work and not the job's record.
+    // In a separate task, so that a panic does not lose the job's record.
     let outcome = tokio::spawn(work(app, job.clone())).await;
-    let outcome = outcome.unwrap_or_else(|error| Err(Problem::inside(format!("a job ended early: {error}"))));
+    let outcome =
+        outcome.unwrap_or_else(|error| Err(Problem::internal(format!("a job was aborted: {error}"))));
     match outcome {
         Ok(ended) if ended.stopped => job.change(JobState::Stopped, Some(ended.result), None),
         Ok(ended) => job.change(JobState::Done, Some(ended.result), None),
         Err(problem) => {
-            if let Some(inside) = &problem.inside {
-                tracing::error!(job = job.view().job_id, "{inside}");
+            if let Some(internal) = &problem.internal {
+                tracing::error!(job = job.view().job_id, "{internal}");
             }
             fail(&job, &problem);
         }

@@ -1,4 +1,4 @@
-//! What a tool is given and what can be wrong with a call. Tools know this and the engine, never the protocol.
+//! Context of a tool call, and its errors. Tools know this module and the engine, never the protocol.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,51 +18,51 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::Scope;
 
-/// What all calls have in common: the engine and the settings of the surface.
+/// Shared context of all calls: the engine and the server's settings.
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// The use cases.
+    /// Engine with the use cases.
     pub engine: Arc<Engine>,
-    /// The profile that conversations are judged by.
+    /// Scoring profile for conversations.
     pub dialogue_profile: String,
-    /// The folder of the eval harness.
+    /// Directory of the eval harness.
     pub harness_folder: PathBuf,
-    /// Which score the harness' window follows.
+    /// Score that the harness's cycle window follows.
     pub harness_driver: Driver,
-    /// Variables that targets of benchmarks may name.
+    /// Environment variables that benchmark targets may use.
     pub environment: BTreeMap<String, String>,
-    /// What calls may name and start.
+    /// Files and runs that calls may name.
     pub reach: Reach,
-    /// What calls from elsewhere may cost and how long they may compute; none for a client on this machine.
+    /// Cost and time limits of remote calls; `None` for a local client.
     pub limits: Option<CallLimits>,
 }
 
-/// What calls from elsewhere may cost.
+/// Cost and time limits of remote calls.
 #[derive(Debug, Clone)]
 pub struct CallLimits {
-    /// The budgets, shared with the other requests of the same callers.
+    /// Cost budgets, shared with the caller's other requests.
     pub admissions: Arc<Admissions>,
-    /// How long a call may compute.
+    /// Timeout of the computation.
     pub timeout: Duration,
 }
 
-/// What calls may name and start.
+/// Files and runs that calls may name.
 #[derive(Debug, Clone, Default)]
 pub enum Reach {
-    /// Whatever is on this machine: the caller is on it, too.
+    /// Anything on this machine, for local callers.
     #[default]
     Machine,
-    /// For callers elsewhere: runs of the store, and suites below a folder.
+    /// For remote callers: stored runs, and suites below a directory.
     Below {
-        /// The folder; without it no suite can be named.
+        /// Root directory; without it no suite can be named.
         root: Option<PathBuf>,
-        /// Places of runs that go on at the same time.
+        /// Permits for concurrent runs.
         room: Arc<Semaphore>,
     },
 }
 
 impl Context {
-    /// An engine with everything else as it is without settings.
+    /// Creates a context with default settings.
     pub fn new(engine: Arc<Engine>) -> Self {
         Self {
             engine,
@@ -76,25 +76,25 @@ impl Context {
     }
 }
 
-/// Tells how far a call is: done, of how many, and in words.
+/// Progress callback: done, total, message.
 pub(super) type Progress = Arc<dyn Fn(f64, f64, String) + Send + Sync>;
 
-/// What a tool makes of a call.
+/// Result of a tool call.
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<Value, Problem>> + Send>>;
 
-/// One call.
+/// One tool call.
 #[derive(Clone)]
 pub(super) struct Call {
     pub(super) context: Arc<Context>,
-    /// The connection's session.
+    /// Session of the connection.
     pub(super) session: Option<String>,
-    /// Who calls, as the client names itself.
+    /// Client name, as reported by the client.
     pub(super) caller: String,
-    /// What the caller may do.
+    /// Scope of the caller.
     pub(super) scope: Scope,
-    /// Who the caller is for what only a person may decide.
+    /// Author for actions that only a person may take.
     pub(super) author: Author,
-    /// Asked when the client takes the call back.
+    /// Set when the client cancels the call.
     pub(super) stop: Stop,
     pub(super) progress: Option<Progress>,
 }
@@ -104,27 +104,27 @@ impl Call {
         &self.context.engine
     }
 
-    /// Whether the caller need not be on this machine.
-    pub(super) fn is_from_elsewhere(&self) -> bool {
+    /// Whether the caller may be remote.
+    pub(super) fn is_remote(&self) -> bool {
         matches!(self.context.reach, Reach::Below { .. })
     }
 
-    /// A run that may be named: who is elsewhere names none that is a file.
+    /// Checks a run name: remote callers may not name files.
     pub(super) async fn run_named(&self, name: &str) -> Result<(), Problem> {
         let is_latest = name == "latest" || name.starts_with("latest:");
-        if !self.is_from_elsewhere()
+        if !self.is_remote()
             || (is_latest && !Path::new(name).exists())
             || self.engine().bench().is_stored(name).await?
         {
             return Ok(());
         }
         Err(Problem::new(
-            format!("there is no run `{name}`"),
-            "bench_status without arguments lists the runs",
+            format!("run `{name}` not found"),
+            "call bench_status without arguments to list the runs",
         ))
     }
 
-    /// The suite that is named, and the place that its run takes.
+    /// Resolves a suite, with a permit for its run.
     pub(super) async fn suite_named(
         &self,
         suite: PathBuf,
@@ -134,18 +134,18 @@ impl Call {
         };
         let Some(root) = root else {
             return Err(Problem::new(
-                "this server lets nobody name files",
-                "it is started with `--root FOLDER` to let callers name suites below it",
+                "file access is disabled on this server",
+                "start the server with `--root DIR` to allow suites below it",
             ));
         };
         let suite = root_path::below(root, &suite.to_string_lossy()).map_err(|problem| {
             let what = root_path::without_place(root, &problem.to_string());
-            Problem::new(what, "name the suite relative to the server's root, without `..`")
+            Problem::new(what, "use a path relative to the server's root, without `..`")
         })?;
         Ok((suite, room.clone().acquire_owned().await.ok()))
     }
 
-    /// The call of an operation.
+    /// Builds an operation call.
     pub(super) fn operation(&self) -> operations::Call {
         operations::Call {
             engine: Arc::clone(&self.context.engine),
@@ -163,18 +163,18 @@ impl Call {
         }
     }
 
-    /// Why an operation failed, as the caller may see it.
+    /// Error of an operation, without details that the caller must not see.
     pub(super) fn problem(&self, tool: &str, error: EngineError) -> Problem {
         match error {
             EngineError::Call(CallError::Invalid { place, message }) => {
                 Problem::argument(tool, &place, message)
             }
-            error => self.discreet(error.into()),
+            error => self.redact(error.into()),
         }
     }
 
-    /// A problem as the caller may see it.
-    pub(super) fn discreet(&self, mut problem: Problem) -> Problem {
+    /// Problem without details that the caller must not see.
+    pub(super) fn redact(&self, mut problem: Problem) -> Problem {
         if let Reach::Below { root: Some(root), .. } = &self.context.reach {
             problem.what = root_path::without_place(root, &problem.what);
             problem.hint = problem.hint.map(|hint| root_path::without_place(root, &hint));
@@ -183,7 +183,7 @@ impl Call {
     }
 }
 
-/// Why a call has no answer: what is wrong, where, and what to do.
+/// Error of a tool call: message, location, hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) what: String,
@@ -200,7 +200,7 @@ impl Problem {
         }
     }
 
-    /// Arguments that are not understood.
+    /// Invalid arguments.
     pub(super) fn arguments(tool: &str, error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
         Self::argument(tool, &error.path().to_string(), error.inner().to_string())
     }
@@ -213,14 +213,14 @@ impl Problem {
             } else {
                 format!("arguments of {tool}, {path}")
             }),
-            hint: Some("call it again with the arguments that its input schema names".into()),
+            hint: Some("use the arguments of the input schema".into()),
         }
     }
 
     pub(super) fn bug(what: &str) -> Self {
         Self::new(
-            format!("this is a bug in satiety: {what}"),
-            "please report it with the call that led to it",
+            format!("internal error (a bug in satiety): {what}"),
+            "please report it with the call",
         )
     }
 }
@@ -238,9 +238,9 @@ impl From<EngineError> for Problem {
         }
         let hint = error.hint_without_flags().unwrap_or_else(|| {
             let otherwise = match error.category().exit_code() {
-                2 => "nothing was changed; mend the arguments and call it again",
-                1 => "it is not allowed as it stands; a person must decide",
-                _ => "it is not the call's fault; `satiety doctor` says what is missing",
+                2 => "nothing was changed; correct the arguments and call again",
+                1 => "not allowed without a person's decision",
+                _ => "run `satiety doctor` to diagnose the environment",
             };
             otherwise.into()
         });

@@ -1,5 +1,5 @@
-//! The protocol's side of a call: finds the tool, gives it the session, a way to be stopped and a way to tell how far it is,
-//! and makes a result of what it says.
+//! MCP protocol handler: finds the tool, passes it the session, cancellation and progress, and converts its
+//! result.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,14 +24,14 @@ use super::registry::{Effect, Registry, Tool};
 use super::{prompts, resources};
 use crate::auth::{Caller, Scope, audit};
 
-/// What a client is told when it connects.
+/// Server instructions sent on connection.
 const INSTRUCTIONS: &str = include_str!("instructions.md");
-/// How long a call that was taken back may take to end what it had begun.
-const GRACE: Duration = Duration::from_secs(20);
-/// The header that names a session over HTTP.
+/// How long a cancelled call may take to finish its work in progress.
+const CANCELLATION_TIMEOUT: Duration = Duration::from_secs(20);
+/// HTTP header with the session id.
 const SESSION_HEADER: &str = "mcp-session-id";
 
-/// Serves a registry of tools over one connection.
+/// Serves a tool registry over one connection.
 #[derive(Debug, Clone)]
 pub struct Handler {
     context: Arc<Context>,
@@ -40,7 +40,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// A handler for a connection that is a session; over HTTP the session is what the request says.
+    /// Creates a handler with a fixed session, or over HTTP with the session of each request.
     pub fn new(context: Arc<Context>, registry: Arc<Registry>, session: Option<String>) -> Self {
         Self {
             context,
@@ -61,7 +61,7 @@ impl Handler {
             caller: context
                 .client_info()
                 .map_or_else(|| "mcp client".into(), |client| client.name),
-            // Who starts us on this machine may do what we may; of a request the guard knows it.
+            // A local client may do what this process may; for a request the guard knows the scope.
             scope: match request {
                 None => Scope::Admin,
                 Some(parts) => parts
@@ -69,7 +69,7 @@ impl Handler {
                     .get::<Caller>()
                     .map_or(Scope::Read, |caller| caller.scope),
             },
-            // A client on standard input and output is an agent, whatever it may do.
+            // A client on stdio is an agent, whatever its scope.
             author: request
                 .and_then(|parts| parts.extensions.get::<Caller>())
                 .map_or(Author::Agent, Caller::author),
@@ -104,19 +104,20 @@ impl Handler {
                 .and_then(|parts| parts.extensions.get::<Caller>())
                 .map(Caller::key)
                 .unwrap_or_default();
-            // What runs programs has limits of its own.
+            // Tools that run programs have separate limits.
             let deadline = (tool.spec.effect != Effect::Runs).then(|| Instant::now() + limits.timeout);
             work = Box::pin(limits.admissions.request(caller, deadline).scope(work));
         }
         let outcome = tokio::select! {
             outcome = &mut work => outcome,
             () = context.ct.cancelled() => {
-                // What runs programs ends them and keeps what is done; everything else is a transaction that ends here.
+                // Tools that run programs stop them and keep finished results; everything else is a
+                // transaction that ends here.
                 stop.stop();
                 if tool.spec.effect == Effect::Runs {
-                    let _ = tokio::time::timeout(GRACE, work).await;
+                    let _ = tokio::time::timeout(CANCELLATION_TIMEOUT, work).await;
                 }
-                Err(Problem::new("the call was taken back", "nothing else was done"))
+                Err(Problem::new("the call was cancelled", "call it again to continue"))
             }
         };
         if let Some(reporter) = reporter {
@@ -133,7 +134,7 @@ impl Handler {
     }
 }
 
-/// An answer as a result: structured, and the same as text for clients that read only that.
+/// Converts an answer to a structured result, and to text for clients that only read text.
 fn result(outcome: Result<Value, Problem>) -> CallToolResult {
     match outcome {
         Ok(answer) => CallToolResult::structured(answer),
@@ -141,7 +142,7 @@ fn result(outcome: Result<Value, Problem>) -> CallToolResult {
     }
 }
 
-/// Sends the newest state of a call to the client, at the client's pace.
+/// Sends the latest progress of a call to the client, at the client's pace.
 struct Reporter {
     tell: Progress,
     sending: tokio::task::JoinHandle<()>,
@@ -155,10 +156,10 @@ impl Reporter {
         });
         let sending = tokio::spawn(async move {
             let mut last = f64::NEG_INFINITY;
-            // Ends when the call is over and nobody can tell anything any more.
+            // Ends when the call is over and all senders are dropped.
             while newest.changed().await.is_ok() {
                 let (done, planned, words) = newest.borrow_and_update().clone();
-                // Progress must grow; the same again says nothing.
+                // Progress must increase, so repeated values are skipped.
                 if done > last {
                     last = done;
                     let state = ProgressNotificationParam::new(token.clone(), done)
@@ -173,7 +174,7 @@ impl Reporter {
         Self { tell, sending }
     }
 
-    /// Waits until what was told is sent, so that nothing follows the answer.
+    /// Waits until progress is sent, so that none follows the result.
     async fn finish(self) {
         drop(self.tell);
         let _ = tokio::time::timeout(Duration::from_secs(1), self.sending).await;
@@ -215,7 +216,7 @@ impl ServerHandler for Handler {
             let known: Vec<&str> = self.registry.tools().iter().map(Tool::name).collect();
             return Err(ErrorData::invalid_params(
                 format!(
-                    "there is no tool `{}`; there are {}",
+                    "unknown tool `{}` (expected one of: {})",
                     request.name,
                     known.join(", ")
                 ),
@@ -270,7 +271,7 @@ impl ServerHandler for Handler {
     }
 }
 
-/// A tool as the protocol lists it.
+/// Tool as listed by the protocol.
 fn offered(tool: &Tool) -> Offered {
     let spec = &tool.spec;
     let (reads, destroys, repeats) = match spec.effect {

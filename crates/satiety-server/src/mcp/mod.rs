@@ -1,7 +1,7 @@
-//! The Model Context Protocol: the engine's use cases as tools, reports as resources, and two prompts.
+//! Model Context Protocol server: use cases as tools, reports as resources, and two prompts.
 //!
-//! There is one [`Registry`] of tools, a value; standard input and output and streamable HTTP serve the same one. Only this
-//! folder knows the protocol's SDK. Tools call one use case each and decide nothing.
+//! There is one [`Registry`] of tools, a value; stdio and streamable HTTP serve the same one. Only this
+//! directory knows the protocol's SDK. Tools call one use case each and decide nothing.
 
 mod call;
 mod handler;

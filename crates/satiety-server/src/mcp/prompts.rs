@@ -1,5 +1,5 @@
-//! Prompts that a person can choose in a client: remember before a task, and learn from it afterwards. What memories say comes
-//! as an embedded resource of its own, apart from what is asked of the model.
+//! Prompts that a user can choose in a client: recall before a task, and close it afterwards. Memory texts
+//! come as an embedded resource, separate from the instructions.
 
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
@@ -14,23 +14,23 @@ pub(super) fn list() -> Vec<Prompt> {
     vec![
         Prompt::new(
             "recall_before_task",
-            Some("Begin a task with what memory knows about it"),
+            Some("Start a task with what memory knows about it"),
             Some(vec![
                 PromptArgument::new("task")
-                    .with_description("What is to be done")
+                    .with_description("Description of the task")
                     .with_required(true),
                 PromptArgument::new("folder")
-                    .with_description("Where it belongs")
+                    .with_description("Folder of the task")
                     .with_required(false),
             ]),
         )
         .with_title("Recall before a task"),
         Prompt::new(
             "close_task",
-            Some("Close the task: what helped, what was learnt, what to keep"),
+            Some("Close the task: record what helped and what was learned"),
             Some(vec![
                 PromptArgument::new("outcome")
-                    .with_description("success, partial, failure or abandoned")
+                    .with_description("Outcome: success, partial, failure or abandoned")
                     .with_required(false),
             ]),
         )
@@ -52,7 +52,7 @@ pub(super) async fn get(call: &Call, request: &GetPromptRequestParams) -> Result
     match request.name.as_str() {
         "recall_before_task" => {
             let task = argument("task").ok_or_else(|| {
-                ErrorData::invalid_params("the prompt `recall_before_task` needs the argument `task`", None)
+                ErrorData::invalid_params("missing argument `task` of prompt `recall_before_task`", None)
             })?;
             let begun = call
                 .engine()
@@ -93,7 +93,7 @@ pub(super) async fn get(call: &Call, request: &GetPromptRequestParams) -> Result
             )]))
         }
         other => Err(ErrorData::invalid_params(
-            format!("there is no prompt `{other}`; there are recall_before_task and close_task"),
+            format!("unknown prompt `{other}` (expected one of: recall_before_task, close_task)"),
             None,
         )),
     }

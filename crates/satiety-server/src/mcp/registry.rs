@@ -1,5 +1,5 @@
-//! The tools as a value: what each is called, when to call it, what goes in and out, and who answers. Which of them are
-//! offered is a choice, because an agent pays for the description of every tool in every request.
+//! Tool registry: name, description, schemas and handler of each tool. Which tools are offered is
+//! configurable, because a model pays for every tool description in every request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,26 +17,26 @@ use super::call::{Call, Problem, Work};
 use super::{schema, tools};
 use crate::auth::Scope;
 
-/// Why an argument is not offered to remote callers.
-const REMOTE: &str = "it cannot be named from elsewhere; that of the server's settings is meant";
+/// Reason why an argument is not offered to remote callers.
+const REMOTE: &str = "not allowed for remote callers; the server's configured value is used";
 
-/// Which tools are offered. Each profile has those of the one before.
+/// Set of offered tools. Each profile includes the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// What an agent needs to remember and to learn: at most eight tools.
+    /// The essential memory and task tools, at most eight.
     Core,
-    /// Everything about the memory.
+    /// All memory tools.
     Memory,
-    /// Everything.
+    /// All tools.
     Full,
 }
 
 impl Profile {
-    /// All profiles, the smallest first.
+    /// All profiles, smallest first.
     pub const ALL: [Self; 3] = [Self::Core, Self::Memory, Self::Full];
 
-    /// Its name, as it is written.
+    /// Name of the profile.
     pub fn name(self) -> &'static str {
         match self {
             Self::Core => "core",
@@ -61,64 +61,64 @@ impl FromStr for Profile {
     }
 }
 
-/// A choice of tools that cannot be made.
+/// Invalid selection of tools.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// No profile of that name.
-    #[error("`{0}` is no profile; there are core, memory and full")]
+    /// Unknown profile name.
+    #[error("unknown profile `{0}` (expected one of: core, memory, full)")]
     NoProfile(String),
-    /// No tool of that name.
-    #[error("there is no tool `{name}`{}", near.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?")))]
+    /// Unknown tool name.
+    #[error("unknown tool `{name}`{}", near.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?")))]
     NoTool {
-        /// What was asked for.
+        /// Name as given.
         name: String,
-        /// The one that is called almost so.
+        /// Most similar known name.
         near: Option<String>,
     },
 }
 
-/// What a call does to what is kept, for clients that ask before some calls.
+/// Effect of a call on stored data, for clients that ask the user before some calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing that anybody would miss.
+    /// Reads only.
     Reads,
-    /// Something new is kept.
+    /// Adds data.
     Adds,
-    /// Something is changed; the same call again changes nothing more.
+    /// Changes data idempotently.
     Changes,
-    /// Something is gone afterwards.
+    /// Deletes data.
     Deletes,
-    /// Programs are started.
+    /// Runs programs.
     Runs,
 }
 
-/// What is said about a tool.
+/// Description of a tool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spec {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What it does and when to call it.
+    /// Purpose of the tool, and when to call it.
     pub(super) about: &'static str,
     pub(super) profile: Profile,
     pub(super) effect: Effect,
-    /// Fields of the answer that hold text which somebody wrote: data, never instructions.
+    /// Fields of the answer with untrusted text: data, never instructions.
     pub(super) data: &'static [&'static str],
 }
 
 /// How an operation is offered as a tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct ToolProfile {
-    /// Fields of the request that are no arguments.
+    /// Request fields that are not offered as arguments.
     pub(super) hidden: &'static [&'static str],
-    /// Values of fields that are not given, where they differ from the operation's.
+    /// Default values that differ from the operation's.
     pub(super) defaults: &'static [(&'static str, u32)],
-    /// What of the response is returned; all of it where absent.
+    /// Projection of the response; `None` returns all of it.
     pub(super) view: Option<&'static View>,
 }
 
 impl ToolProfile {
-    /// The fields of a request: the arguments, with the connection's session and defaults for what is not given.
+    /// Request fields: the arguments, plus the connection's session and defaults.
     fn fields(&self, call: &Call, arguments: Value, has_session: bool) -> Result<Value, EngineError> {
         let Value::Object(mut fields) = arguments else {
             return Ok(arguments);
@@ -145,7 +145,7 @@ impl ToolProfile {
     }
 }
 
-/// A tool.
+/// Tool of the registry.
 #[derive(Clone)]
 pub struct Tool {
     pub(super) spec: Spec,
@@ -163,7 +163,7 @@ impl fmt::Debug for Tool {
 }
 
 impl Tool {
-    /// A tool whose arguments are an `A` and whose answer is a `T`.
+    /// Creates a tool with arguments `A` and answer `T`.
     pub(super) fn new<A, T, F>(spec: Spec, run: impl Fn(Call, A) -> F + Send + Sync + 'static) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -176,7 +176,7 @@ impl Tool {
                 Err(error) => Box::pin(std::future::ready(Err(Problem::arguments(spec.name, &error)))),
                 Ok(arguments) => {
                     let answer = run(call, arguments);
-                    Box::pin(async move { marked(spec.data, serde_json::to_value(answer.await?)) })
+                    Box::pin(async move { with_data_fields(spec.data, serde_json::to_value(answer.await?)) })
                 }
             }
         };
@@ -188,7 +188,7 @@ impl Tool {
         }
     }
 
-    /// A tool that calls an operation; none where the table has no such operation.
+    /// Creates a tool that calls an operation; `None` if there is none with that name.
     pub(super) fn of_operation(operation: &'static str, spec: Spec, offer: ToolProfile) -> Option<Self> {
         let operation = operations::find(operation)?;
         let mut input = schema::input(operation.request.schema);
@@ -205,7 +205,7 @@ impl Tool {
                 let (work, fields) = work.map_err(|error| call.problem(spec.name, error))?;
                 let response = work.await.map_err(|error| call.problem(spec.name, error))?;
                 let response = serde_json::from_slice(&response);
-                marked(
+                with_data_fields(
                     spec.data,
                     match offer.view {
                         Some(view) => response.map(|response| view.apply(&response, &fields)),
@@ -222,15 +222,15 @@ impl Tool {
         })
     }
 
-    /// Without these arguments.
+    /// Removes these arguments.
     pub(super) fn hide(mut self, arguments: &[&'static str]) -> Self {
         for argument in arguments {
-            self.remove(argument, "no such argument is offered here");
+            self.remove(argument, "unknown argument");
         }
         self
     }
 
-    /// Takes an argument away: it is neither offered nor understood.
+    /// Removes an argument from the schema and rejects it.
     fn remove(&mut self, argument: &'static str, why: &'static str) {
         let mut input = Map::clone(&self.input);
         if let Some(Value::Object(properties)) = input.get_mut("properties") {
@@ -240,24 +240,24 @@ impl Tool {
         let run = Arc::clone(&self.run);
         self.run = Arc::new(move |call, arguments: Value| {
             if arguments.get(argument).is_some() {
-                let problem = Problem::new(format!("`{argument}`: {why}"), "leave it out");
+                let problem = Problem::new(format!("`{argument}`: {why}"), "omit it");
                 return Box::pin(std::future::ready(Err(problem)));
             }
             run(call, arguments)
         });
     }
 
-    /// Keeps it for callers with this scope.
-    fn keep_for(&mut self, needed: Scope) {
+    /// Restricts the tool to callers with this scope.
+    fn require_scope(&mut self, needed: Scope) {
         let run = Arc::clone(&self.run);
         self.run = Arc::new(move |call, arguments| {
             if call.scope < needed {
                 let problem = Problem::new(
                     format!(
-                        "this needs a token of scope `{needed}`, and this one has `{}`",
+                        "scope `{needed}` is required, but the token has scope `{}`",
                         call.scope
                     ),
-                    "ask who keeps the server to do it, or for such a token",
+                    "ask the server's operator for such a token",
                 );
                 return Box::pin(std::future::ready(Err(problem)));
             }
@@ -265,32 +265,32 @@ impl Tool {
         });
     }
 
-    /// Its name.
+    /// Name of the tool.
     pub fn name(&self) -> &'static str {
         self.spec.name
     }
 
-    /// What it does and when to call it.
+    /// Purpose of the tool, and when to call it.
     pub fn description(&self) -> &'static str {
         self.spec.about
     }
 
-    /// The smallest profile that has it.
+    /// Smallest profile that includes it.
     pub fn profile(&self) -> Profile {
         self.spec.profile
     }
 
-    /// The JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub fn input_schema(&self) -> &Map<String, Value> {
         &self.input
     }
 
-    /// The JSON Schema of its answer.
+    /// JSON Schema of the answer.
     pub fn output_schema(&self) -> &Map<String, Value> {
         &self.output
     }
 
-    /// Tokens that a model reads for it in every request: name, description and arguments.
+    /// Tokens that a model reads per request: name, description and arguments.
     pub fn tokens(&self) -> u64 {
         let shown =
             json!({"name": self.spec.name, "description": self.spec.about, "input_schema": *self.input});
@@ -298,8 +298,11 @@ impl Tool {
     }
 }
 
-/// Says which fields of an answer are data.
-fn marked(data: &'static [&'static str], answer: serde_json::Result<Value>) -> Result<Value, Problem> {
+/// Adds the list of data fields to an answer.
+fn with_data_fields(
+    data: &'static [&'static str],
+    answer: serde_json::Result<Value>,
+) -> Result<Value, Problem> {
     match answer {
         Ok(Value::Object(mut fields)) => {
             if !data.is_empty() {
@@ -307,34 +310,34 @@ fn marked(data: &'static [&'static str], answer: serde_json::Result<Value>) -> R
             }
             Ok(Value::Object(fields))
         }
-        Ok(other) => Err(Problem::bug(&format!("an answer that is no object: {other}"))),
+        Ok(other) => Err(Problem::bug(&format!("the answer is not an object: {other}"))),
         Err(error) => Err(Problem::bug(&error.to_string())),
     }
 }
 
-/// What a choice of tools costs.
+/// Token cost of a selection of tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// Tools that are offered.
+    /// Offered tools.
     pub tools: Vec<ToolCost>,
-    /// Tokens that a model reads for all of them in every request, by `o200k_base`.
+    /// Tokens of all tools in every request, counted with `o200k_base`.
     pub tokens: u64,
 }
 
-/// What a tool costs.
+/// Token cost of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolCost {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// The smallest profile that has it.
+    /// Smallest profile that includes it.
     pub profile: Profile,
     /// Tokens of name, description and arguments.
     pub tokens: u64,
-    /// What it does and when to call it.
+    /// Purpose of the tool, and when to call it.
     pub description: String,
 }
 
-/// The tools that are offered.
+/// Registry of the offered tools.
 #[derive(Debug, Clone)]
 pub struct Registry {
     tools: Vec<Tool>,
@@ -348,13 +351,13 @@ impl Registry {
         Self { tools }
     }
 
-    /// Without arguments that name files and programs: for callers who need not be on this machine. Tools about the harness
-    /// are for the folder that the server's settings name, a suite is run against what its own folder describes. What needs
-    /// scope `admin` at another door needs it at this one.
+    /// Removes arguments that name files and programs, for remote callers. Harness tools use the configured
+    /// directory, and a suite runs against the target described next to it. Operations that need scope
+    /// `admin` over HTTP need it here, too.
     pub fn for_callers_elsewhere(mut self) -> Self {
         for tool in &mut self.tools {
             if matches!(tool.name(), "bench_run" | "harness_record") {
-                tool.keep_for(Scope::Admin);
+                tool.require_scope(Scope::Admin);
             }
             match tool.name() {
                 "bench_run" => tool.remove("target", REMOTE),
@@ -365,14 +368,14 @@ impl Registry {
         self
     }
 
-    /// The tools with these names, in this order.
+    /// Tools with these names, in this order.
     pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, RegistryError> {
         let all = tools::all();
         let mut chosen: Vec<Tool> = Vec::new();
         for name in names {
             let Some(tool) = all.iter().find(|tool| tool.name() == name) else {
                 let name = name.to_owned();
-                let near = all.iter().map(Tool::name).find(|known| alike(known, &name));
+                let near = all.iter().map(Tool::name).find(|known| is_similar(known, &name));
                 return Err(RegistryError::NoTool {
                     near: near.map(str::to_owned),
                     name,
@@ -385,17 +388,17 @@ impl Registry {
         Ok(Self { tools: chosen })
     }
 
-    /// What is offered.
+    /// Offered tools.
     pub fn tools(&self) -> &[Tool] {
         &self.tools
     }
 
-    /// The tool of that name.
+    /// Finds a tool by name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name() == name)
     }
 
-    /// What the tools cost a model that reads them.
+    /// Token cost of the offered tools.
     pub fn cost(&self) -> Cost {
         let tools: Vec<ToolCost> = self
             .tools
@@ -414,8 +417,8 @@ impl Registry {
     }
 }
 
-/// Whether one name is meant by the other: it is a part of it, or of the same words.
-fn alike(known: &str, asked: &str) -> bool {
+/// Whether two names are similar: one contains the other, or they have the same words.
+fn is_similar(known: &str, asked: &str) -> bool {
     let words = |name: &str| {
         let mut words: Vec<String> = name
             .to_lowercase()

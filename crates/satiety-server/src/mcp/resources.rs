@@ -1,5 +1,5 @@
-//! What can be read by its address: memories, sessions, conversations, benchmark runs, research. Reports as Markdown, where there is
-//! one, and as JSON else. What a memory says is data, and marked so.
+//! MCP resources: memories, sessions, conversations, benchmark runs and research, as Markdown reports or
+//! JSON. Memory texts are marked as data.
 
 use std::fmt::Write as _;
 
@@ -16,40 +16,40 @@ use serde::Serialize;
 
 use super::call::{Call, Problem};
 
-/// Resources on a page.
+/// Resources per page.
 const PAGE: usize = 100;
 /// Research runs on the first page.
 const RESEARCH: u32 = 20;
 const MARKDOWN: &str = "text/markdown";
 const JSON: &str = "application/json";
-/// What says that a text was written by somebody and is no instruction.
+/// Annotation that marks a text as untrusted data.
 const DATA_MARK: &str = "satiety/data";
 
-/// The addresses that are understood, with what is behind each.
+/// Supported URI templates with descriptions.
 const TEMPLATES: &[(&str, &str, &str, &str)] = &[
-    ("satiety://memory/{id}", "memory", "A memory, whole", MARKDOWN),
+    ("satiety://memory/{id}", "memory", "A memory in full", MARKDOWN),
     (
         "satiety://sessions/{id}",
         "session",
-        "A session: its searches, what was used of them, and what came of its tasks",
+        "A session: its searches, used results and task outcomes",
         JSON,
     ),
     (
         "satiety://conversations/{id}",
         "conversation",
-        "A conversation that was scored, with the verdict after each round",
+        "A scored conversation, with the verdict after each round",
         JSON,
     ),
     (
         "satiety://bench/{run_id}",
         "benchmark run",
-        "A benchmark run: its figures, and what failed",
+        "A benchmark run: metrics and failures",
         MARKDOWN,
     ),
     (
         "satiety://research/{id}",
         "research",
-        "A research: what was found with its sources, and how new each round was",
+        "A research run: findings with sources, and the novelty of each round",
         MARKDOWN,
     ),
 ];
@@ -65,10 +65,13 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
         .collect()
 }
 
-/// The health of the memory and the latest research, then memories page by page.
+/// Lists the memory health and the latest research, then memories page by page.
 pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
     if let Some(page) = page.filter(|page| page.parse::<u64>().is_err()) {
-        return Err(ErrorData::invalid_params(format!("`{page}` is no cursor"), None));
+        return Err(ErrorData::invalid_params(
+            format!("invalid cursor `{page}`"),
+            None,
+        ));
     }
     let request = ListRequest {
         cursor: page.map(str::to_owned),
@@ -84,10 +87,10 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
     if page.is_none() {
         resources.push(
             Resource::new("satiety://health", "health of the memory")
-                .with_description("Counts, vectors, which channels cannot be searched, and how tasks went")
+                .with_description("Counts, vectors, unavailable search channels and task outcomes")
                 .with_mime_type(JSON),
         );
-        // No tool tells which there are, so the latest are listed.
+        // No tool lists research runs, so the latest are listed here.
         let runs = engine
             .research()
             .stored_runs(RESEARCH)
@@ -112,13 +115,13 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
     Ok(listed)
 }
 
-/// What is behind an address.
+/// Reads a resource.
 pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || {
         let known: Vec<&str> = TEMPLATES.iter().map(|(uri, ..)| *uri).collect();
         ErrorData::resource_not_found(
             format!(
-                "`{uri}` is nothing that can be read; there are satiety://health, {}",
+                "unknown resource `{uri}` (expected satiety://health, {})",
                 known.join(", ")
             ),
             None,
@@ -141,7 +144,7 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
         Some(("sessions", id)) => json(uri, &engine.memory().session_summary(id).await.map_err(failed)?)?,
         Some(("conversations", id)) => json(uri, &engine.dialogue().conversation(id).await.map_err(failed)?)?,
         Some(("bench", id)) if !id.contains('/') => {
-            // A run may also be named by a file; from here only those of the store can be.
+            // A run can also be a file; here only stored runs are allowed.
             if !engine.bench().is_stored(id).await.map_err(failed)? {
                 return Err(unknown());
             }
@@ -158,16 +161,16 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
     Ok(ReadResourceResult::new(vec![content]))
 }
 
-/// A research as its report, or as its rounds while there is none.
+/// Report of a research run, or its rounds while there is none.
 fn research_markdown(run: StoredResearch) -> String {
-    // Which folder or address was searched is no business of whoever reads the findings.
+    // The searched directory or address is not shown to readers of the findings.
     let source = AllowedSources::default().shown(&run.source);
     if let Some(mut report) = run.report {
         report.source = source;
         return satiety_report::markdown::render(&satiety_report::documents::research::report(&report));
     }
     let mut page = format!(
-        "# {}\n\nIt goes on, or was interrupted. Searched: {source}.\n\n",
+        "# {}\n\nIn progress or interrupted. Source: {source}.\n\n",
         run.task
     );
     for round in &run.rounds {
@@ -187,7 +190,7 @@ fn research_markdown(run: StoredResearch) -> String {
     page
 }
 
-/// A memory as a Markdown file with a front matter: what `satiety memory index` reads.
+/// Memory as a Markdown file with front matter, as `satiety memory index` reads it.
 fn memory_markdown(read: &ReadMemory) -> String {
     let memory = &read.memory;
     let quoted = |text: &str| serde_json::Value::from(text).to_string();

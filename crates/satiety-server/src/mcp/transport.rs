@@ -1,4 +1,4 @@
-//! The two ways to reach the tools: standard input and output, and streamable HTTP.
+//! MCP transports: stdio and streamable HTTP.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use tokio::sync::watch;
 
 use super::{Context, Handler, Registry};
 
-/// The tools as a tower service, to be mounted at `/mcp`.
+/// Tower service to mount at `/mcp`.
 pub type HttpService = StreamableHttpService<Handler, LocalSessionManager>;
 
-/// Why serving ended in an error.
+/// Reasons why serving failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The client did not begin as the protocol wants it.
-    #[error("the client did not connect: {0}")]
+    /// The client did not initialize the connection.
+    #[error("MCP initialization failed: {0}")]
     Connect(Box<rmcp::service::ServerInitializeError>),
-    /// The task that serves has failed.
-    #[error("the connection broke: {0}")]
+    /// The serving task failed.
+    #[error("the connection failed: {0}")]
     Broken(#[from] tokio::task::JoinError),
 }
 
-/// Serves one client over standard input and output until it goes. Nothing else may be written to standard output.
+/// Serves one client over stdio until it disconnects. Nothing else may write to standard output.
 pub async fn serve_stdio(context: Context, registry: Registry, session: String) -> Result<(), ServeError> {
     let handler = Handler::new(Arc::new(context), Arc::new(registry), Some(session));
     let serving = match Box::pin(rmcp::serve_server(handler, stdio())).await {
         Ok(serving) => serving,
-        // A client that goes before it has said anything is no error: somebody looked whether we start.
+        // A client that disconnects before initializing is not an error: it only checked that we start.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(ServeError::Connect(Box::new(error))),
     };
@@ -38,7 +38,7 @@ pub async fn serve_stdio(context: Context, registry: Registry, session: String) 
     Ok(())
 }
 
-/// As [`http_service`], until `ending` says that the server shuts down: sessions and their streams end then.
+/// Like [`http_service`], until `ending` signals shutdown: sessions and their streams then end.
 pub(crate) fn http_service_until(
     context: Context,
     registry: Registry,
@@ -48,16 +48,16 @@ pub(crate) fn http_service_until(
     let config = StreamableHttpServerConfig::default();
     let token = config.cancellation_token.clone();
     tokio::spawn(async move {
-        // An error says that nobody can tell any more, which is an end, too.
+        // An error means that the sender is gone, which is also a shutdown.
         let _ = ending.wait_for(|ending| *ending).await;
         token.cancel();
     });
     service(context, registry, hosts, config)
 }
 
-/// The tools over streamable HTTP, for requests whose `Host` is one of `hosts` and whose `Origin`, if there is one, is a page
-/// of such a host: a page from elsewhere must not talk to a server on this machine. With no hosts these are the names of
-/// this machine's loopback.
+/// Tools over streamable HTTP, for requests whose `Host` is one of `hosts` and whose `Origin`, if any, is a
+/// page of such a host: a foreign page must not reach a server on this machine. Without hosts, the loopback
+/// names are allowed.
 pub fn http_service(context: Context, registry: Registry, hosts: &[String]) -> HttpService {
     service(context, registry, hosts, StreamableHttpServerConfig::default())
 }
@@ -87,7 +87,7 @@ fn service(
     StreamableHttpService::new(handler, Arc::new(LocalSessionManager::default()), config)
 }
 
-/// A page of a host, on any port where the host names none.
+/// Origin of a host, on any port if the host names none.
 fn origin(scheme: &str, host: &str) -> String {
     let has_port = host
         .rsplit_once(':')

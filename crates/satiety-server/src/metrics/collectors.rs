@@ -1,15 +1,15 @@
-//! Figures that stand in the store: gathered when somebody asks for them, and not too often.
+//! Collectors for metrics that come from the store, run on scrape and cached briefly.
 
 use std::time::Instant;
 
-use super::{ByQueue, BySuite, GATHERED_EVERY};
+use super::{ByQueue, BySuite, REFRESH_INTERVAL};
 use crate::http::App;
 
-/// Runs that are looked at for the newest of each suite.
+/// Number of runs searched for the newest run of each suite.
 const RUNS: u32 = 200;
 
-/// Brings the figures of the store up to date, unless they were a moment ago.
-pub(crate) async fn gather(app: &App) {
+/// Refreshes the store metrics unless they are recent.
+pub(crate) async fn refresh(app: &App) {
     let metrics = &app.metrics;
     let (waiting, running) = app.jobs.depth();
     let queue = |name, depth: usize| {
@@ -24,7 +24,7 @@ pub(crate) async fn gather(app: &App) {
             .gathered
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if last.is_some_and(|last| last.elapsed() < GATHERED_EVERY) {
+        if last.is_some_and(|last| last.elapsed() < REFRESH_INTERVAL) {
             return;
         }
         *last = Some(Instant::now());
@@ -40,7 +40,7 @@ pub(crate) async fn gather(app: &App) {
         queue("work_waiting", usize::try_from(work.waiting).unwrap_or(0));
         queue("work_taken", usize::try_from(work.taken).unwrap_or(0));
     }
-    // Figures that cannot be had are left as they were: a scrape is no place to fail.
+    // Metrics that cannot be read keep their last value: a scrape must not fail.
     if let Ok(runs) = app.engine.bench().runs(None, RUNS).await {
         metrics.pass_rate.clear();
         for run in runs.into_iter().rev() {

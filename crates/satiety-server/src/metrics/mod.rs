@@ -1,4 +1,4 @@
-//! What is counted and measured, in a registry that is a value: two servers in one process do not share it.
+//! Prometheus metrics in a registry that is a value, so that two servers in one process do not share it.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -14,16 +14,16 @@ use std::sync::atomic::AtomicU64;
 
 mod collectors;
 
-pub(crate) use collectors::gather;
+pub(crate) use collectors::refresh;
 
-/// The type of the figures, as scrapers ask for it.
+/// Content type of the metrics, as scrapers expect it.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Figures of the store are gathered at most so often.
-const GATHERED_EVERY: Duration = Duration::from_secs(10);
+/// Minimum interval between two refreshes of the store metrics.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// From half a millisecond to half a minute.
-const SECONDS: [f64; 14] = [
+/// Histogram buckets in seconds, from half a millisecond to half a minute.
+const BUCKETS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0,
 ];
 
@@ -64,10 +64,9 @@ struct ByOperation {
     operation: &'static str,
 }
 
-type Figure = Gauge<f64, AtomicU64>;
+type FloatGauge = Gauge<f64, AtomicU64>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
-/// The figures.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -79,14 +78,14 @@ pub struct Metrics {
     verdicts: Family<BySignal, Counter>,
     store: Histograms<ByOperation>,
     store_up: Gauge,
-    pass_rate: Family<BySuite, Figure>,
-    saturation: Figure,
-    exclusion: Figure,
+    pass_rate: Family<BySuite, FloatGauge>,
+    saturation: FloatGauge,
+    exclusion: FloatGauge,
     queues: Family<ByQueue, Gauge>,
     gathered: Mutex<Option<Instant>>,
 }
 
-/// A request that is being worked on.
+/// Guard that counts a request as in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight(Gauge);
 
@@ -103,9 +102,9 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Figures that begin at zero.
+    /// Creates metrics that start at zero.
     pub fn new() -> Self {
-        let seconds: fn() -> Histogram = || Histogram::new(SECONDS);
+        let seconds: fn() -> Histogram = || Histogram::new(BUCKETS);
         let mut metrics = Self {
             registry: Registry::with_prefix("satiety"),
             requests: Family::default(),
@@ -117,8 +116,8 @@ impl Metrics {
             store: Family::new_with_constructor(seconds),
             store_up: Gauge::default(),
             pass_rate: Family::default(),
-            saturation: Figure::default(),
-            exclusion: Figure::default(),
+            saturation: FloatGauge::default(),
+            exclusion: FloatGauge::default(),
             queues: Family::default(),
             gathered: Mutex::default(),
         };
@@ -130,60 +129,56 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register(
             "http_requests",
-            "Requests by method, route and status",
+            "HTTP requests by method, route and status",
             self.requests.clone(),
         );
         registry.register(
             "http_request_duration_seconds",
-            "Time from the headers of a request to the headers of its answer",
+            "Time from request headers to response headers",
             self.durations.clone(),
         );
         registry.register(
             "http_requests_in_flight",
-            "Requests that are being worked on",
+            "HTTP requests in flight",
             self.in_flight.clone(),
         );
         registry.register(
             "memory_stage_duration_seconds",
-            "Time of each stage of a memory search",
+            "Duration of each stage of a memory search",
             self.stages.clone(),
         );
         registry.register("memory_searches", "Memory searches", self.searches.clone());
         registry.register(
             "dialogue_verdicts",
-            "Verdicts after a round, by signal",
+            "Conversation verdicts by signal",
             self.verdicts.clone(),
         );
         registry.register(
             "store_duration_seconds",
-            "Time of operations of the store: reads, write transactions, probes",
+            "Duration of store operations: reads, write transactions, probes",
             self.store.clone(),
         );
         registry.register(
             "store_up",
-            "Whether the store answered the last probe",
+            "Whether the last probe of the store succeeded",
             self.store_up.clone(),
         );
         registry.register(
             "bench_pass_rate",
-            "The share of passes in the newest complete run of a suite",
+            "Pass rate of the newest complete run of a suite, from 0 to 1",
             self.pass_rate.clone(),
         );
         registry.register(
             "harness_saturation_score",
-            "The saturation score of the newest cycle; 1 is saturated",
+            "Saturation score of the newest cycle, from 0 to 1 (saturated)",
             self.saturation.clone(),
         );
         registry.register(
             "eviction_exclusion_rate",
-            "The share of proposed items that agents keep back",
+            "Share of proposed items that agents exclude from eviction",
             self.exclusion.clone(),
         );
-        registry.register(
-            "queue_depth",
-            "What waits and what runs, by queue",
-            self.queues.clone(),
-        );
+        registry.register("queue_depth", "Queue depth by queue", self.queues.clone());
     }
 
     pub(crate) fn begin(&self) -> InFlight {
@@ -192,7 +187,7 @@ impl Metrics {
     }
 
     pub(crate) fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
-        // A foreign method or path must not become a label: there are infinitely many.
+        // An arbitrary method or path must not become a label: the cardinality would be unbounded.
         let method = if method.len() <= 7 && route != "none" {
             method
         } else {
@@ -210,7 +205,7 @@ impl Metrics {
         self.durations.get_or_create(&route).observe(took.as_secs_f64());
     }
 
-    /// Counts a memory search and its stages.
+    /// Records a memory search and its stages.
     pub fn search(&self, search: &MemorySearch) {
         self.searches.inc();
         for stage in &search.telemetry.stages {
@@ -228,7 +223,7 @@ impl Metrics {
         }
     }
 
-    /// Counts a verdict.
+    /// Records a verdict by its signal.
     pub fn verdict(&self, signal: satiety::dialogue::Signal) {
         let labels = BySignal {
             signal: signal.to_string(),
@@ -236,7 +231,7 @@ impl Metrics {
         self.verdicts.get_or_create(&labels).inc();
     }
 
-    /// What the store tells about itself.
+    /// Observer for the durations of store operations.
     pub(crate) fn store_observer(&self) -> impl Fn(&'static str, Duration) + Send + Sync + 'static {
         let store = self.store.clone();
         move |operation, took| {
@@ -246,14 +241,14 @@ impl Metrics {
         }
     }
 
-    /// Measures an operation of the store.
+    /// Records the duration of a store operation.
     pub(crate) fn store(&self, operation: &'static str, took: Duration) {
         self.store
             .get_or_create(&ByOperation { operation })
             .observe(took.as_secs_f64());
     }
 
-    /// All figures as text.
+    /// All metrics in the `OpenMetrics` text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
@@ -262,7 +257,7 @@ impl Metrics {
     }
 }
 
-/// Names and meanings of all figures, for the documentation and its test.
+/// Names and help texts of all metrics, for the documentation and its test.
 pub fn names() -> Vec<(String, String)> {
     let metrics = Metrics::new();
     metrics.touch_all();
@@ -275,7 +270,7 @@ pub fn names() -> Vec<(String, String)> {
 }
 
 impl Metrics {
-    /// A family without members is not written; for the list of names each has one.
+    /// Families without members are not written, so each gets one for the list of names.
     fn touch_all(&self) {
         self.request("GET", "/", 200, Duration::ZERO);
         drop(self.stages.get_or_create(&ByStage { stage: String::new() }));

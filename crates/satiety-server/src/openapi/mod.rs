@@ -1,5 +1,5 @@
-//! The OpenAPI 3.1 document, made from the same table as the router. Its schemas are JSON Schema 2020-12, which is what the
-//! types describe themselves in, so nothing is translated.
+//! OpenAPI 3.1 document, generated from the same table as the router. Its schemas are JSON Schema 2020-12, as
+//! generated from the types, so nothing is translated.
 
 mod page;
 
@@ -17,7 +17,7 @@ pub(crate) use page::{page, style};
 
 const PREFIX: &str = "#/components/schemas/";
 
-/// The document.
+/// Generates the document.
 pub fn document() -> Value {
     let routes = api::routes();
     let mut taken = Schemas::new(SchemaSettings::draft2020_12().for_deserialize());
@@ -39,9 +39,9 @@ pub fn document() -> Value {
         "info": {
             "title": "Satiety",
             "version": env!("CARGO_PKG_VERSION"),
-            "summary": "Tells agents whether the next round, search, token, feature or benchmark still buys anything",
-            "description": "Requests and answers are JSON. Errors are `application/problem+json` (RFC 9457). Writes may carry an \
-                `Idempotency-Key`: sent again with the same body, the first answer comes back. Answers to GET carry an `ETag`.",
+            "summary": "Tells agents when another round, search, token, feature or benchmark is no longer worth it",
+            "description": "Requests and responses are JSON. Errors are `application/problem+json` (RFC 9457). Writes may carry an \
+                `Idempotency-Key`: a retry with the same key and body returns the first response. Responses to GET carry an `ETag`.",
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -51,13 +51,13 @@ pub fn document() -> Value {
             "schemas": schemas,
             "parameters": {"IdempotencyKey": {
                 "name": "Idempotency-Key", "in": "header", "required": false,
-                "description": "Makes a write safe to send again: the same key and body get the first answer, another body gets 422",
+                "description": "Makes a write safe to retry: the same key and body return the first response, another body gets 422",
                 "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
             }},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
-                "description": "A token of `satiety token create`. On loopback none is needed unless the server says so."}},
+                "description": "A token from `satiety token create`. Not required on loopback unless the server is configured otherwise."}},
             "responses": {"Problem": {
-                "description": "What is wrong, and what to do about it",
+                "description": "Error with an explanation and a hint",
                 "content": {"application/problem+json": {"schema": problem}},
             }},
         },
@@ -87,15 +87,14 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
     let content = match &route.kind {
         Kind::Raw(kind, _) => {
             if about.path.contains("{id}") {
-                let id =
-                    json!({"type": "string", "minLength": 1, "maxLength": 256, "description": "The id."});
+                let id = json!({"type": "string", "minLength": 1, "maxLength": 256, "description": "Id of the resource."});
                 parameters = parameters_of("path", &json!({"properties": {"id": id}}));
             }
             json!({*kind: {"schema": {"type": "string"}}})
         }
         Kind::Operation(bound) => {
             let request = bound.operation.request;
-            let divided = bound.binding.divide((request.schema)(&mut taken.0).to_value());
+            let divided = bound.binding.split((request.schema)(&mut taken.0).to_value());
             parameters.extend(parameters_of("path", &divided.path));
             parameters.extend(parameters_of("query", &divided.query));
             body = divided.body.map(|schema| {
@@ -111,18 +110,18 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
     let mut responses = Map::new();
     responses.insert(
         about.status.to_string(),
-        json!({"description": "Done", "content": content}),
+        json!({"description": "Success", "content": content}),
     );
     if about.method == axum::http::Method::GET && is_json {
         responses.insert(
             "304".into(),
-            json!({"description": "As before: the `ETag` is the one that was sent"}),
+            json!({"description": "Not modified: the `ETag` matches"}),
         );
     }
     if about.id == "compare_retrieval"
         && let Some(body) = &mut body
     {
-        // The same type as an evaluation's, and there is nothing to compare one run with.
+        // Same type as for an evaluation, but a comparison needs at least two runs.
         *body = json!({"allOf": [body.take(), {"properties": {"runs": {"minItems": 2}}}]});
     }
     for status in statuses(route, body.is_some()) {
@@ -139,8 +138,8 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
         "responses": responses,
     });
     if about.writes {
-        // Not a parameter of the operation: a key that was used for another request is refused whatever the operation is, and
-        // a client that tries all parameters would meet that on every write.
+        // Not a parameter of the operation: a key that was used for another request is rejected by every
+        // operation, and a fuzzer that tries all parameters would trigger that on every write.
         operation["x-idempotency-key"] = json!({"$ref": "#/components/parameters/IdempotencyKey"});
     }
     if let Some(schema) = body {
@@ -154,7 +153,7 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
     operation
 }
 
-/// The problems that a route may answer with.
+/// Problem statuses that a route may return.
 fn statuses(route: &Route, has_body: bool) -> Vec<u16> {
     let mut statuses = vec![400, 421, 500, 503];
     if route.about.scope.is_some() {
@@ -174,7 +173,7 @@ fn statuses(route: &Route, has_body: bool) -> Vec<u16> {
     statuses
 }
 
-/// `/v1/bench/runs` is about `bench`.
+/// Tag of a path: `/v1/bench/runs` belongs to `bench`.
 fn tag(path: &str) -> &str {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     match (parts.next(), parts.next()) {
@@ -207,7 +206,7 @@ fn parameters_of(place: &str, schema: &Value) -> Vec<Value> {
         .collect()
 }
 
-/// A parameter that may be left out is left out; there is no null in a query.
+/// An optional parameter is omitted; a query has no null.
 fn without_null(mut schema: Value) -> Value {
     if let Some(kinds) = schema["type"].as_array() {
         let kinds: Vec<Value> = kinds.iter().filter(|kind| *kind != "null").cloned().collect();
@@ -234,10 +233,10 @@ fn without_null(mut schema: Value) -> Value {
     schema
 }
 
-/// Puts the schemas of requests beside those of answers. A type that reads differently than it writes gets a name of its own.
+/// Merges request schemas into response schemas. A type that deserializes differently gets a separate name.
 fn join(schemas: &mut Map<String, Value>, inputs: Map<String, Value>, paths: &mut Value) {
     let mut renamed: BTreeMap<String, String> = BTreeMap::new();
-    // Renaming one changes those that refer to it, so this goes on until nothing changes.
+    // Renaming one changes those that refer to it, so this repeats until nothing changes.
     loop {
         let before = renamed.len();
         for (name, schema) in &inputs {
@@ -272,7 +271,7 @@ fn join(schemas: &mut Map<String, Value>, inputs: Map<String, Value>, paths: &mu
     }
 }
 
-/// Changes references to what was renamed.
+/// Updates references to renamed schemas.
 fn refer(value: &mut Value, renamed: &BTreeMap<String, String>) {
     match value {
         Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! The document as a page to read: rendered here, without a script, nothing from elsewhere.
+//! API documentation as a page, rendered on the server without scripts or external resources.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use satiety_report::html::escape;
 
-/// The page.
 pub(crate) fn page(document: &Value) -> String {
     let mut body = String::new();
     let mut contents = String::new();
@@ -41,8 +40,8 @@ pub(crate) fn page(document: &Value) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Satiety: HTTP API</title>\
-         <link rel=\"stylesheet\" href=\"/docs/style.css\"></head>\n<body><a class=\"skip\" href=\"#content\">To the content</a><main id=\"content\" tabindex=\"-1\">\n<h1>Satiety {version}: HTTP API</h1>\n\
-         <p>{about}</p>\n<p><a href=\"/openapi.json\">The document as JSON</a> (OpenAPI 3.1)</p>\n\
+         <link rel=\"stylesheet\" href=\"/docs/style.css\"></head>\n<body><a class=\"skip\" href=\"#content\">Skip to content</a><main id=\"content\" tabindex=\"-1\">\n<h1>Satiety {version}: HTTP API</h1>\n\
+         <p>{about}</p>\n<p><a href=\"/openapi.json\">OpenAPI document as JSON</a> (OpenAPI 3.1)</p>\n\
          <nav aria-label=\"Sections\"><ul>{contents}<li><a href=\"#schemas\">schemas</a></li></ul></nav>\n{body}\n\
          <h2 id=\"schemas\">schemas</h2>\n{schemas}</main></body>\n</html>\n",
         version = escape(info["version"].as_str().unwrap_or_default()),
@@ -67,7 +66,7 @@ fn operation_html(method: &str, path: &str, operation: &Value) -> String {
         let needed = if parameter["required"] == true {
             ""
         } else {
-            " (may be left out)"
+            " (optional)"
         };
         let _ = write!(
             html,
@@ -85,7 +84,7 @@ fn operation_html(method: &str, path: &str, operation: &Value) -> String {
         if let Some((kind, content)) = content {
             let _ = write!(
                 html,
-                "<dt>Answer {}</dt><dd>{} {}</dd>",
+                "<dt>Response {}</dt><dd>{} {}</dd>",
                 escape(status),
                 shape(&content["schema"]),
                 escape(kind)
@@ -107,7 +106,7 @@ fn operation_html(method: &str, path: &str, operation: &Value) -> String {
     html
 }
 
-/// A schema in a word, with a link where it has a name.
+/// Short form of a schema, with a link if it has a name.
 fn shape(schema: &Value) -> String {
     if let Some(name) = schema["$ref"]
         .as_str()
@@ -130,7 +129,7 @@ fn first_line(text: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// How it looks, in light and dark.
+/// Style sheet for light and dark mode.
 pub(crate) fn style() -> &'static str {
     "\
 :root{color-scheme:light dark;--line:light-dark(#d0d7de,#3d444d);--soft:light-dark(#f3f5f7,#1c2128)}

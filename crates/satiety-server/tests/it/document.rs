@@ -27,7 +27,7 @@ async fn the_document_and_its_page_are_served() {
     assert_eq!(server.get("/docs/style.css").await.status, 200);
 }
 
-/// Every documented path is routed: whatever it answers, it is not "there is nothing at this path".
+/// Every documented path is routed: whatever it answers, it is not "path not found".
 #[tokio::test(flavor = "multi_thread")]
 async fn every_documented_path_leads_to_a_handler() {
     let server = start().await;
@@ -45,7 +45,7 @@ async fn every_documented_path_leads_to_a_handler() {
             );
             if status == 404 {
                 let text = response.text().await.unwrap();
-                assert!(!text.contains("nothing at this path"), "{method} {path}");
+                assert!(!text.contains("path not found"), "{method} {path}");
             }
         }
     }

@@ -352,7 +352,7 @@ async fn wrong_calls_say_what_where_and_what_to_do() {
     }
     let stranger = CallToolRequestParams::new("memory_forget");
     let error = place.client.call_tool(stranger).await.unwrap_err().to_string();
-    assert!(error.contains("there is no tool `memory_forget`"), "{error}");
+    assert!(error.contains("unknown tool `memory_forget`"), "{error}");
 }
 
 #[test]

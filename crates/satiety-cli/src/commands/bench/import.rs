@@ -1,4 +1,4 @@
-//! `satiety bench import`, `from-failure` and `scrub`: cases and runs from elsewhere.
+//! `satiety bench import`, `from-failure` and `scrub`: cases and runs from other sources.
 
 use std::fmt::Write;
 
@@ -16,8 +16,8 @@ use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::table::table;
 
-/// How many skipped cases are shown to a person.
-const SKIPPED: usize = 10;
+/// Maximum number of skipped cases shown.
+const MAX_SKIPPED: usize = 10;
 
 pub(super) async fn import(
     arguments: BenchImportArgs,
@@ -76,23 +76,23 @@ impl Render for ImportResponse {
                     percent(run.pass_rate)
                 );
                 if run.skipped > 0 {
-                    let _ = write!(text, "; {} that nobody scored are skipped", run.skipped);
+                    let _ = write!(text, "; {} unscored ones skipped", run.skipped);
                 }
                 if !run.complete {
                     let _ = write!(
                         text,
-                        "\n{} the log was not written to its end; the run cannot become a baseline",
+                        "\n{} the log is incomplete; the run cannot become a baseline",
                         "note:".yellow()
                     );
                 }
-                let _ = write!(text, "\nlook at it: satiety bench report {}", run.run_id);
+                let _ = write!(text, "\nnext: satiety bench report {}", run.run_id);
                 return text;
             }
             Self::Suite(suite) => suite,
         };
         let report = &suite.report;
         let mut text = format!(
-            "{}: {} cases can be run, {} are skipped",
+            "{}: {} runnable cases, {} skipped",
             suite.suite_id.bold(),
             report.imported,
             report.skipped.len()
@@ -106,19 +106,28 @@ impl Render for ImportResponse {
             })
             .collect();
         if !rows.is_empty() {
-            let header = ["assertion", "in cases", "not supported"];
+            let header = ["assertion", "cases", "unsupported"];
             let _ = write!(text, "\n\n{}", table(&header, &[1, 2], rows));
         }
         if !report.skipped.is_empty() {
-            let rows = report.skipped.iter().take(SKIPPED);
+            let rows = report.skipped.iter().take(MAX_SKIPPED);
             let rows = rows.map(|(case, reason)| vec![case.clone(), reason.clone()]);
-            let _ = write!(text, "\n\n{}", table(&["skipped case", "why"], &[], rows));
-            if let Some(more) = report.skipped.len().checked_sub(SKIPPED).filter(|more| *more > 0) {
-                let _ = write!(text, "\n… and {more} more, with the reason in the cases");
+            let _ = write!(text, "\n\n{}", table(&["skipped case", "reason"], &[], rows));
+            if let Some(more) = report
+                .skipped
+                .len()
+                .checked_sub(MAX_SKIPPED)
+                .filter(|more| *more > 0)
+            {
+                let _ = write!(text, "\n… and {more} more; each case file has the reason");
             }
         }
         for name in &report.needs {
-            let _ = write!(text, "\n{} {name} is referred to and not there", "note:".yellow());
+            let _ = write!(
+                text,
+                "\n{} {name} is referenced but does not exist",
+                "note:".yellow()
+            );
         }
         for warning in &report.warnings {
             let _ = write!(text, "\n{} {warning}", "note:".yellow());
@@ -130,17 +139,17 @@ impl Render for ImportResponse {
 
 impl Render for FailureCase {
     fn human(&self) -> String {
-        let mut text = format!("case {} is in {}", self.case_id.bold(), self.file);
+        let mut text = format!("wrote case {} to {}", self.case_id.bold(), self.file);
         let _ = write!(
             text,
             "\ntags: {}; {}",
             self.tags.join(", "),
-            taken_out(&self.scrubbed)
+            redactions(&self.scrubbed)
         );
         if self.needs_expectation {
             let _ = write!(
                 text,
-                "\n{} the record does not say what would have been right; a person decides until `expected` says it",
+                "\n{} the record has no `expected` value; the case needs a human verdict until you add one",
                 "note:".yellow()
             );
         }
@@ -151,19 +160,19 @@ impl Render for FailureCase {
 impl Render for ScrubResponse {
     fn human(&self) -> String {
         format!(
-            "{} records are in {}; {} of them changed: {}\n{} rules find shapes, not names; let a person look before you share it",
+            "wrote {} records to {}; {} changed: {}\n{} rules match patterns, not people's names; review the file before sharing it",
             self.records,
             self.output,
             self.changed,
-            taken_out(&self.report),
+            redactions(&self.report),
             "note:".yellow()
         )
     }
 }
 
-fn taken_out(report: &ScrubReport) -> String {
+fn redactions(report: &ScrubReport) -> String {
     if report.total() == 0 {
-        return "nothing was taken out".into();
+        return "nothing was redacted".into();
     }
     let kinds: Vec<String> = report
         .replaced
@@ -177,5 +186,5 @@ fn taken_out(report: &ScrubReport) -> String {
             format!("{count} {}", kind.replace('_', " "))
         })
         .collect();
-    format!("taken out: {}", kinds.join(", "))
+    format!("redacted: {}", kinds.join(", "))
 }

@@ -1,4 +1,4 @@
-//! `satiety bench init`: a small suite with a target that works, to be changed into one's own.
+//! `satiety bench init`: writes a small working suite with a target, as a starting point.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ pub(super) fn run(folder: &Path, printer: &Printer) -> Result<Exit, Failure> {
         let path = folder.join(name);
         if path.exists() {
             return Err(Failure::bad_input(
-                format!("{} is there already", path.display()),
-                "name a new folder; nothing was written",
+                format!("{} already exists", path.display()),
+                "choose a new directory; nothing was written",
             ));
         }
     }
@@ -32,7 +32,7 @@ pub(super) fn run(folder: &Path, printer: &Printer) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Writes the files, and says where.
+/// Writes the files and returns their paths.
 pub(in crate::commands) fn write(folder: &Path) -> Result<Vec<String>, Failure> {
     let mut written = Vec::new();
     for (name, text) in FILES {
@@ -55,7 +55,7 @@ struct Written {
 impl Render for Written {
     fn human(&self) -> String {
         format!(
-            "wrote {}\nrun it: satiety bench run {}\nthen accept it: satiety bench baseline latest --suite {} --reason \"first run\"",
+            "wrote {}\nrun it: satiety bench run {}\naccept it as the baseline: satiety bench baseline latest --suite {} --reason \"first run\"",
             self.files.join(", "),
             self.suite,
             self.suite

@@ -1,4 +1,4 @@
-//! `satiety bench label`: a person says whether answers are right, one by one or from a file.
+//! `satiety bench label`: human verdicts on answers, interactively or from a file.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, Write as _};
@@ -14,8 +14,8 @@ use crate::exit::Exit;
 use crate::failure::{Failure, to_stderr};
 use crate::printer::{Printer, Render};
 
-/// How much of an answer is shown.
-const SHOWN: usize = 4000;
+/// Maximum number of characters shown of an answer.
+const MAX_SHOWN: usize = 4000;
 
 pub(super) async fn run(
     arguments: BenchLabelArgs,
@@ -37,23 +37,23 @@ pub(super) async fn run(
     if nothing {
         return Err(Failure::bad_input(
             format!(
-                "run {} has no answer with both a judge's score and a label",
+                "cannot calibrate run {}: no answer has both a judge's score and a label",
                 labelled.run_id
             ),
-            "run with --judge, then label what was judged with `satiety bench label RUN --all`",
+            "run with --judge, then label the judged answers with `satiety bench label RUN --all`",
         ));
     }
     Ok(Exit::Done)
 }
 
-/// Asks about one result after the other; every answer is kept before the next question.
+/// Asks about one result after the other; every label is stored before the next question.
 async fn ask(labelling: &mut LabelSession, all: bool) -> Result<(), Failure> {
     let places = labelling.results(all);
     if places.is_empty() {
         to_stderr(if all {
-            "there is no answer to label"
+            "no answers to label"
         } else {
-            "nothing waits for a person; --all shows what is decided, too"
+            "no answers need a human verdict; use --all to label decided ones, too"
         });
     }
     let mut lines = std::io::stdin().lock().lines();
@@ -80,18 +80,18 @@ enum Answer {
 fn answer(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> Result<Answer, Failure> {
     loop {
         let mut err = anstream::stderr();
-        // A question that cannot be shown is still answered by what is piped in.
+        // If the prompt cannot be shown, piped input still answers it.
         let _ = write!(err, "{} ", "[p]ass, [f]ail, [s]kip, [q]uit?".bold());
         let _ = err.flush();
-        // The end of the input ends the labelling.
+        // End of input ends the session.
         let Some(line) = lines.next() else {
             to_stderr("");
             return Ok(Answer::Quit);
         };
         let line = line.map_err(|error| {
             Failure::bad_input(
-                format!("the answer cannot be read: {error}"),
-                "labels that were given are kept",
+                format!("cannot read standard input: {error}"),
+                "labels so far are stored; run it again to continue",
             )
         })?;
         match line.trim().to_lowercase().as_str() {
@@ -99,7 +99,10 @@ fn answer(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> Result<A
             "f" | "fail" => return Ok(Answer::Label(false)),
             "s" | "skip" | "" => return Ok(Answer::Skip),
             "q" | "quit" => return Ok(Answer::Quit),
-            other => to_stderr(&format!("`{}` is none of p, f, s and q", other.escape_debug())),
+            other => to_stderr(&format!(
+                "unknown answer `{}` (expected one of: p, f, s, q)",
+                other.escape_debug()
+            )),
         }
     }
 }
@@ -117,9 +120,9 @@ fn question(shown: &UnlabelledCase, number: usize, of: usize) -> String {
         let _ = write!(text, ", {}", printable(variant));
     }
     if let Some(label) = &shown.human_label {
-        let _ = write!(text, " (labelled {} before)", printable(label));
+        let _ = write!(text, " (labelled {} earlier)", printable(label));
     }
-    let goal = shown.goal.as_deref().unwrap_or("not known without the suite");
+    let goal = shown.goal.as_deref().unwrap_or("unknown without the suite");
     let _ = write!(text, "\n{} {}", "asked:".cyan(), printable(goal));
     if let Some(note) = &shown.note {
         let _ = write!(text, "\n{} {}", "note:".cyan(), printable(note));
@@ -128,18 +131,18 @@ fn question(shown: &UnlabelledCase, number: usize, of: usize) -> String {
     text
 }
 
-/// What a target wrote must not steer the terminal of whoever judges it.
+/// Target output must not control the annotator's terminal.
 fn printable(text: &str) -> String {
     let mut out: String = text
         .chars()
-        .take(SHOWN)
+        .take(MAX_SHOWN)
         .map(|letter| match letter {
             '\n' | '\t' => letter,
             letter if letter.is_control() => '\u{fffd}',
             letter => letter,
         })
         .collect();
-    let left = text.chars().count().saturating_sub(SHOWN);
+    let left = text.chars().count().saturating_sub(MAX_SHOWN);
     if left > 0 {
         let _ = write!(out, "\n… and {left} more characters");
     }
@@ -149,7 +152,7 @@ fn printable(text: &str) -> String {
 impl Render for LabelResponse {
     fn human(&self) -> String {
         let mut text = format!(
-            "{} {} of run {}; {} passed, {} wait",
+            "{} {} for run {}; {} passed, {} pending",
             self.labelled,
             if self.labelled == 1 { "label" } else { "labels" },
             self.run_id,
@@ -181,7 +184,7 @@ fn calibration(found: &Calibration) -> String {
     }
     let _ = write!(
         text,
-        "\nit passes {} that people fail, and fails {} that people pass",
+        "\nthe judge passes {} that people fail, and fails {} that people pass",
         found.only_judge_passes, found.only_human_passes
     );
     text

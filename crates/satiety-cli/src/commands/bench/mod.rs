@@ -1,4 +1,4 @@
-//! `satiety bench`: suites of cases against agents, models, commands and tools; is the change an improvement?
+//! `satiety bench`: runs suites of cases against agents, models, commands and tools, and compares runs.
 
 mod import;
 pub(super) mod init;
@@ -124,7 +124,7 @@ async fn ablation(
     }
     let verdicts = || ablated.report.variants.iter().map(|variant| variant.verdict);
     Ok(if verdicts().any(|verdict| verdict == AblationVerdict::Harmful) {
-        Exit::GateSaysNo
+        Exit::CheckFailed
     } else if verdicts().any(|verdict| verdict == AblationVerdict::Inconclusive) {
         Exit::Inconclusive
     } else {
@@ -135,7 +135,7 @@ async fn ablation(
 async fn report(arguments: BenchReportArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let run = engine.bench().run(&arguments.run).await?;
     write_reports(&arguments.files, &run, None)?;
-    printer.answer(&show::Shown(run))?;
+    printer.answer(&show::FullRun(run))?;
     Ok(Exit::Done)
 }
 
@@ -152,8 +152,8 @@ fn check(arguments: &BenchCheckArgs, engine: &Engine, printer: &Printer) -> Resu
     printer.answer(&show::Checked(found))?;
     if none {
         return Err(Failure::bad_input(
-            format!("there is no suite at or below {}", arguments.path.display()),
-            "`satiety bench init FOLDER` writes one",
+            format!("no suite found at or below {}", arguments.path.display()),
+            "create one with `satiety bench init DIR`",
         ));
     }
     Ok(if bad { Exit::BadInput } else { Exit::Done })
@@ -172,12 +172,12 @@ async fn list(arguments: BenchListArgs, engine: &Engine, printer: &Printer) -> R
     Ok(Exit::Done)
 }
 
-/// The exit code of a gate; a regression that somebody let through passes.
+/// Exit code of a gate; an accepted regression passes.
 fn gate_exit(report: &GateReport, accepted: bool) -> Exit {
     match report.verdict {
         GateVerdict::Pass => Exit::Done,
         GateVerdict::Regression if accepted => Exit::Done,
-        GateVerdict::Regression => Exit::GateSaysNo,
+        GateVerdict::Regression => Exit::CheckFailed,
         GateVerdict::Inconclusive => Exit::Inconclusive,
     }
 }
@@ -198,20 +198,15 @@ fn policy(arguments: GatePolicyArgs) -> Result<(GatePolicy, Option<Override>), F
     Ok((policy, accepted))
 }
 
-/// Who does something that is kept with a name.
+/// Name recorded with an action.
 pub(super) fn who(named: Option<String>) -> Result<String, Failure> {
     named
         .or_else(|| std::env::var("USER").ok())
         .filter(|name| !name.trim().is_empty())
-        .ok_or_else(|| {
-            Failure::bad_input(
-                "it is kept who does this, and no name is known",
-                "give one with --by",
-            )
-        })
+        .ok_or_else(|| Failure::bad_input("a name is required for the record", "set one with --by"))
 }
 
-/// How targets are asked; `default` is the requirement for their sandbox where no flag says another.
+/// Options for calling targets; `default` is the sandbox requirement without a flag.
 pub(super) fn options(how: BenchHowArgs, default: Option<SandboxRequirement>) -> RunBenchRequest {
     RunBenchRequest {
         cases: how.cases,
@@ -226,7 +221,7 @@ pub(super) fn options(how: BenchHowArgs, default: Option<SandboxRequirement>) ->
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "a float becomes the nearest number there is"
+            reason = "float-to-int casts saturate"
         )]
         timeout_ms: how.timeout.map(|seconds| (seconds * 1000.0).max(1.0) as u64),
         seed: how.seed,
@@ -243,26 +238,26 @@ pub(super) fn options(how: BenchHowArgs, default: Option<SandboxRequirement>) ->
     }
 }
 
-/// Every suite below a folder that can be run.
+/// All runnable suites below a directory.
 fn suites_below(engine: &Engine, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let found = engine.bench().list(folder)?;
     if found.suites.is_empty() {
         return Err(Failure::bad_input(
-            format!("there is no suite below {}", folder.display()),
-            "`satiety bench init FOLDER` writes one",
+            format!("no suite found below {}", folder.display()),
+            "create one with `satiety bench init DIR`",
         ));
     }
     Ok(found.suites.into_iter().map(|suite| suite.file.into()).collect())
 }
 
-/// `pass=0.05`, `latency_ms=20%`.
+/// Parses margins such as `pass=0.05` or `latency_ms=20%`.
 fn margins(texts: &[String]) -> Result<BTreeMap<String, Margin>, Failure> {
     let mut margins = BTreeMap::new();
     for text in texts {
         let wrong = || {
             Failure::bad_input(
-                format!("`{text}` is no metric with a margin"),
-                "write pass=0.05, or latency_ms=20% for a share of the control",
+                format!("cannot parse margin `{text}` (expected METRIC=MARGIN)"),
+                "use pass=0.05, or latency_ms=20% for a share of the control",
             )
         };
         let (name, margin) = text.split_once('=').ok_or_else(wrong)?;
@@ -286,7 +281,7 @@ fn margins(texts: &[String]) -> Result<BTreeMap<String, Margin>, Failure> {
     Ok(margins)
 }
 
-/// Writes the reports that were asked for.
+/// Writes the requested reports.
 fn write_reports(
     files: &ReportFiles,
     run: &BenchmarkRun,

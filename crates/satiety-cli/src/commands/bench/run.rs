@@ -1,4 +1,4 @@
-//! `satiety bench run`: the run itself, with a bar while it goes on and a way to end it that loses nothing.
+//! `satiety bench run`: runs suites with a progress bar; Ctrl-C loses no results.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(super) async fn run(
         None => arguments.suites,
     };
     let (gate, accept_regression) = policy(arguments.policy)?;
-    // Workers require a sandbox, so what is given to them does.
+    // Workers require a sandbox, so distributed runs do, too.
     let sandbox = if arguments.gate || arguments.distributed {
         Some(settings.sandbox.for_gates())
     } else {
@@ -78,7 +78,7 @@ pub(super) async fn run(
         printer.answer(&show::Detached { runs })?;
         return Ok(Exit::Done);
     }
-    // All are with the workers before the first is waited for.
+    // All suites are queued before waiting for the first one.
     for spread in spread {
         let run_id = spread.told().run_id;
         let bar = Bar::new(printer);
@@ -87,7 +87,7 @@ pub(super) async fn run(
         bar.finish();
         if outcome.interrupted {
             printer.note(&format!(
-                "the run goes on with the workers; wait for it again with --distributed --resume {run_id}"
+                "the workers continue the run; wait for it again with --distributed --resume {run_id}"
             ));
         }
         worst = worse(worst, settle(&outcome, &arguments.files, arguments.fail_under)?);
@@ -98,7 +98,7 @@ pub(super) async fn run(
         Err(several) if several.is_empty() => {}
         Err(several) => printer.answer(&show::RunTable { runs: several })?,
     }
-    // The bootstrap loop's phase 4.5: after the evaluation, is the harness still hard enough?
+    // Phase 4.5 of the bootstrap loop: after the evaluation, check whether the harness is still hard enough.
     if let Some(recorded) = cycle {
         let recorded = recorded?;
         worst = worse(
@@ -111,14 +111,15 @@ pub(super) async fn run(
         && worst != Exit::Interrupted
         && !arguments.dry_run
     {
-        // Whoever ended the run has recorded the cycle; its thresholds count all the same.
+        // The process that finished the run has recorded the cycle; its thresholds still decide the exit
+        // code.
         let thresholds = crate::commands::harness::thresholds_now(engine, settings).await?;
         worst = worse(worst, thresholds);
     }
     Ok(worst)
 }
 
-/// Writes the reports, warns about hooks that failed, and says how it went.
+/// Writes the reports, warns about failed hooks, and returns the exit code.
 fn settle(outcome: &RunBenchResponse, files: &ReportFiles, fail_under: Option<f64>) -> Result<Exit, Failure> {
     let gated = outcome.gate.as_ref();
     let gated = gated.map(|report| (report, outcome.baseline.as_ref()));
@@ -131,7 +132,7 @@ fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>) -> Exit {
     if ran.interrupted {
         return Exit::Interrupted;
     }
-    // A target that never answered is more likely missing than bad; scripts are told apart from a bad one.
+    // A target that never answered is more likely missing than bad, so it gets a different exit code.
     let rate = ran.run.summary.as_ref().and_then(|summary| {
         let counts = &summary.counts;
         let answered = counts.pass + counts.fail + counts.timeout + counts.pending > 0;
@@ -142,26 +143,26 @@ fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>) -> Exit {
         .as_ref()
         .map_or(Exit::Done, |report| gate_exit(report, ran.accepted.is_some()));
     let bar = match (rate, fail_under) {
-        (Some(rate), Some(least)) if rate < least => Exit::GateSaysNo,
-        // Nothing could be decided: not a success that a script may build on.
+        (Some(rate), Some(least)) if rate < least => Exit::CheckFailed,
+        // Nothing was decided, so it must not count as a success.
         (None, _) => Exit::Inconclusive,
         _ => Exit::Done,
     };
     worse(gate, bar)
 }
 
-/// The one that a script must not miss.
+/// The more severe of two exit codes.
 fn worse(a: Exit, b: Exit) -> Exit {
     let rank = |exit| match exit {
         Exit::Interrupted => 3,
-        Exit::GateSaysNo => 2,
+        Exit::CheckFailed => 2,
         Exit::Inconclusive => 1,
         _ => 0,
     };
     if rank(b) > rank(a) { b } else { a }
 }
 
-/// Ends the run at the first Ctrl-C; at the second, the program.
+/// Stops the run on the first Ctrl-C, the program on the second.
 pub(in crate::commands) fn stop_on_interrupt() -> Stop {
     let stop = Stop::default();
     let asked = stop.clone();
@@ -170,14 +171,14 @@ pub(in crate::commands) fn stop_on_interrupt() -> Stop {
             asked.stop();
         }
         if tokio::signal::ctrl_c().await.is_ok() {
-            #[expect(clippy::exit, reason = "asked twice; nothing that is stored can be lost")]
+            #[expect(clippy::exit, reason = "second Ctrl-C; stored results are durable")]
             std::process::exit(i32::from(Exit::Interrupted.code()));
         }
     });
     stop
 }
 
-/// A bar on stderr, where somebody looks at it.
+/// Progress bar on stderr, if it is a terminal.
 pub(in crate::commands) struct Bar(Option<ProgressBar>);
 
 impl Bar {

@@ -1,4 +1,4 @@
-//! How runs, comparisons and lists are shown.
+//! Rendering of runs, comparisons and lists.
 
 use std::fmt::Write;
 
@@ -17,12 +17,12 @@ use serde::Serialize;
 use crate::printer::Render;
 use crate::table::table;
 
-/// A run with everything.
+/// A run in full.
 #[derive(Serialize)]
 #[serde(transparent)]
-pub(super) struct Shown(pub(super) BenchmarkRun);
+pub(super) struct FullRun(pub(super) BenchmarkRun);
 
-impl Render for Shown {
+impl Render for FullRun {
     fn document(&self) -> Document {
         runs(vec![RunReport::new(&self.0)])
     }
@@ -34,7 +34,7 @@ impl Render for RunBenchResponse {
     }
 }
 
-/// Runs of several suites.
+/// Summary of runs of several suites.
 #[derive(Serialize)]
 pub(super) struct RunTable {
     pub(super) runs: Vec<RunBenchResponse>,
@@ -64,16 +64,16 @@ fn report(ran: &RunBenchResponse) -> RunReport<'_> {
     more.extend(ran.warnings.iter().map(Block::note));
     if let Some(found) = &ran.sequential {
         more.push(Block::text(format!(
-            "stopped looking after {} pairs (evidence {:.1}); {} calls were not needed",
+            "stopped early after {} pairs (e-value {:.1}); saved {} calls",
             found.pairs, found.e_value, found.calls_saved
         )));
     }
     if let Some(accepted) = &ran.accepted {
-        more.push(let_through(&accepted.by, &accepted.reason));
+        more.push(accepted_regression(&accepted.by, &accepted.reason));
     }
     if ran.interrupted {
         let kept = format!(
-            "{} results are kept; go on with --resume {}",
+            "{} results are stored; resume with --resume {}",
             ran.run.results.len(),
             ran.run.run_id
         );
@@ -87,11 +87,11 @@ fn report(ran: &RunBenchResponse) -> RunReport<'_> {
     }
 }
 
-fn let_through(by: &str, reason: &str) -> Block {
-    Block::text(format!("let through by {by}: {reason}"))
+fn accepted_regression(by: &str, reason: &str) -> Block {
+    Block::text(format!("regression accepted by {by}: {reason}"))
 }
 
-/// What a run could show.
+/// Detectable differences of a planned run.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(super) struct Power(pub(super) PowerStatement);
@@ -106,7 +106,7 @@ impl Render for ComparedRuns {
     fn document(&self) -> Document {
         let mut document = comparison(&self.report, &self.runs.0, &self.runs.1);
         let accepted = self.accepted.as_ref();
-        let accepted = accepted.map(|accepted| let_through(&accepted.by, &accepted.reason));
+        let accepted = accepted.map(|accepted| accepted_regression(&accepted.by, &accepted.reason));
         document.blocks.extend(accepted);
         document
     }
@@ -126,7 +126,7 @@ impl Render for AcceptResponse {
             let _ = write!(text, "\nwritten to {file}; commit it with the suite");
         }
         if let Some(before) = &self.replaces {
-            let _ = write!(text, "\nbefore it was {before}");
+            let _ = write!(text, "\nprevious baseline: {before}");
         }
         text
     }
@@ -137,12 +137,12 @@ impl Render for AblationResponse {
         let mut document = ablation(&self.report, self.tag.as_deref());
         document
             .blocks
-            .push(Block::text(format!("kept as {}", self.ablation_id)));
+            .push(Block::text(format!("stored as {}", self.ablation_id)));
         document
     }
 }
 
-/// Suites that were looked at.
+/// Validated suites.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(super) struct Checked(pub(super) SuiteList);
@@ -179,7 +179,7 @@ impl Render for Checked {
     }
 }
 
-/// Runs of the store.
+/// Stored runs.
 #[derive(Serialize)]
 pub(super) struct Runs {
     pub(super) runs: Vec<RunSummary>,
@@ -196,15 +196,15 @@ impl Render for Runs {
                 match (run.completed_at, run.distributed) {
                     (Some(_), _) => percent(run.pass_rate),
                     (None, false) => "not finished".into(),
-                    (None, true) => "not finished (workers)".into(),
+                    (None, true) => "not finished (distributed)".into(),
                 },
             ]
         });
-        table(&["run", "suite", "target", "began (UTC)", "passed"], &[4], rows)
+        table(&["run", "suite", "target", "started (UTC)", "passed"], &[4], rows)
     }
 }
 
-/// Runs that are with the workers.
+/// Runs queued for workers.
 #[derive(Serialize)]
 pub(super) struct Detached {
     pub(super) runs: Vec<DistributedRunSummary>,
@@ -214,7 +214,7 @@ impl Render for Detached {
     fn human(&self) -> String {
         let line = |run: &DistributedRunSummary| {
             format!(
-                "{}  {}: {} cases are left to the workers",
+                "{}  {}: {} cases queued for the workers",
                 run.run_id,
                 run.suite_id,
                 run.planned - run.done.min(run.planned)
@@ -227,6 +227,6 @@ impl Render for Detached {
 
 impl Render for Cancelled {
     fn human(&self) -> String {
-        format!("{}: {} cases are not run", self.run_id, self.dropped)
+        format!("cancelled {}: {} queued cases dropped", self.run_id, self.dropped)
     }
 }

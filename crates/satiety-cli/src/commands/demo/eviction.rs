@@ -1,4 +1,4 @@
-//! The demo's context: what goes, what is kept back, and how the choice does on a trace.
+//! Eviction in the demo: a proposal, an exclusion, and a policy comparison on a trace.
 
 use owo_colors::OwoColorize;
 use satiety::eviction::simulation::Budget;
@@ -13,10 +13,10 @@ use crate::commands::eviction::Resolved;
 use crate::failure::Failure;
 use crate::printer::Render;
 
-/// A trace of six short sessions.
+/// Trace of six short sessions.
 const TRACE: &str = include_str!("../../../../../examples/eviction/trace.jsonl");
 
-/// A full context: what goes, what the agent keeps back, and how the choice does on a trace.
+/// Fills a context, proposes evictions, excludes an item, and simulates policies on a trace.
 pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
     let items = [
         json!({"ctx_id": "rules", "zone": "system", "content": "Answer briefly.", "pinned": true}),
@@ -67,7 +67,7 @@ pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
     let simulated = engine
         .eviction()
         .simulate(SimulateRequest {
-            trace: ("made-up sessions".into(), TRACE.into()),
+            trace: ("synthetic sessions".into(), TRACE.into()),
             policies: ["heuristic", "gdsf", "lru", "fifo", "belady-size"]
                 .map(str::to_owned)
                 .to_vec(),
@@ -93,7 +93,7 @@ pub(super) struct Evicted {
 impl Evicted {
     pub(super) fn human(&self) -> String {
         format!(
-            "{}\nWhich context can go, and does the choice keep what is needed?\n\n{}\n\n{}",
+            "{}\nWhich context items can be evicted, and does the policy keep the items that are needed?\n\n{}\n\n{}",
             "Eviction".bold().underline(),
             self.feedback.human(),
             self.simulated.human()

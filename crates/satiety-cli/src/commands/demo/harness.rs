@@ -1,4 +1,4 @@
-//! The demo's harness: a suite that everything passes, until somebody notices.
+//! Harness in the demo: a suite that has become too easy.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::printer::Render;
 
-/// The harness of the demo: a suite that its agent passes whole, and what is demanded of it.
+/// Files of the demo harness: a suite that its agent passes completely, and its thresholds.
 const HARNESS: [(&str, &str); 5] = [
     (
         "harness.toml",
@@ -35,7 +35,7 @@ const HARNESS: [(&str, &str); 5] = [
         include_str!("../../../../../examples/harness/sums/agent.sh"),
     ),
 ];
-/// Runs a suite that everything passes until somebody notices, asks for something harder, and tries something easier.
+/// Records cycles until saturation is detected, proposes an expansion, and tries to weaken the harness.
 pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated, Failure> {
     for (name, text) in HARNESS {
         let path = folder.join(name);
@@ -85,7 +85,7 @@ pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated
     })
 }
 
-/// What became of the harness.
+/// Results of the harness scene.
 #[derive(Serialize)]
 pub(super) struct Saturated {
     cycle: RecordedCycle,
@@ -96,11 +96,11 @@ pub(super) struct Saturated {
 impl Saturated {
     pub(super) fn human(&self) -> String {
         format!(
-            "{}\nAre the evals still hard enough, and can anybody make them easier?\n\n{}\n\n{}\n\nSomebody lowers a threshold in harness.toml:\n{}",
+            "{}\nAre the evals still hard enough, and is weakening them detected?\n\n{}\n\n{}\n\nAfter lowering a threshold in harness.toml:\n{}",
             "Harness".bold().underline(),
             self.cycle.human(),
             self.proposed.human(),
-            self.refused.as_deref().unwrap_or("nobody noticed"),
+            self.refused.as_deref().unwrap_or("not detected"),
         )
     }
 }

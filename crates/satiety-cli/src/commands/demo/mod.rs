@@ -1,4 +1,4 @@
-//! `satiety demo`: the bundled examples through everything that works so far, for real, on a store of its own.
+//! `satiety demo`: runs the bundled examples for real, on a temporary store.
 
 mod eviction;
 mod harness;
@@ -28,7 +28,7 @@ use crate::printer::{Printer, Render};
 use crate::settings::Settings;
 use crate::table::{sparkline, table};
 
-/// The conversations of the demo: one for each signal.
+/// Demo conversations, one per signal.
 const CONVERSATIONS: &[(&str, &str)] = &[
     (
         "two-agents-converge",
@@ -52,7 +52,7 @@ const CONVERSATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The rankings of the demo: judgments with what is known about the queries, and two searches.
+/// Demo rankings: judgments with query fields, and two runs.
 const RANKINGS: [(&str, &str); 3] = [
     (
         "corpus.jsonl",
@@ -69,12 +69,13 @@ const RANKINGS: [(&str, &str); 3] = [
 ];
 
 pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let folder = tempfile::tempdir()
-        .map_err(|error| Failure::environment(format!("cannot make a temporary folder: {error}"), None))?;
+    let folder = tempfile::tempdir().map_err(|error| {
+        Failure::environment(format!("cannot create a temporary directory: {error}"), None)
+    })?;
     let mut own = settings.for_engine();
     own.store = satiety_engine::StoreUrl::sqlite(folder.path().join("demo.db"));
     own.archive_folder = folder.path().join("archive");
-    // The demo shows the product as it comes, whatever is configured here.
+    // The demo uses the defaults, whatever is configured here.
     own.embedder = "builtin".into();
     let played = block_on(async {
         let engine = Engine::new(own);
@@ -101,7 +102,7 @@ async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Dem
         conversations.push(engine.dialogue().score(request).await?);
     }
     let mut retrieval = engine.retrieval().compare(rankings(folder)?).await?;
-    // Where the files lie for the moment is of no interest.
+    // The temporary paths are irrelevant to the reader.
     let [(corpus, _), (control, _), (treatment, _)] = RANKINGS;
     retrieval.control = control.into();
     for comparison in &mut retrieval.comparisons {
@@ -151,7 +152,7 @@ fn rankings(folder: &Path) -> Result<CompareRequest, Failure> {
     })
 }
 
-/// Runs a suite, accepts the run, and lets a broken agent meet the gate.
+/// Runs a suite, accepts the run, and gates a broken agent.
 async fn benchmark(engine: &Engine, folder: &Path) -> Result<RunBenchResponse, Failure> {
     let suite = folder.join("greeter");
     init::write(&suite)?;
@@ -181,7 +182,7 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<RunBenchResponse, F
     };
     let plan = engine.bench().plan(gated).await?;
     let mut ran = engine.bench().execute(plan, &stop, |_| {}).await?;
-    ran.run.target = "an agent that forgot its manners".into();
+    ran.run.target = "a broken agent".into();
     Ok(ran)
 }
 
@@ -200,7 +201,7 @@ struct DemoScene {
 impl Render for DemoScene {
     fn human(&self) -> String {
         let mut parts = vec![format!(
-            "{}\nIs the conversation still producing anything, and what to do about it?",
+            "{}\nIs the conversation still productive, and what should happen next?",
             "Dialogue".bold().underline()
         )];
         for scored in &self.conversations {
@@ -237,7 +238,7 @@ impl Render for DemoScene {
             self.retrieval.human()
         ));
         parts.push(format!(
-            "{}\nIs the agent still as good as the run that was accepted?\n\n{}",
+            "{}\nIs the agent still as good as its baseline?\n\n{}",
             "Bench".bold().underline(),
             self.bench.human()
         ));
@@ -255,13 +256,13 @@ impl Render for DemoScene {
             .iter()
             .map(|table| vec![table.name.clone(), table.rows.to_string()]);
         parts.push(format!(
-            "{}\nEverything above is in a store, made for this demo and gone with it.\n\n{}",
+            "{}\nEverything above is in a temporary store, which is deleted when the demo ends.\n\n{}",
             "Store".bold().underline(),
             table(&["table", "rows"], &[1], rows)
         ));
         parts.push(format!(
-            "Played in {:.1} s with the sentence model inside the binary ({model}).\n\
-             Next: satiety score FILE, with a transcript, a chat log or an agent's session log of yours.",
+            "Finished in {:.1} s with the built-in sentence model ({model}).\n\
+             Next: run `satiety score FILE` on your own transcript, chat log or agent session log.",
             self.seconds
         ));
         parts.join("\n\n")

@@ -1,4 +1,4 @@
-//! The demo's research: a folder, searched until it stops being new.
+//! Research in the demo: a directory, searched until results are no longer new.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::printer::Render;
 use crate::settings::Settings;
 
-/// The documents of the demo.
+/// Demo documents.
 const DOCUMENTS: [(&str, &str); 8] = [
     (
         "01-how-they-work.md",
@@ -50,7 +50,7 @@ const DOCUMENTS: [(&str, &str); 8] = [
     ),
 ];
 
-/// Searches a folder until it stops being new.
+/// Searches a directory until results are no longer new.
 pub(super) async fn research(engine: &Engine, settings: &Settings, folder: &Path) -> Result<Found, Failure> {
     let documents = folder.join("heat-pumps");
     fs_err::create_dir_all(&documents)?;
@@ -66,7 +66,7 @@ pub(super) async fn research(engine: &Engine, settings: &Settings, folder: &Path
                 epsilon: 0.0,
                 ..GateSettings::default()
             },
-            // Few, so that there is something left for a second search.
+            // Few results per search, so that a second search finds more.
             results_per_search: 3,
             ..ResearchSettings::default()
         },
@@ -83,7 +83,7 @@ pub(super) async fn research(engine: &Engine, settings: &Settings, folder: &Path
     Ok(Found(researched))
 }
 
-/// What was found.
+/// Results of the research scene.
 #[derive(Serialize)]
 #[serde(transparent)]
 pub(super) struct Found(ResearchResponse);

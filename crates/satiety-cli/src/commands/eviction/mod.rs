@@ -1,4 +1,4 @@
-//! `satiety evict`: what to drop from a context, what is kept back, and what follows from that.
+//! `satiety evict`: proposes evictions, records exclusions and calibrates the scorer.
 
 mod show;
 mod traces;
@@ -128,7 +128,7 @@ async fn propose(arguments: EvictProposeArgs, engine: &Engine, printer: &Printer
         .await?;
     printer.answer(&proposed)?;
     Ok(if proposed.proposal.shortfall.is_some() {
-        Exit::GateSaysNo
+        Exit::CheckFailed
     } else {
         Exit::Done
     })
@@ -151,7 +151,7 @@ async fn resolve(arguments: EvictResolveArgs, engine: &Engine, printer: &Printer
         request = serde_json::from_value(value).map_err(|error| {
             Failure::bad_input(
                 format!("{}: {error}", name(file)),
-                "an answer is {\"exclude_ctx_ids\": [\"…\"], \"exclude_reasons\": {\"…\": \"…\"}}",
+                "use {\"exclude_ctx_ids\": [\"…\"], \"exclude_reasons\": {\"…\": \"…\"}}",
             )
         })?;
     }
@@ -168,7 +168,7 @@ async fn resolve(arguments: EvictResolveArgs, engine: &Engine, printer: &Printer
     let feedback = engine.eviction().resolve(request).await?;
     let short = feedback.shortfall.is_some();
     printer.answer(&show::Resolved(feedback))?;
-    Ok(if short { Exit::GateSaysNo } else { Exit::Done })
+    Ok(if short { Exit::CheckFailed } else { Exit::Done })
 }
 
 fn answered_by(by: AnsweredBy) -> ResolvedBy {
@@ -219,8 +219,8 @@ async fn variants(
 ) -> Result<Exit, Failure> {
     if arguments.out.exists() {
         return Err(Failure::bad_input(
-            format!("{} is there already", arguments.out.display()),
-            "name a new folder; nothing was written",
+            format!("{} already exists", arguments.out.display()),
+            "choose a new directory; nothing was written",
         ));
     }
     let command = std::env::current_exe()?;
@@ -251,10 +251,10 @@ async fn activate(arguments: EvictActivateArgs, engine: &Engine, printer: &Print
             printer.answer(&activated)?;
             Ok(Exit::Done)
         }
-        // The gate says no: that is an answer, not a mistake in the command.
+        // A refused activation is a result, not a usage error.
         Err(error @ EngineError::EvictRefused { .. }) => {
             Failure::from(error).report();
-            Ok(Exit::GateSaysNo)
+            Ok(Exit::CheckFailed)
         }
         Err(error) => Err(error.into()),
     }
@@ -291,16 +291,17 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
     fs_err::read_to_string(file).map_err(|error| {
         Failure::bad_input(
             error.to_string(),
-            "name a file that is there, or `-` for standard input",
+            "give an existing file, or `-` for standard input",
         )
     })
 }
 
 fn parse(name: &str, text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|error| Failure::bad_input(format!("{name}: {error}"), "write JSON"))
+    serde_json::from_str(text)
+        .map_err(|error| Failure::bad_input(format!("{name}: {error}"), "fix the JSON syntax"))
 }
 
-/// Items as an object, an array, or JSON Lines.
+/// Parses items from an object, an array, or JSON Lines.
 fn items(name: &str, text: &str) -> Result<Vec<Value>, Failure> {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Array(items)) => Ok(items),

@@ -1,4 +1,4 @@
-//! How answers about eviction look to people.
+//! Rendering of eviction results.
 
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ fn timed_out(proposals: &[String]) -> String {
         return String::new();
     }
     format!(
-        "\n{} {} had timed out and went",
+        "\n{} {} timed out; their candidates were evicted",
         "note:".yellow(),
         proposals.join(", ")
     )
@@ -52,7 +52,7 @@ pub(super) struct Listed {
 impl Render for Listed {
     fn human(&self) -> String {
         if self.listing.scopes.is_empty() {
-            return "There is no context yet. One begins with its first item: satiety evict add NAME items.json".into();
+            return "No contexts yet. Create one with `satiety evict add NAME items.json`.".into();
         }
         if self.listing.items.is_empty() {
             let rows = self.listing.scopes.iter().map(|scope| {
@@ -91,7 +91,7 @@ impl Render for Listed {
             row
         });
         let mut header = vec![
-            "goes", "item", "zone", "kind", "tokens", "age", "uses", "score", "what",
+            "order", "item", "zone", "kind", "tokens", "age", "uses", "score", "content",
         ];
         if self.explain {
             header.push("log-odds");
@@ -104,7 +104,7 @@ impl Render for ProposeResponse {
     fn human(&self) -> String {
         let proposal = &self.proposal;
         if proposal.candidates.is_empty() && proposal.shortfall.is_none() {
-            return format!("Nothing has to go.{}", timed_out(&self.timed_out));
+            return format!("Nothing needs to be evicted.{}", timed_out(&self.timed_out));
         }
         let rows = proposal.candidates.iter().map(|candidate| {
             vec![
@@ -113,7 +113,7 @@ impl Render for ProposeResponse {
                 candidate.token_count.to_string(),
                 candidate.age_turns.to_string(),
                 if candidate.propensity < 1.0 {
-                    "to learn".into()
+                    "exploration".into()
                 } else {
                     String::new()
                 },
@@ -122,17 +122,21 @@ impl Render for ProposeResponse {
         });
         let mut parts = vec![
             format!(
-                "{}: {} of {} tokens would come free; answer within {} ms",
+                "{}: frees {} tokens, {} required; answer within {} ms",
                 proposal.proposal_id.bold(),
                 proposal.candidate_tokens,
                 proposal.need_tokens,
                 proposal.timeout_ms
             ),
-            table(&["item", "score", "tokens", "age", "", "what"], &[1, 2, 3], rows),
+            table(
+                &["item", "score", "tokens", "age", "", "content"],
+                &[1, 2, 3],
+                rows,
+            ),
         ];
         parts.extend(proposal.shortfall.as_ref().map(shortfall));
         parts.push(format!(
-            "keep some: satiety evict resolve {} --exclude ID",
+            "exclude items: satiety evict resolve {} --exclude ID",
             proposal.proposal_id
         ));
         parts.join("\n\n") + &timed_out(&self.timed_out)
@@ -140,28 +144,28 @@ impl Render for ProposeResponse {
 }
 
 fn shortfall(shortfall: &Shortfall) -> String {
-    const SHOWN: usize = 8;
+    const MAX_SHOWN: usize = 8;
     let mut text = format!(
-        "{} {} tokens are missing.",
-        "The budget is not met:".red(),
+        "{} {} tokens short.",
+        "Budget not met:".red(),
         shortfall.missing_tokens
     );
     if shortfall.held_tokens > 0 {
         let _ = write!(
             text,
-            " Other open proposals hold {} tokens.",
+            " Other open proposals reserve {} tokens.",
             shortfall.held_tokens
         );
     }
-    for pin in shortfall.pins.iter().take(SHOWN) {
-        let why = pin
-            .needed_by
-            .as_ref()
-            .map_or_else(|| "is pinned".into(), |by| format!("is needed by pinned {by}"));
+    for pin in shortfall.pins.iter().take(MAX_SHOWN) {
+        let why = pin.needed_by.as_ref().map_or_else(
+            || "is pinned".into(),
+            |by| format!("is referenced by pinned {by}"),
+        );
         let _ = write!(text, "\n  {} ({} tokens) {why}", pin.ctx_id, pin.token_count);
     }
-    if shortfall.pins.len() > SHOWN {
-        let _ = write!(text, "\n  and {} more", shortfall.pins.len() - SHOWN);
+    if shortfall.pins.len() > MAX_SHOWN {
+        let _ = write!(text, "\n  and {} more", shortfall.pins.len() - MAX_SHOWN);
     }
     text
 }
@@ -182,18 +186,18 @@ impl Render for Resolved {
         };
         let mut lines = vec![
             format!(
-                "{}: {} tokens came free, {} were needed (by {})",
+                "{}: freed {} tokens, {} required (answered by {})",
                 feedback.proposal_id.bold(),
                 feedback.freed_tokens,
                 feedback.need_tokens,
                 feedback.resolved_by.name()
             ),
             format!(
-                "dropped: {}",
+                "evicted: {}",
                 list(feedback.evicted.iter().map(String::as_str).collect())
             ),
             format!(
-                "kept back: {}",
+                "excluded: {}",
                 list(
                     feedback
                         .excluded
@@ -210,7 +214,7 @@ impl Render for Resolved {
                 .map(|wanted| wanted.ctx_id.as_str())
                 .collect();
             lines.push(format!(
-                "wanted, but above the quota of {} tokens or nothing else was left: {}",
+                "exclusion denied (quota of {} tokens reached, or no other item left): {}",
                 feedback.quota_tokens,
                 list(ids)
             ));
@@ -221,11 +225,11 @@ impl Render for Resolved {
                 .iter()
                 .map(|item| item.ctx_id.as_str())
                 .collect();
-            lines.push(format!("dropped in the second pass: {}", list(ids)));
+            lines.push(format!("evicted in the second pass: {}", list(ids)));
         }
         if !feedback.pinned_since.is_empty() {
             lines.push(format!(
-                "pinned since, so they stay: {}",
+                "pinned since the proposal, kept: {}",
                 feedback.pinned_since.join(", ")
             ));
         }
@@ -242,11 +246,11 @@ impl Render for RefreshResponse {
             self.embedded
         );
         match &self.model {
-            None => text.push_str("; no scorer model is set (models.chat)"),
+            None => text.push_str("; no scorer model configured (models.chat)"),
             Some(model) => {
                 let _ = write!(
                     text,
-                    "; {model} was asked about {}, {} known from before, {} failed",
+                    "; {model} scored {}, {} cached, {} failed",
                     self.asked, self.cached, self.failed
                 );
             }
@@ -254,7 +258,7 @@ impl Render for RefreshResponse {
         if self.breaker_open {
             let _ = write!(
                 text,
-                "\n{} too much failed; nobody asks it for five minutes",
+                "\n{} too many failures; scorer model paused for five minutes",
                 "note:".yellow()
             );
         }
@@ -292,7 +296,7 @@ impl Render for Calibrated {
         )];
         if let Some(fitted) = &self.fitted {
             let gain = fitted.gain.log_loss;
-            lines.push(format!("before, as it is:        {}", metrics(&fitted.before)));
+            lines.push(format!("before, unscaled:        {}", metrics(&fitted.before)));
             lines.push(format!("before, rescaled:        {}", metrics(&fitted.rescaled)));
             lines.push(format!("after, unseen proposals: {}", metrics(&fitted.after)));
             lines.push(format!(
@@ -304,10 +308,10 @@ impl Render for Calibrated {
             ));
         }
         if let Some(alarms) = self.drift_alarms {
-            lines.push(format!("{alarms} alarms of drift"));
+            lines.push(format!("{alarms} drift alarms"));
         }
         lines.push(format!(
-            "It is not in force. Next: satiety evict variants {} --out ablation",
+            "Not active yet. Next: satiety evict variants {} --out ablation",
             self.version
         ));
         lines.join("\n")
@@ -319,7 +323,7 @@ impl Render for Scorers {
         let rows = self.versions.iter().map(|listed| {
             vec![
                 if listed.version == self.in_force {
-                    "in force".into()
+                    "active".into()
                 } else {
                     String::new()
                 },
@@ -343,7 +347,11 @@ impl Render for Scorers {
                     row.reason.clone(),
                 ]
             });
-            parts.push(table(&["what", "version", "ablation", "by", "why"], &[], rows));
+            parts.push(table(
+                &["action", "version", "ablation", "by", "reason"],
+                &[],
+                rows,
+            ));
         }
         parts.join("\n\n")
     }
@@ -371,7 +379,7 @@ impl Render for WrittenVariants {
         let Self { folder, variants } = self;
         let names: Vec<&str> = variants.files.iter().map(|(name, _)| name.as_str()).collect();
         format!(
-            "wrote {} into {folder}\nrun it: satiety bench ablation {folder}/{}.toml {folder}/{}.toml --suite {folder} --tag \
+            "wrote {} to {folder}\nrun it: satiety bench ablation {folder}/{}.toml {folder}/{}.toml --suite {folder} --tag \
              eviction --runs 1 --metric retained_relevance=0.01 --metric tokens_per_use=2% --metric task_results=0.02\nthen: satiety \
              evict activate {} --ablation ID --reason \"…\"",
             names.join(", "),
@@ -386,7 +394,7 @@ impl Render for ActivateResponse {
     fn human(&self) -> String {
         let row = &self.activation;
         format!(
-            "{} is in force, in place of {} ({}, by {}: {})",
+            "{} is active, replacing {} ({}, by {}: {})",
             row.version.bold(),
             row.previous,
             row.action,

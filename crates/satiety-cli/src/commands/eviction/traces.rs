@@ -1,4 +1,4 @@
-//! Traces: made up, converted, replayed.
+//! `satiety evict generate`, `convert`, `simulate` and `target`.
 
 use std::io::{BufRead, Write};
 
@@ -42,8 +42,8 @@ pub(super) async fn simulate(
 fn budget(text: &str) -> Result<Budget, Failure> {
     let wrong = || {
         Failure::bad_input(
-            format!("`{text}` is no budget"),
-            "write 24000 for tokens, or 25% of a session's",
+            format!("cannot parse budget `{text}`"),
+            "use tokens such as 24000, or a share of the session such as 25%",
         )
     };
     match text.strip_suffix('%') {
@@ -96,15 +96,15 @@ pub(super) fn generate(
     Ok(Exit::Done)
 }
 
-/// Answers a line of JSON with a line of JSON, as a benchmark's worker does.
+/// Answers each JSON line with a JSON line, as a benchmark target.
 pub(super) async fn target(arguments: &EvictTargetArgs, engine: &Engine) -> Result<Exit, Failure> {
     let scorer = engine.eviction().scorer_or_file(&arguments.scorer).await?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let request: Value = serde_json::from_str(&line).map_err(|error| {
             Failure::bad_input(
-                format!("a request cannot be read: {error}"),
-                "`satiety bench` writes them",
+                format!("cannot parse a request: {error}"),
+                "run this through `satiety bench ablation`",
             )
         })?;
         let answer = target_answer(&request, &scorer)?;

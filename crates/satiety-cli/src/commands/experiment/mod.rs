@@ -1,4 +1,4 @@
-//! `satiety ab`: try a change of the memory's search, see where it stands, make it the default or end it.
+//! `satiety ab`: experiments with the memory search pipeline.
 
 mod show;
 
@@ -58,7 +58,7 @@ pub(super) async fn run(command: Ab, engine: &Engine, printer: &Printer) -> Resu
 fn exit(verdict: GraduationVerdict) -> Exit {
     match verdict {
         GraduationVerdict::Graduate => Exit::Done,
-        GraduationVerdict::Refuse => Exit::GateSaysNo,
+        GraduationVerdict::Refuse => Exit::CheckFailed,
         GraduationVerdict::Undecided => Exit::Inconclusive,
     }
 }

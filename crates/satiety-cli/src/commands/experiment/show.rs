@@ -1,4 +1,4 @@
-//! How answers about features look to a person.
+//! Rendering of experiments.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ impl Render for ExperimentChange {
         if self.status == "running" {
             let _ = write!(
                 text,
-                "\n{} % of sessions get it; {} % of queries are run with both pipelines in the shadow",
+                "\nrollout: {} % of sessions; shadow: {} % of queries run with both pipelines",
                 feature.rollout_percent,
                 if feature.shadow_enabled {
                     feature.shadow_percent
@@ -49,7 +49,7 @@ impl Render for ExperimentCheck {
         let mut document = self.status.document();
         if self.graduated {
             let feature = strong(&*self.status.feature.feature_id);
-            let told = feature.then(" is the default of all searches now");
+            let told = feature.then(" is now the default for all searches");
             document.blocks.push(Block::Text(told));
         }
         document

@@ -1,4 +1,4 @@
-//! How changes of the harness are shown: proposals, approvals, steps, the log, keys.
+//! Rendering of harness changes: proposals, approvals, steps, the log, keys.
 
 use std::fmt::Write;
 
@@ -16,8 +16,8 @@ use crate::failure::Failure;
 use crate::printer::Render;
 use crate::table::table;
 
-/// Changes that people are shown of each sort.
-const CHANGES: usize = 20;
+/// Maximum number of changes shown of each kind.
+const MAX_CHANGES: usize = 20;
 
 impl Render for HarnessCheck {
     fn human(&self) -> String {
@@ -29,15 +29,17 @@ impl Render for HarnessCheck {
             let _ = write!(text, "\n  {} {id}", "allowed by".green());
         }
         for (id, why) in &self.refused_transitions {
-            let _ = write!(text, "\n  {} {id}: {}", "does not count:".yellow(), escape(why));
+            let _ = write!(text, "\n  {} {id}: {}", "ignored:".yellow(), escape(why));
         }
         if self.lock == LockState::Stale {
-            text.push_str("\n\nharness.lock is that of the base: run `satiety harness lock` and commit it");
+            text.push_str(
+                "\n\nharness.lock is unchanged from the base: run `satiety harness lock` and commit it",
+            );
         }
         if !self.allowed {
             let _ = write!(
                 text,
-                "\n\n{} bring the files back, or an approver of the base signs the step: `satiety harness transition`",
+                "\n\n{} restore the files, or have an approver of the base sign the change: `satiety harness transition`",
                 "next:".cyan().bold()
             );
         }
@@ -46,7 +48,7 @@ impl Render for HarnessCheck {
 
     fn markdown(&self) -> String {
         let mut text = format!(
-            "### Harness: {}\n\n| what | where | why |\n|---|---|---|",
+            "### Harness: {}\n\n| change | location | reason |\n|---|---|---|",
             if self.allowed {
                 "at least as rigorous"
             } else {
@@ -76,7 +78,7 @@ impl Render for LockedHarness {
         let state = match (self.current, self.written) {
             (_, true) => "written".green().bold().to_string(),
             (true, false) => "current".green().bold().to_string(),
-            (false, false) => "not current".red().bold().to_string(),
+            (false, false) => "stale".red().bold().to_string(),
         };
         let mut text = format!(
             "{}  {state}\nhash       {}\nversion    {}\ncovers     {} suites, {} cases, {} baselines, {} targets, {} approver keys",
@@ -106,7 +108,7 @@ impl Render for LockedHarness {
 impl Render for SignedTransition {
     fn human(&self) -> String {
         format!(
-            "{} was signed by {}, valid until {}\n{}\n\n{} commit the file with the change",
+            "{} signed by {}, valid until {}\n{}\n\n{} commit the file with the change",
             self.id,
             escape(&self.statement.approver),
             self.statement.expires_at,
@@ -120,11 +122,11 @@ impl Render for ProposeExpansionResponse {
     fn human(&self) -> String {
         let mut text = match (&self.expansion_id, &self.proposal_hash) {
             (Some(expansion), Some(hash)) => format!("proposed  for {expansion}, hash {}", short(hash)),
-            _ => "would be proposed".to_owned(),
+            _ => "dry run, not stored".to_owned(),
         };
         changes(&mut text, &self.diff.changes);
         for idea in &self.ideas {
-            let _ = write!(text, "\n  idea only, not part of it: {idea}");
+            let _ = write!(text, "\n  idea only, not part of the proposal: {idea}");
         }
         for refused in &self.refused {
             let _ = write!(text, "\n  {} {refused}", "refused".yellow());
@@ -132,7 +134,7 @@ impl Render for ProposeExpansionResponse {
         if self.expansion_id.is_some() {
             let _ = write!(
                 text,
-                "\n\n{} a person looks at it and signs it: `satiety harness approve --key FILE`",
+                "\n\n{} review and sign it: `satiety harness approve --key FILE`",
                 "next:".cyan().bold()
             );
         }
@@ -181,7 +183,7 @@ impl Render for AppliedExpansion {
         if self.interrupted {
             let _ = write!(
                 text,
-                "\n\n{} go on with `satiety harness apply`",
+                "\n\n{} continue with `satiety harness apply`",
                 "interrupted:".yellow().bold()
             );
         } else if let Some(anchor) = &self.anchor {
@@ -198,22 +200,22 @@ impl Render for AppliedExpansion {
 impl Render for History {
     fn human(&self) -> String {
         if self.entries.is_empty() {
-            return "nothing was recorded yet; `satiety harness record` begins".into();
+            return "no events yet; record a cycle with `satiety harness record`".into();
         }
         let rows = self.entries.iter().map(|entry| {
             vec![
                 entry.seq.to_string(),
                 entry.at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
                 entry.kind.clone(),
-                about(entry),
+                describe_event(entry),
             ]
         });
-        table(&["", "when", "what", ""], &[0], rows)
+        table(&["", "time", "event", ""], &[0], rows)
     }
 }
 
-/// An event in a few words.
-fn about(entry: &Entry) -> String {
+/// One-line description of an event.
+fn describe_event(entry: &Entry) -> String {
     let body = &entry.body;
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let detail = &body["detail"];
@@ -268,28 +270,20 @@ fn about(entry: &Entry) -> String {
 impl Render for VerifyResponse {
     fn human(&self) -> String {
         let mut text = if self.problems.is_empty() {
-            format!("{} entries, all as they were written", self.entries)
+            format!("{} entries, no tampering detected", self.entries)
         } else {
-            format!(
-                "{} entries, {}",
-                self.entries,
-                "not as they were written".red().bold()
-            )
+            format!("{} entries, {}", self.entries, "tampering detected".red().bold())
         };
         for problem in &self.problems {
             let _ = write!(text, "\n  {problem}");
         }
         match &self.anchor {
             Some(anchor) => {
-                let _ = write!(
-                    text,
-                    "\nheld against entry {} that is known from elsewhere",
-                    anchor.seq
-                );
+                let _ = write!(text, "\ncompared with known entry {}", anchor.seq);
             }
-            None => text.push_str(
-                "\nno anchor: a log that was cut off at its end, or written anew as a whole, would not show",
-            ),
+            None => {
+                text.push_str("\nno anchor: a truncated or completely rewritten log would not be detected")
+            }
         }
         if let Some(last) = &self.last {
             let _ = write!(text, "\nanchor    {}:{}", last.seq, last.hash);
@@ -302,28 +296,28 @@ impl Render for Keys {
     fn human(&self) -> String {
         let mut text = match &self.file {
             Some(file) => format!("approvers in {file}:"),
-            None => "there is no satiety.toml at or above the harness".into(),
+            None => "no satiety.toml at or above the harness".into(),
         };
         if self.approvers.is_empty() {
-            text.push_str("\n  nobody; `satiety harness keygen --name NAME` makes a key");
+            text.push_str("\n  none; create a key with `satiety harness keygen --name NAME`");
         }
         for key in &self.approvers {
             let _ = write!(text, "\n  {}  {}", key.name, key.public_key);
         }
         let known = match (self.known, &self.difference) {
-            (Some(true), _) => "the log knows the same keys".to_owned(),
+            (Some(true), _) => "the log has the same keys".to_owned(),
             (_, Some(difference)) => format!(
-                "{} {difference}; until somebody whose key was known signs that, nothing can be approved",
+                "{} {difference}; approvals are blocked until the change is signed with a previously trusted key",
                 "changed:".red().bold()
             ),
-            _ => "the log knows no keys yet; these count from the first cycle or approval on".to_owned(),
+            _ => "the log has no keys yet; these are trusted from the first cycle or approval on".to_owned(),
         };
         let _ = write!(text, "\n{known}");
         text
     }
 }
 
-/// A key that was made.
+/// Result of generating a key.
 #[derive(Serialize)]
 pub(super) struct Generated {
     pub(super) name: String,
@@ -334,7 +328,7 @@ pub(super) struct Generated {
 impl Render for Generated {
     fn human(&self) -> String {
         format!(
-            "the key is in {}; keep it, and keep it from agents\n\nput this into the repository's satiety.toml:\n\n[[harness.approvers]]\nname = {}\npublic_key = {}",
+            "wrote the key to {}; back it up and keep it away from agents\n\nadd this to the repository's satiety.toml:\n\n[[harness.approvers]]\nname = {}\npublic_key = {}",
             self.file,
             toml_edit::value(&self.name),
             toml_edit::value(&self.public_key)
@@ -342,7 +336,7 @@ impl Render for Generated {
     }
 }
 
-/// What auditors said.
+/// Auditor verdicts.
 #[derive(Serialize)]
 pub(super) struct Audits {
     pub(super) audits: Vec<AuditRow>,
@@ -351,7 +345,7 @@ pub(super) struct Audits {
 impl Render for Audits {
     fn human(&self) -> String {
         if self.audits.is_empty() {
-            return "no auditor has said anything yet".into();
+            return "no auditor verdicts yet; add one with `satiety harness audit add`".into();
         }
         let rows = self.audits.iter().map(|audit| {
             vec![
@@ -365,14 +359,14 @@ impl Render for Audits {
     }
 }
 
-/// Proposals in the specification's shape.
+/// Proposals in the specification's YAML format.
 #[cfg(feature = "yaml")]
 pub(super) fn yaml(content: &ExpansionProposals) -> Result<String, Failure> {
     #[derive(Serialize)]
-    struct Whole<'a> {
+    struct ProposalFile<'a> {
         expansion_proposals: &'a ExpansionProposals,
     }
-    serde_saphyr::to_string(&Whole {
+    serde_saphyr::to_string(&ProposalFile {
         expansion_proposals: content,
     })
     .map_err(|error| Failure::environment(format!("cannot write YAML: {error}"), None))
@@ -381,14 +375,14 @@ pub(super) fn yaml(content: &ExpansionProposals) -> Result<String, Failure> {
 #[cfg(not(feature = "yaml"))]
 pub(super) fn yaml(_: &ExpansionProposals) -> Result<String, Failure> {
     Err(Failure::environment(
-        "this build writes no YAML (cargo feature `yaml`)",
+        "this build does not support YAML (cargo feature `yaml`)",
         None,
     ))
 }
 
 fn rigor(diff: &RigorDiff, allowed: bool) -> String {
     if diff.from == diff.to && diff.changes.is_empty() && allowed {
-        return format!("{}  the harness is the same", "as rigorous".green().bold());
+        return format!("{}  the harness is unchanged", "as rigorous".green().bold());
     }
     let mut text = if allowed {
         format!(
@@ -412,9 +406,9 @@ fn rigor(diff: &RigorDiff, allowed: bool) -> String {
 pub(super) fn changes(text: &mut String, all: &[Change]) {
     for sort in [Rigor::Weaker, Rigor::Incomparable, Rigor::Harder, Rigor::Neutral] {
         let mut of_sort: Vec<&Change> = all.iter().filter(|change| change.rigor == sort).collect();
-        // Few thresholds must not drown in many cases.
+        // A few thresholds must not be lost among many cases.
         of_sort.sort_by_key(|change| change.place.starts_with("suites."));
-        for change in of_sort.iter().take(CHANGES) {
+        for change in of_sort.iter().take(MAX_CHANGES) {
             let word = format!("{:<12}", rigor_word(sort));
             let word = match sort {
                 Rigor::Weaker | Rigor::Incomparable => word.red().to_string(),
@@ -424,11 +418,11 @@ pub(super) fn changes(text: &mut String, all: &[Change]) {
             let (place, reason) = (escape(&change.place), escape(&change.reason));
             let _ = write!(text, "\n  {word} {place}: {reason}");
         }
-        if of_sort.len() > CHANGES {
+        if of_sort.len() > MAX_CHANGES {
             let _ = write!(
                 text,
                 "\n  … and {} more that are {}",
-                of_sort.len() - CHANGES,
+                of_sort.len() - MAX_CHANGES,
                 rigor_word(sort)
             );
         }

@@ -1,12 +1,12 @@
-//! Words for people.
+//! Formatting helpers.
 
 use satiety::harness::Phase;
 
-/// Letters of a hash that people are shown.
+/// Characters of a hash that are displayed.
 const SHORT: usize = 12;
 
 pub(super) fn phase(phase: Phase) -> String {
-    // Its serde form is the one in records and JSON.
+    // Same as its serde form in records and JSON.
     serde_json::to_value(phase)
         .ok()
         .and_then(|value| value.as_str().map(|word| word.replace('_', " ")))

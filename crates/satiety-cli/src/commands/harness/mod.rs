@@ -1,4 +1,4 @@
-//! `satiety harness`: is it still hard enough, may it change, and who agreed?
+//! `satiety harness`: saturation, expansions, approvals and tamper checks of the eval harness.
 
 mod changes;
 mod format;
@@ -48,7 +48,7 @@ pub(super) async fn run(
             Ok(if checked.allowed {
                 Exit::Done
             } else {
-                Exit::GateSaysNo
+                Exit::CheckFailed
             })
         }
         Harness::Lock(arguments) => {
@@ -60,7 +60,7 @@ pub(super) async fn run(
             Ok(if locked.current {
                 Exit::Done
             } else {
-                Exit::GateSaysNo
+                Exit::CheckFailed
             })
         }
         Harness::Transition(arguments) => transition(&arguments, engine, settings, printer),
@@ -116,8 +116,8 @@ async fn status(
             .and_then(|expansion| expansion.prompt.as_deref());
         let Some(prompt) = prompt else {
             return Err(Failure::bad_input(
-                "no expansion with a brief is open",
-                "one is opened when cycles stay HIGH, or by `satiety harness expand`",
+                "no open expansion has a research prompt",
+                "open one with `satiety harness expand`",
             ));
         };
         printer.text(prompt)?;
@@ -151,13 +151,13 @@ async fn record(
     Ok(exit_of(&recorded.thresholds))
 }
 
-/// A cycle beside a gated run: told in a line, so that the run's own answer stays what it was.
+/// Reports the cycle after a gated run in one line on stderr, so that stdout has only the run's result.
 pub(super) fn cycle_after_gate(recorded: &RecordedCycle, printer: &Printer) -> Exit {
     printer.note(&satiety_report::terminal::line(&recorded.line()));
     exit_of(&recorded.thresholds)
 }
 
-/// Whether the harness's thresholds hold, after somebody recorded a cycle.
+/// Checks the harness's thresholds after another process recorded the cycle.
 pub(super) async fn thresholds_now(engine: &Engine, settings: &Settings) -> Result<Exit, Failure> {
     let status = engine
         .harness()
@@ -166,10 +166,10 @@ pub(super) async fn thresholds_now(engine: &Engine, settings: &Settings) -> Resu
     Ok(exit_of(&status.thresholds))
 }
 
-/// A threshold of the harness is a gate: missed is a no; results that are undecided and would decide leave it open.
+/// Thresholds are a gate: a missed one fails, and undecided results that could change it are inconclusive.
 fn exit_of(thresholds: &[ThresholdState]) -> Exit {
     if thresholds.iter().any(|threshold| threshold.met == Some(false)) {
-        return Exit::GateSaysNo;
+        return Exit::CheckFailed;
     }
     let open = |threshold: &ThresholdState| threshold.met.is_none() && threshold.note.is_some();
     if thresholds.iter().any(open) {
@@ -231,12 +231,12 @@ async fn approve(
     let approval = match (&arguments.signed, &arguments.key) {
         (Some(file), _) => {
             let text = fs_err::read_to_string(file).map_err(|error| {
-                Failure::bad_input(error.to_string(), "name the file that --only-sign wrote")
+                Failure::bad_input(error.to_string(), "give a file written by --only-sign")
             })?;
             serde_json::from_str(&text).map_err(|error| {
                 Failure::bad_input(
                     format!("{}: {error}", file.display()),
-                    "an approval is what --only-sign writes",
+                    "give a file written by --only-sign",
                 )
             })?
         }
@@ -254,15 +254,15 @@ async fn approve(
         }
         (None, None) => {
             return Err(Failure::bad_input(
-                "an approval needs a key",
-                "name yours with --key",
+                "a key is required",
+                "pass your key file with --key",
             ));
         }
     };
     if let Some(file) = &arguments.only_sign {
         write_json(file, &approval)?;
         printer.note(&format!(
-            "the approval is in {}; nothing was approved here",
+            "wrote the approval to {}; nothing was approved here",
             file.display()
         ));
         return Ok(Exit::Done);
@@ -325,7 +325,7 @@ async fn apply(
     Ok(match (applied.interrupted, applied.phase) {
         (true, _) => Exit::Interrupted,
         (false, Phase::Done) => Exit::Done,
-        (false, _) => Exit::GateSaysNo,
+        (false, _) => Exit::CheckFailed,
     })
 }
 
@@ -360,8 +360,8 @@ async fn history(
     if let Some(key) = &arguments.key {
         let Some(record) = engine.harness().record_by_key(&root, key).await? else {
             return Err(Failure::bad_input(
-                format!("there is no record `{key}`"),
-                "keys are eval-harness/saturation/aggregate, …/cycles/ID and …/expansions/ID; cycles are kept for 90 days",
+                format!("record not found: `{key}`"),
+                "use eval-harness/saturation/aggregate, …/cycles/ID (kept for 90 days) or …/expansions/ID",
             ));
         };
         printer.text(&format!("{record:#}"))?;
@@ -384,7 +384,7 @@ async fn verify(
         .await?;
     let fine = verified.problems.is_empty();
     printer.answer(&verified)?;
-    Ok(if fine { Exit::Done } else { Exit::GateSaysNo })
+    Ok(if fine { Exit::Done } else { Exit::CheckFailed })
 }
 
 fn keygen(arguments: &HarnessKeygenArgs, printer: &Printer) -> Result<Exit, Failure> {
@@ -394,8 +394,8 @@ fn keygen(arguments: &HarnessKeygenArgs, printer: &Printer) -> Result<Exit, Fail
         .unwrap_or_else(|| PathBuf::from(format!("{}.key", arguments.name)));
     if file.exists() {
         return Err(Failure::bad_input(
-            format!("{} is there already; a key is never written over", file.display()),
-            "choose another place with --output",
+            format!("{} already exists; keys are never overwritten", file.display()),
+            "choose another file with --output",
         ));
     }
     let passphrase = prompt::new_passphrase()?;
@@ -429,7 +429,7 @@ async fn keys(
     };
     let fine = keys.known != Some(false);
     printer.answer(&keys)?;
-    Ok(if fine { Exit::Done } else { Exit::GateSaysNo })
+    Ok(if fine { Exit::Done } else { Exit::CheckFailed })
 }
 
 async fn audit(
@@ -466,8 +466,8 @@ fn ending(by: Option<String>, why: String) -> Result<Ending, Failure> {
 fn read_anchor(text: &str) -> Result<Anchor, Failure> {
     let wrong = || {
         Failure::bad_input(
-            format!("`{text}` is no anchor"),
-            "write NUMBER:HASH, as `satiety harness verify` prints it",
+            format!("cannot parse anchor `{text}`"),
+            "use NUMBER:HASH, as `satiety harness verify` prints it",
         )
     };
     let (seq, hash) = text.split_once(':').ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! How the state of the harness is shown.
+//! Rendering of the harness status.
 
 use satiety_engine::harness::{HarnessStatus, RecordedCycle};
 use satiety_report::{Block, Document, Tone};

@@ -1,4 +1,5 @@
-//! What an approver sees before signing: one field a line, old and new side by side, nothing that a terminal would act on.
+//! Text that an approver reviews before signing: one field per line, old and new values, without terminal
+//! escapes.
 
 use std::fmt::Write;
 
@@ -7,14 +8,14 @@ use satiety_engine::harness::{CaseSides, Pending, PendingTransition};
 use satiety_report::terminal::is_hidden;
 use serde_json::Value;
 
-/// Longest value that is shown of one field; the rest is counted.
-const LONGEST: usize = 4000;
+/// Maximum number of characters shown of a field; the rest is counted.
+const MAX_SHOWN: usize = 4000;
 
-/// What a terminal can and cannot prove.
+/// Warning about what a terminal can prove.
 const PROOF: &str = "Any program with the key file and its passphrase can sign: a terminal proves neither presence nor identity.\n\
 Keep the key where no agent can read it. The signature covers exactly what is shown here, once.";
 
-/// A transition between two locks.
+/// Text for a transition between two locks.
 pub(super) fn transition(pending: &PendingTransition) -> String {
     let mut text = String::new();
     field(&mut text, "transition", &pending.id);
@@ -28,7 +29,7 @@ pub(super) fn transition(pending: &PendingTransition) -> String {
     text
 }
 
-/// A proposal that waits for approval.
+/// Text for a proposal that awaits approval.
 pub(super) fn proposal(pending: &Pending) -> String {
     let proposal = &pending.proposal;
     let mut text = String::new();
@@ -67,26 +68,26 @@ pub(super) fn proposal(pending: &Pending) -> String {
 fn author_kind(author: &satiety::harness::Author) -> &'static str {
     use satiety::harness::Author;
     match author {
-        Author::Rules => "computed by rule",
+        Author::Rules => "computed by rules",
         Author::Model(_) => "a model",
         Author::Person(_) => "a person, by the name given with --by, which is not verified",
-        Author::Agent(_) => "an agent, by the name that it gave itself",
+        Author::Agent(_) => "an agent, by a self-chosen name",
     }
 }
 
 fn list(text: &mut String, changes: &[Change]) {
     for (rigor, heading) in [
-        (Rigor::Weaker, "ASKS LESS"),
-        (Rigor::Incomparable, "CANNOT BE COMPARED"),
-        (Rigor::Neutral, "asks as much"),
-        (Rigor::Harder, "asks more"),
+        (Rigor::Weaker, "WEAKER"),
+        (Rigor::Incomparable, "NOT COMPARABLE"),
+        (Rigor::Neutral, "equally strict"),
+        (Rigor::Harder, "stricter"),
     ] {
         let of_kind: Vec<&Change> = changes.iter().filter(|change| change.rigor == rigor).collect();
         if of_kind.is_empty() {
             continue;
         }
         let _ = writeln!(text, "\n{heading} ({})", of_kind.len());
-        // All of what weakens is shown: a long list must not hide one line of it.
+        // Every weakening is shown: a long list must not hide one.
         for change in of_kind {
             let mark = if change.needs_approval {
                 " [needs approval]"
@@ -107,9 +108,9 @@ fn cases(text: &mut String, sides: &[CaseSides]) {
     for side in sides {
         let (old, new) = (side.old.as_ref(), side.new.as_ref());
         let what = match (old, new) {
-            (Some(_), Some(_)) => "changes",
-            (Some(_), None) => "GOES",
-            _ => "is new",
+            (Some(_), Some(_)) => "changed",
+            (Some(_), None) => "REMOVED",
+            _ => "new",
         };
         let _ = writeln!(
             text,
@@ -150,15 +151,15 @@ fn cases(text: &mut String, sides: &[CaseSides]) {
 
 fn field(text: &mut String, name: &str, value: &str) {
     let count = value.chars().count();
-    let mut shown = escape(&value.chars().take(LONGEST).collect::<String>());
-    if count > LONGEST {
-        let _ = write!(shown, " … [{} more characters are not shown]", count - LONGEST);
+    let mut shown = escape(&value.chars().take(MAX_SHOWN).collect::<String>());
+    if count > MAX_SHOWN {
+        let _ = write!(shown, " … [{} more characters not shown]", count - MAX_SHOWN);
     }
     let _ = writeln!(text, "{name:<18} {shown}");
 }
 
-/// Text that cannot move the cursor, change colours, break lines or reorder what is shown: control characters, line and
-/// paragraph separators, marks of writing direction and invisible characters are written as `\u{…}`.
+/// Escapes everything that could move the cursor, change colors, break lines or reorder text: control
+/// characters, line and paragraph separators, bidirectional marks and invisible characters become `\u{…}`.
 pub(super) fn escape(text: &str) -> String {
     text.chars()
         .fold(String::with_capacity(text.len()), |mut shown, letter| {
@@ -198,8 +199,8 @@ mod tests {
     #[test]
     fn a_long_field_says_what_it_leaves_out() {
         let mut text = String::new();
-        field(&mut text, "reason", &"x".repeat(LONGEST + 7));
-        assert!(text.contains("[7 more characters are not shown]"));
+        field(&mut text, "reason", &"x".repeat(MAX_SHOWN + 7));
+        assert!(text.contains("[7 more characters not shown]"));
         assert_eq!(text.lines().count(), 1);
     }
 }

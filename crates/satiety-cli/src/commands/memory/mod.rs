@@ -1,4 +1,4 @@
-//! `satiety memory`: keep, find, learn.
+//! `satiety memory`: save, search and validate memories.
 
 mod show;
 mod tasks;
@@ -15,7 +15,7 @@ use satiety_engine::memory::{
 };
 use satiety_engine::{Engine, EngineError};
 
-use super::confirm::by_person;
+use super::confirm::confirm_on_terminal;
 use crate::args::{
     Memory, MemoryArgs, MemoryFusion, MemoryIndexArgs, MemoryListArgs, MemoryMode, MemorySaveArgs,
     MemorySearchArgs, MemoryUpdateArgs,
@@ -25,8 +25,8 @@ use crate::failure::{Failure, warn};
 use crate::printer::Printer;
 use crate::project::scope_named;
 
-/// How long shadow runs may keep a command from ending.
-const SHADOWS: Duration = Duration::from_secs(10);
+/// Maximum time that shadow runs may delay the exit of a command.
+const SHADOW_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let scope = if asked.all_projects {
@@ -87,7 +87,7 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
             let indexed = index(arguments, scope, engine).await?;
             printer.answer(&indexed)?;
             if !indexed.refused.is_empty() {
-                return Ok(Exit::GateSaysNo);
+                return Ok(Exit::CheckFailed);
             }
         }
         Memory::Health => {
@@ -115,7 +115,7 @@ async fn save(
     let request = save_request(arguments, scope)?;
     let saved = match engine.memory().save(request.clone()).await {
         Err(refusal) if refusal.needs_person() => {
-            by_person(
+            confirm_on_terminal(
                 refusal,
                 &[
                     ("tier", request.tier.unwrap_or(Tier::Normal).name()),
@@ -148,7 +148,7 @@ async fn index(
     };
     match engine.memory().index(&request).await {
         Err(refusal) if refusal.needs_person() => {
-            by_person(refusal, &[("index", &request.folder.display().to_string())])?;
+            confirm_on_terminal(refusal, &[("index", &request.folder.display().to_string())])?;
             let author = Author::Person;
             Ok(engine.memory().index(&IndexRequest { author, ..request }).await?)
         }
@@ -164,7 +164,7 @@ async fn delete(
 ) -> Result<(), Failure> {
     let deleted = match engine.memory().delete(ids, scope, Author::Agent).await {
         Err(refusal) if refusal.needs_person() => {
-            by_person(refusal, &[("forget", &ids.join(", "))])?;
+            confirm_on_terminal(refusal, &[("delete", &ids.join(", "))])?;
             engine.memory().delete(ids, scope, Author::Person).await?
         }
         deleted => deleted?,
@@ -229,8 +229,8 @@ async fn search(
         warn(reason);
     }
     printer.answer(&found)?;
-    // The asker has the answer; what is compared behind it may take a little more of this process's life.
-    engine.experiments().finish_shadows(SHADOWS).await;
+    // The results are printed; shadow comparisons may keep the process alive a little longer.
+    engine.experiments().finish_shadows(SHADOW_TIMEOUT).await;
     Ok(())
 }
 
@@ -285,12 +285,12 @@ async fn update(
     };
     let updated = match engine.memory().update(request.clone()).await {
         Err(refusal) if refusal.needs_person() => {
-            let new = |value: &Option<String>| value.clone().unwrap_or_else(|| "as it is".into());
-            by_person(
+            let new = |value: &Option<String>| value.clone().unwrap_or_else(|| "unchanged".into());
+            confirm_on_terminal(
                 refusal,
                 &[
                     ("memory", &request.id),
-                    ("tier", request.tier.map_or("as it is", Tier::name)),
+                    ("tier", request.tier.map_or("unchanged", Tier::name)),
                     ("title", &new(&request.title)),
                     ("content", &new(&request.content)),
                     ("project", &new(&arguments.move_to)),
@@ -307,7 +307,7 @@ async fn update(
     printer.answer(&updated)
 }
 
-/// `-` means standard input.
+/// Reads standard input for `-`.
 fn text_or_input(text: String) -> Result<String, Failure> {
     if text != "-" {
         return Ok(text);

@@ -1,4 +1,4 @@
-//! How answers about the memory look to a person.
+//! Rendering of memory results.
 
 use std::fmt::Write;
 
@@ -15,21 +15,24 @@ use crate::table::{bytes, table};
 impl Render for SaveResponse {
     fn human(&self) -> String {
         let by = match (&self.embedder, self.chunks) {
-            (_, 0) => "what is searched stays as it was".to_owned(),
-            (Some(embedder), count) => format!("{count} {}, embedded by {embedder}", pieces(count)),
-            (None, count) => format!("{count} {}, found by words and triggers alone", pieces(count)),
+            (_, 0) => "search index unchanged".to_owned(),
+            (Some(embedder), count) => format!("{count} {}, embedded by {embedder}", chunks(count)),
+            (None, count) => format!(
+                "{count} {}, not embedded: found by words and triggers only",
+                chunks(count)
+            ),
         };
         format!("{}  {}\n{by}", self.memory.id.bold(), self.memory.title)
     }
 }
 
-/// What a project is called; memories of none are global.
+/// Name of a project; memories without a project are global.
 fn project(project: Option<&Project>) -> &str {
     project.map_or("global", |project| project.label.as_str())
 }
 
-fn pieces(count: usize) -> &'static str {
-    if count == 1 { "piece" } else { "pieces" }
+fn chunks(count: usize) -> &'static str {
+    if count == 1 { "chunk" } else { "chunks" }
 }
 
 impl Render for MemorySearch {
@@ -78,7 +81,7 @@ impl Render for MemorySearch {
         let intent = self
             .intent
             .intent
-            .map_or("no intent told", |intent| intent.name());
+            .map_or("intent unknown", |intent| intent.name());
         let _ = write!(
             text,
             "{} results, {} tokens; {}, {intent}; {:.1} ms, of which {:.1} ms embedding",
@@ -89,8 +92,8 @@ impl Render for MemorySearch {
             self.telemetry.embedding_latency_ms
         );
         for (count, what) in [
-            (self.already_shown.len(), "the session has already"),
-            (self.over_budget.len(), "did not fit into the budget"),
+            (self.already_shown.len(), "the session already has"),
+            (self.over_budget.len(), "exceeded the budget"),
         ] {
             if count > 0 {
                 let _ = write!(text, "\n{count} more that {what}");
@@ -111,7 +114,7 @@ fn first_lines(text: &str, most: usize) -> Vec<String> {
 impl Render for MatchedTriggers {
     fn human(&self) -> String {
         if self.matches.is_empty() {
-            return "no trigger phrase is said".into();
+            return "no trigger phrase matches".into();
         }
         let rows = self.matches.iter().map(|one| {
             vec![
@@ -128,7 +131,7 @@ impl Render for MatchedTriggers {
 impl Render for Memories {
     fn human(&self) -> String {
         if self.memories.is_empty() {
-            return "no memories".into();
+            return "no memories; save one with `satiety memory save TITLE TEXT`".into();
         }
         let rows = self.memories.iter().map(|one| {
             let confidence = format!("{:.2}", one.confidence);
@@ -147,7 +150,7 @@ impl Render for Memories {
             rows,
         );
         if let Some(next) = self.next {
-            let _ = write!(text, "\nmore with --after {next}");
+            let _ = write!(text, "\nnext page: --after {next}");
         }
         text
     }
@@ -163,7 +166,7 @@ impl Render for Memory {
             }
         };
         format!(
-            "{}  {}\ntier {}, kind {}, folder {}, project {}\ntriggers {}; learnt {}\nconfidence {:.2} after {} validations; changed {}{}\n\n{}",
+            "{}  {}\ntier {}, kind {}, folder {}, project {}\ntriggers {}; learned {}\nconfidence {:.2} after {} validations; changed {}{}\n\n{}",
             self.id.bold(),
             self.title,
             self.tier.name(),
@@ -177,7 +180,7 @@ impl Render for Memory {
             self.updated_at,
             self.expires_at
                 .as_ref()
-                .map_or_else(String::new, |at| format!("; goes {at}")),
+                .map_or_else(String::new, |at| format!("; expires {at}")),
             self.content
         )
     }
@@ -185,7 +188,7 @@ impl Render for Memory {
 
 impl Render for DeleteResponse {
     fn human(&self) -> String {
-        format!("forgotten: {}", self.deleted.join(", "))
+        format!("deleted: {}", self.deleted.join(", "))
     }
 }
 
@@ -196,10 +199,10 @@ impl Render for ValidateResponse {
             self.id, self.confidence, self.validations
         );
         if self.promotion_eligible {
-            text.push_str("\nit has proved itself: `satiety memory update --tier` may promote it");
+            text.push_str("\neligible for promotion: `satiety memory update --tier`");
         }
         if let Some(phrase) = &self.learnt_trigger {
-            let _ = write!(text, "\nlearnt the trigger `{phrase}`");
+            let _ = write!(text, "\nlearned the trigger `{phrase}`");
         }
         text
     }
@@ -207,7 +210,7 @@ impl Render for ValidateResponse {
 
 impl Render for LinkResponse {
     fn human(&self) -> String {
-        let state = if self.linked { "linked" } else { "no longer linked" };
+        let state = if self.linked { "linked" } else { "unlinked" };
         format!("{state}: {} {} {}", self.from, self.kind, self.to)
     }
 }
@@ -215,7 +218,7 @@ impl Render for LinkResponse {
 impl Render for IndexResponse {
     fn human(&self) -> String {
         let mut text = format!(
-            "{} new, {} changed, {} as they were, {} forgotten",
+            "{} new, {} changed, {} unchanged, {} deleted",
             self.added, self.changed, self.unchanged, self.removed
         );
         for refused in &self.refused {
@@ -224,7 +227,7 @@ impl Render for IndexResponse {
         if !self.lowered.is_empty() {
             let _ = write!(
                 text,
-                "\nkept as important, which is the most that a file may ask for: {}",
+                "\ntier lowered to important, the highest tier allowed for files: {}",
                 self.lowered.join(", ")
             );
         }
@@ -235,7 +238,7 @@ impl Render for IndexResponse {
 impl Render for MemoryHealth {
     fn human(&self) -> String {
         let mut text = format!(
-            "{} memories, {} constitutional, in {}\n{} pieces, {} with a vector of {}; {} of vectors in memory",
+            "{} memories, {} constitutional, in {}\n{} chunks, {} with a vector of {}; {} of vectors in RAM",
             self.memories,
             self.constitutional,
             self.store,
@@ -247,13 +250,13 @@ impl Render for MemoryHealth {
         if self.vectors_of_other_models > 0 {
             let _ = write!(
                 text,
-                "\n{} vectors of other models are not compared",
+                "\n{} vectors of other models are ignored",
                 self.vectors_of_other_models
             );
         }
         text.push_str(&tasks(&self.tasks));
         if let Some(run) = &self.latest_metrics {
-            let figures: Vec<String> = ["ndcg_at_10", "mrr_at_10", "recall_at_10"]
+            let metrics: Vec<String> = ["ndcg_at_10", "mrr_at_10", "recall_at_10"]
                 .iter()
                 .filter_map(|name| {
                     Some(format!(
@@ -267,7 +270,7 @@ impl Render for MemoryHealth {
             let _ = write!(
                 text,
                 "\nmeasured {at} ({system}, {queries} queries): {}",
-                figures.join(", ")
+                metrics.join(", ")
             );
         }
         if self.log.lost > 0 {
@@ -281,19 +284,19 @@ impl Render for MemoryHealth {
     }
 }
 
-/// Tasks in a line, where there are any.
-fn tasks(figures: &TaskMetrics) -> String {
-    if figures.open + figures.closed == 0 {
+/// Task statistics in one line; empty without tasks.
+fn tasks(metrics: &TaskMetrics) -> String {
+    if metrics.open + metrics.closed == 0 {
         return String::new();
     }
-    let mut text = format!("\n{} tasks closed, {} open", figures.closed, figures.open);
+    let mut text = format!("\n{} tasks closed, {} open", metrics.closed, metrics.open);
     let share = |rate: f64| format!("{:.0} %", 100.0 * rate);
-    if let Some(rate) = figures.success_rate {
+    if let Some(rate) = metrics.success_rate {
         let _ = write!(text, "; {} succeeded", share(rate));
     }
     if let (Some(with), Some(without)) = (
-        figures.success_rate_with_memory,
-        figures.success_rate_without_memory,
+        metrics.success_rate_with_memory,
+        metrics.success_rate_without_memory,
     ) {
         let _ = write!(
             text,
@@ -302,7 +305,7 @@ fn tasks(figures: &TaskMetrics) -> String {
             share(without)
         );
     }
-    if let Some(index) = figures.mean_learning_index {
+    if let Some(index) = metrics.mean_learning_index {
         let _ = write!(text, "; mean learning index {index:.1}");
     }
     text

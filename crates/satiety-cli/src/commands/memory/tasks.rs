@@ -1,5 +1,5 @@
-//! `satiety memory preflight`, `postflight` and `sessions`: what is known before a task, what came of it, and how sessions
-//! look to a person.
+//! `satiety memory preflight`, `postflight` and `sessions`: task state before and after, and rendering of
+//! sessions.
 
 use std::fmt::Write as _;
 
@@ -50,10 +50,9 @@ pub(super) async fn close(
     engine: &Engine,
     printer: &Printer,
 ) -> Result<(), Failure> {
-    let outcome = arguments
-        .outcome
-        .parse()
-        .map_err(|message: String| Failure::bad_input(message, "say how the task went"))?;
+    let outcome = arguments.outcome.parse().map_err(|message: String| {
+        Failure::bad_input(message, "use success, partial, failure or abandoned")
+    })?;
     let learnt = arguments
         .learnt
         .iter()
@@ -80,12 +79,12 @@ pub(super) async fn close(
     printer.answer(&closed)
 }
 
-/// `TITLE: TEXT`.
+/// Parses `TITLE: TEXT`.
 fn lesson(text: &str) -> Result<Lesson, Failure> {
     let (title, content) = text.split_once(": ").ok_or_else(|| {
         Failure::bad_input(
             format!("--learnt `{text}` has no title"),
-            "write it as `TITLE: TEXT`, such as `Use WAL: readers never wait for the writer`",
+            "use `TITLE: TEXT`, such as `Use WAL: readers never wait for the writer`",
         )
     })?;
     Ok(Lesson {
@@ -98,7 +97,7 @@ fn lesson(text: &str) -> Result<Lesson, Failure> {
 impl Render for Preflight {
     fn human(&self) -> String {
         format!(
-            "{}  begun in session {}\n\n{}",
+            "{}  started in session {}\n\n{}",
             self.task_id.bold(),
             self.session_id,
             self.context.human()
@@ -114,20 +113,16 @@ impl Render for Postflight {
             self.outcome,
             deltas(&self.deltas)
         );
-        let lists = [("quoted", &self.referenced), ("kept", &self.saved)];
+        let lists = [("quoted", &self.referenced), ("saved", &self.saved)];
         for (what, ids) in lists {
             if !ids.is_empty() {
                 let _ = write!(text, "\n{what}: {}", ids.join(", "));
             }
         }
         for one in &self.not_validated {
-            let _ = write!(
-                text,
-                "\nused, and nothing was said about it: {}  {}",
-                one.id, one.title
-            );
+            let _ = write!(text, "\nused, not yet validated: {}  {}", one.id, one.title);
         }
-        let _ = write!(text, "\n{}", figures(&self.summary));
+        let _ = write!(text, "\n{}", session_metrics(&self.summary));
         text
     }
 }
@@ -135,7 +130,7 @@ impl Render for Postflight {
 fn deltas(deltas: &TaskDeltas) -> String {
     let parts = [
         ("knowledge", deltas.knowledge_delta),
-        ("less uncertainty", deltas.uncertainty_reduction),
+        ("uncertainty reduction", deltas.uncertainty_reduction),
         ("context", deltas.context_improvement),
         ("learning index", deltas.learning_index),
     ];
@@ -145,22 +140,22 @@ fn deltas(deltas: &TaskDeltas) -> String {
     said.collect()
 }
 
-fn figures(summary: &SessionEvalSummary) -> String {
+fn session_metrics(summary: &SessionEvalSummary) -> String {
     let of = &summary.aggregate_metrics;
     let mut text = format!(
-        "{} searches, {} memories used or judged",
+        "{} searches, {} memories used or validated",
         of.total_searches, of.total_memories_accessed
     );
     let share = |rate: f64| format!("{:.0} %", 100.0 * rate);
     let parts = [
         ("used", of.used_rate.map(share)),
-        ("asked again", of.re_search_rate.map(share)),
+        ("repeated queries", of.re_search_rate.map(share)),
         (
-            "reciprocal rank of what was used",
+            "reciprocal rank of used memories",
             of.avg_selection_mrr.map(|mean| format!("{mean:.2}")),
         ),
         (
-            "of what was judged relevant",
+            "of memories judged relevant",
             of.avg_mrr.map(|mean| format!("{mean:.2}")),
         ),
     ];
@@ -192,7 +187,7 @@ impl Render for ReadMemory {
 impl Render for Sessions {
     fn human(&self) -> String {
         if self.sessions.is_empty() {
-            return "no sessions".into();
+            return "no sessions; start one with `satiety memory preflight TASK`".into();
         }
         let rows = self.sessions.iter().map(|one| {
             let tasks: Vec<String> = one
@@ -216,7 +211,7 @@ impl Render for Sessions {
 
 impl Render for SessionEvalSummary {
     fn human(&self) -> String {
-        let mut text = format!("{}\n{}", self.session_id.bold(), figures(self));
+        let mut text = format!("{}\n{}", self.session_id.bold(), session_metrics(self));
         for task in &self.task_outcomes {
             let _ = write!(
                 text,
@@ -227,7 +222,7 @@ impl Render for SessionEvalSummary {
             );
         }
         for query in &self.queries {
-            let again = if query.re_search { "  asked again" } else { "" };
+            let again = if query.re_search { "  repeated query" } else { "" };
             let _ = write!(
                 text,
                 "\n{}  {}: {} found, {} used{again}",

@@ -1,5 +1,5 @@
-//! Judging results at a terminal, one by one. The conversation is on stderr, the answer at the end on stdout; keys are
-//! lines of standard input, so that a script can type them too.
+//! Interactive annotation of results. Prompts go to stderr, the summary to stdout; answers are lines of
+//! standard input, so that a script can supply them, too.
 
 use std::fmt::Write;
 use std::io::BufRead;
@@ -14,8 +14,8 @@ use crate::exit::Exit;
 use crate::failure::{Failure, to_stderr};
 use crate::printer::{Printer, Render};
 
-/// Characters of a text that are shown before `m` asks for all of it.
-const SHOWN: usize = 1200;
+/// Characters of a text shown before `m` shows all of it.
+const MAX_SHOWN: usize = 1200;
 
 pub(super) async fn run(
     arguments: AnnotateArgs,
@@ -58,13 +58,13 @@ async fn converse(
             to_stderr(&format!("\n{} {}", "query:".bold(), printable(&question.query)));
             last_query.clone_from(&question.query_id);
         }
-        to_stderr(&shown(&question, &step, all));
+        to_stderr(&render_question(&question, &step, all));
         all = false;
         let Some(line) = keys.next() else { break };
         let line = line.map_err(|cause| {
             Failure::bad_input(
                 format!("cannot read standard input: {cause}"),
-                "what was judged is stored; call it again to go on",
+                "judgments so far are stored; run it again to continue",
             )
         })?;
         let verdict = |grade| AnnotationVerdict {
@@ -83,28 +83,31 @@ async fn converse(
             "u" => {
                 step = engine.retrieval().undo_annotation(request).await?;
                 match &step.undone {
-                    Some((query, result)) => to_stderr(&format!("taken back: {query} {result}")),
-                    None => to_stderr("there is nothing to take back"),
+                    Some((query, result)) => to_stderr(&format!("undone: {query} {result}")),
+                    None => to_stderr("nothing to undo"),
                 }
                 last_query.clear();
             }
             "m" => all = true,
             "q" => break,
             "" => {}
-            other => to_stderr(&format!("`{}` is none of 0 1 2 3 s u m q", printable(other))),
+            other => to_stderr(&format!(
+                "unknown answer `{}` (expected one of: 0 1 2 3 s u m q)",
+                printable(other)
+            )),
         }
     }
     Ok(step)
 }
 
-fn shown(question: &AnnotationQuestion, step: &AnnotationStep, all: bool) -> String {
+fn render_question(question: &AnnotationQuestion, step: &AnnotationStep, all: bool) -> String {
     let title = question.title.as_deref().unwrap_or(&question.memory_id);
     let text = question
         .text
         .as_deref()
-        .unwrap_or("(what it says is not known: give --documents, or skip it)");
+        .unwrap_or("(text unknown: pass --documents, or skip it)");
     let text = printable(text);
-    let most = if all { usize::MAX } else { SHOWN };
+    let most = if all { usize::MAX } else { MAX_SHOWN };
     let mut body: String = text.chars().take(most).collect();
     if body.len() < text.len() {
         body.push_str(" […] (m shows all)");
@@ -120,7 +123,7 @@ fn shown(question: &AnnotationQuestion, step: &AnnotationStep, all: bool) -> Str
     )
 }
 
-/// What memories say is foreign text: it must not move the cursor or change colours.
+/// Memory texts are untrusted: they must not move the cursor or change colors.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|character| match character {
@@ -131,7 +134,7 @@ fn printable(text: &str) -> String {
         .collect()
 }
 
-/// How far it is.
+/// Progress summary.
 #[derive(serde::Serialize)]
 #[serde(transparent)]
 struct Progress(AnnotationStep);
@@ -140,7 +143,7 @@ impl Render for Progress {
     fn human(&self) -> String {
         let progress = &self.0.progress;
         let mut text = format!(
-            "{} of {} results of {} queries are judged; you judged {}, skipped {}, and {} wait for you",
+            "{} of {} results of {} queries judged; you judged {}, skipped {}, {} pending",
             progress.judged,
             progress.results,
             progress.queries,
@@ -149,11 +152,11 @@ impl Render for Progress {
             progress.waiting
         );
         if progress.double > 0 {
-            let _ = write!(text, "; {} are judged by two", progress.double);
+            let _ = write!(text, "; {} judged by two annotators", progress.double);
         }
         if progress.results == 0 {
             text.push_str(
-                "\nnothing to judge: `satiety retrieval run --memory` finds results for the corpus",
+                "\nnothing to judge; retrieve results for the corpus with `satiety retrieval run --memory`",
             );
         }
         text

@@ -1,4 +1,4 @@
-//! Queries and judgments: are they fit, what should be judged next, and their way into the store and out of it.
+//! Corpus commands: check, pool, import and export of queries and judgments.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use satiety_engine::retrieval::{
     PoolResponse,
 };
 
-use super::format::{figure, queries};
+use super::format::{format_metric, queries};
 use crate::args::{CorpusCheckArgs, ExportCorpusArgs, ImportCorpusArgs, PoolArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -24,8 +24,8 @@ pub(super) async fn check(
 ) -> Result<Exit, Failure> {
     if arguments.run.len() == 1 || arguments.run.len() > 2 {
         return Err(Failure::bad_input(
-            "how much differences vary is told by two runs",
-            "give --run twice, or --sigma",
+            "estimating the variance of differences needs two runs",
+            "pass --run twice, or --sigma",
         ));
     }
     let checked = engine
@@ -46,7 +46,7 @@ pub(super) async fn check(
         .await?;
     printer.answer(&checked)?;
     Ok(if arguments.strict && !checked.report.findings.is_empty() {
-        Exit::GateSaysNo
+        Exit::CheckFailed
     } else {
         Exit::Done
     })
@@ -100,7 +100,7 @@ impl Render for CorpusCheck {
     fn human(&self) -> String {
         let report = &self.report;
         let mut text = format!(
-            "{}\n{}, {} judgments of {} documents, {:.1} judged and {:.1} relevant a query",
+            "{}\n{}, {} judgments of {} documents, {:.1} judged and {:.1} relevant per query",
             self.corpus.bold(),
             queries(report.queries),
             report.judgments,
@@ -130,7 +130,7 @@ impl Render for CorpusCheck {
         );
         for (title, groups) in [("category", &report.categories), ("intent", &report.intents)] {
             if !groups.is_empty() {
-                let header = [title, "queries", "target", "shows a difference of"];
+                let header = [title, "queries", "target", "detectable difference"];
                 let _ = write!(
                     text,
                     "\n\n{}",
@@ -141,10 +141,10 @@ impl Render for CorpusCheck {
         let settings = &report.settings;
         let _ = write!(
             text,
-            "\n\nAll queries together show a difference of {} in {:.0} % of comparisons (differences vary by {}, {}); {} needs {}.",
-            report.power.detectable.map_or_else(|| "-".into(), figure),
+            "\n\nAll queries together detect a difference of {} with {:.0} % power (standard deviation {}, {}); {} needs {}.",
+            report.power.detectable.map_or_else(|| "-".into(), format_metric),
             100.0 * settings.power,
-            figure(settings.sigma),
+            format_metric(settings.sigma),
             if self.sigma_measured {
                 "measured"
             } else {
@@ -156,14 +156,14 @@ impl Render for CorpusCheck {
         for twin in report.near_duplicates.iter().take(5) {
             let _ = write!(
                 text,
-                "\n{} asks the same as {} ({:.0} % of the words)",
+                "\n{} duplicates {} ({:.0} % of words in common)",
                 twin.query_id,
                 twin.like,
                 100.0 * twin.similarity
             );
         }
         if report.findings.is_empty() {
-            let _ = write!(text, "\n\n{}", "fit for its purpose".green());
+            let _ = write!(text, "\n\n{}", "no findings".green());
         } else {
             let _ = write!(text, "\n\n{}", "to do".yellow().bold());
             for finding in &report.findings {
@@ -181,14 +181,14 @@ fn group_row(group: &CategoryReport) -> Vec<String> {
         group
             .target
             .map_or_else(|| "-".into(), |target| target.to_string()),
-        group.detectable.map_or_else(|| "-".into(), figure),
+        group.detectable.map_or_else(|| "-".into(), format_metric),
     ]
 }
 
 impl Render for PoolResponse {
     fn human(&self) -> String {
         let mut text = format!(
-            "{} documents of {} wait for a judgment (the first {} of each run; {} have one)",
+            "{} documents of {} need a judgment (top {} of each run; {} already judged)",
             self.documents,
             queries(self.queries),
             self.depth,
@@ -198,10 +198,10 @@ impl Render for PoolResponse {
             .only_in
             .iter()
             .map(|found| vec![found.run.clone(), found.documents.to_string()]);
-        let _ = write!(text, "\n\n{}", table(&["run", "found by it alone"], &[1], rows));
+        let _ = write!(text, "\n\n{}", table(&["run", "unique"], &[1], rows));
         let _ = match &self.output {
             Some(path) => write!(text, "\n\nwritten to {path}"),
-            None => write!(text, "\n\n--output pool.csv writes them to be judged"),
+            None => write!(text, "\n\nuse --output pool.csv to write them for annotation"),
         };
         text
     }
@@ -216,11 +216,7 @@ impl Render for CorpusTransfer {
             self.judgments
         );
         if self.pending > 0 {
-            let _ = write!(
-                text,
-                "; {} documents still wait for a grade and were left out",
-                self.pending
-            );
+            let _ = write!(text, "; {} documents without a grade were left out", self.pending);
         }
         text
     }

@@ -1,4 +1,4 @@
-//! Figures as text, the same way everywhere.
+//! Number formatting shared by the retrieval commands.
 
 use satiety::stats::Interval;
 
@@ -9,7 +9,7 @@ pub(super) fn queries(count: usize) -> String {
     }
 }
 
-pub(super) fn figure(value: f64) -> String {
+pub(super) fn format_metric(value: f64) -> String {
     format!("{value:.4}")
 }
 
@@ -18,7 +18,7 @@ pub(super) fn signed(value: f64) -> String {
 }
 
 pub(super) fn interval(ci: Interval) -> String {
-    format!("{} to {}", figure(ci.low), figure(ci.high))
+    format!("{} to {}", format_metric(ci.low), format_metric(ci.high))
 }
 
 pub(super) fn probability(p: f64) -> String {

@@ -11,15 +11,15 @@ use satiety_engine::retrieval::{
     MeasuredRuns,
 };
 
-use super::format::{figure, interval, queries};
+use super::format::{format_metric, interval, queries};
 use crate::args::{AgreementArgs, HarvestArgs, JudgeArgs, RunsArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::table::table;
 
-/// Judgments of which the reasons are shown.
-const SHOWN: usize = 10;
+/// Maximum number of judgments shown with reasons.
+const MAX_SHOWN: usize = 10;
 
 pub(super) async fn harvest(
     arguments: HarvestArgs,
@@ -86,7 +86,7 @@ impl Render for HarvestResponse {
                     stratum.taken.to_string(),
                 ]
             });
-        let header = ["category", "intent", "target", "had", "fitting", "taken"];
+        let header = ["category", "intent", "target", "existing", "eligible", "added"];
         let mut text = table(&header, &[2, 3, 4, 5], rows);
         let count = |wanted: &dyn Fn(&SkipReason) -> bool| {
             let left = self.harvest.left_out.iter();
@@ -101,8 +101,8 @@ impl Render for HarvestResponse {
         let enough = count(&|because| matches!(because, SkipReason::Enough { .. }));
         let _ = write!(
             text,
-            "\n\n{} {} from {} in the log; {same} ask the same as another, {enough} are not needed",
-            if self.dry_run { "would take" } else { "took" },
+            "\n\n{} {} from {} in the log; {same} duplicates, {enough} beyond the target",
+            if self.dry_run { "would add" } else { "added" },
             queries(self.harvest.taken.len()).bold(),
             queries(self.logged),
         );
@@ -112,7 +112,7 @@ impl Render for HarvestResponse {
             if self.dry_run { "would have" } else { "has" },
             queries(self.corpus_before + self.harvest.taken.len())
         );
-        for query in self.harvest.taken.iter().take(SHOWN) {
+        for query in self.harvest.taken.iter().take(MAX_SHOWN) {
             let _ = write!(
                 text,
                 "\n  {}: {} ({})",
@@ -121,11 +121,11 @@ impl Render for HarvestResponse {
                 query.because
             );
         }
-        if self.harvest.taken.len() > SHOWN {
+        if self.harvest.taken.len() > MAX_SHOWN {
             let _ = write!(
                 text,
-                "\n  and {} more; --format json has all",
-                self.harvest.taken.len() - SHOWN
+                "\n  and {} more; use --format json for all",
+                self.harvest.taken.len() - MAX_SHOWN
             );
         }
         text
@@ -152,20 +152,20 @@ impl Render for JudgedCorpus {
         }
         let _ = write!(
             text,
-            "\n{} too uncertain, {} judged by people and left alone",
+            "\n{} below the confidence threshold, {} skipped because people judged them",
             self.uncertain, self.by_people
         );
         if let Some(beside) = &self.beside_people {
-            let kappa = beside.kappa.map_or_else(|| "-".into(), figure);
+            let kappa = beside.kappa.map_or_else(|| "-".into(), format_metric);
             let _ = write!(
                 text,
-                "\nbeside people, over {} results: same grade {:.0} %, same side of relevant {:.0} %, kappa {kappa}",
+                "\nagreement with people over {} results: same grade {:.0} %, same relevance {:.0} %, kappa {kappa}",
                 beside.results,
                 100.0 * beside.same_grade,
                 100.0 * beside.same_side
             );
         }
-        let shown = self.judgments.iter().take(SHOWN).map(|one| {
+        let shown = self.judgments.iter().take(MAX_SHOWN).map(|one| {
             let outcome = match one.outcome {
                 FeedbackOutcome::Written => "",
                 FeedbackOutcome::Uncertain => "uncertain",
@@ -180,7 +180,7 @@ impl Render for JudgedCorpus {
                 outcome.to_owned(),
             ]
         });
-        let header = ["query", "result", "grade", "confidence", "because", ""];
+        let header = ["query", "result", "grade", "confidence", "reason", ""];
         let rows: Vec<Vec<String>> = shown.collect();
         if !rows.is_empty() {
             let _ = write!(text, "\n\n{}", table(&header, &[2, 3], rows));
@@ -192,12 +192,12 @@ impl Render for JudgedCorpus {
 impl Render for Agreement {
     fn human(&self) -> String {
         let value = |value: Option<f64>, ci: Option<Interval>| match (value, ci) {
-            (Some(value), Some(ci)) => format!("{} ({})", figure(value), interval(ci)),
-            (Some(value), None) => figure(value),
+            (Some(value), Some(ci)) => format!("{} ({})", format_metric(value), interval(ci)),
+            (Some(value), None) => format_metric(value),
             (None, _) => "-".into(),
         };
         let mut text = format!(
-            "{} results judged by two or more, {} grades\nalpha (ordinal) {}: {}",
+            "{} results with two or more grades, {} grades in all\nalpha (ordinal) {}: {}",
             self.results,
             self.grades,
             value(self.alpha, self.alpha_ci).bold(),
@@ -215,17 +215,17 @@ impl Render for Agreement {
                 ]
             });
             let header = [
-                "one",
-                "other",
+                "annotator A",
+                "annotator B",
                 "results",
                 "same grade",
                 "kappa (quadratic)",
-                "other is higher by",
+                "B minus A",
             ];
             let _ = write!(text, "\n\n{}", table(&header, &[2, 3, 5], rows));
         }
         if !self.furthest.is_empty() {
-            text.push_str("\n\nfurthest apart:");
+            text.push_str("\n\nlargest disagreements:");
         }
         for one in &self.furthest {
             let grades: Vec<String> = one
@@ -248,12 +248,12 @@ impl Render for Agreement {
 impl Render for MeasuredRuns {
     fn human(&self) -> String {
         if self.runs.is_empty() && self.unfinished.is_empty() {
-            return "no runs yet; `satiety retrieval run --memory` makes one".into();
+            return "no runs yet; start one with `satiety retrieval run --memory`".into();
         }
         let cell = |run: &MeasuredRun, name: &str| {
             run.figures
                 .get(name)
-                .map_or_else(|| "-".into(), |value| figure(*value))
+                .map_or_else(|| "-".into(), |value| format_metric(*value))
         };
         let rows = self.runs.iter().map(|run| {
             vec![
@@ -283,7 +283,7 @@ impl Render for MeasuredRuns {
         for run in &self.unfinished {
             let _ = write!(
                 text,
-                "\nunfinished: {} has {} answers of {}; --resume {} goes on with it",
+                "\nunfinished: {} has {} of {} answers; resume with --resume {}",
                 run.run_id, run.answers, run.system, run.run_id
             );
         }

@@ -1,5 +1,4 @@
-//! `satiety retrieval`: how good search results are, whether one system is better than another, and whether queries and
-//! judgments are fit to tell.
+//! `satiety retrieval`: evaluates rankings, compares systems, and builds and checks evaluation corpora.
 
 mod annotate;
 mod corpus;
@@ -70,8 +69,8 @@ async fn compare(
         .is_some_and(|margin| margin.is_nan() || margin < 0.0)
     {
         return Err(Failure::bad_input(
-            "--fail-if-worse needs a margin from 0 up",
-            "0.01 lets the first metric fall by a hundredth",
+            "--fail-if-worse must not be negative",
+            "use 0.01 to tolerate a drop of 0.01 in the first metric",
         ));
     }
     let request = CompareRequest {
@@ -85,14 +84,14 @@ async fn compare(
             ..defaults
         },
         fail_if_worse: arguments.fail_if_worse,
-        // Pages plot them and tables are made of them.
+        // Pages plot the per-query values, and CSV is made from them.
         per_query: arguments.per_query || matches!(printer.format(), Format::Csv | Format::Html),
     };
     let compared = engine.retrieval().compare(request).await?;
     printer.answer(&compared)?;
     let gates = || compared.comparisons.iter().filter_map(|found| found.gate);
     Ok(if gates().any(|gate| gate == Gate::Fail) {
-        Exit::GateSaysNo
+        Exit::CheckFailed
     } else if gates().any(|gate| gate == Gate::Inconclusive) {
         Exit::Inconclusive
     } else {

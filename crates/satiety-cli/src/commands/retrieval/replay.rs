@@ -1,4 +1,4 @@
-//! Replaying the corpus: from what was typed to a request, and how the answer is shown.
+//! Corpus replay: converts arguments to a request and renders the response.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,8 +28,8 @@ use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::settings::Format;
 
-/// Failed queries that are shown.
-const SHOWN: usize = 5;
+/// Maximum number of failed queries shown.
+const MAX_SHOWN: usize = 5;
 
 pub(super) async fn run(arguments: RunArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let gated = arguments.fail_if_worse.is_some();
@@ -49,7 +49,7 @@ pub(super) async fn run(arguments: RunArgs, engine: &Engine, printer: &Printer) 
     printer.answer(&replayed)?;
     if replayed.interrupted {
         printer.note(&format!(
-            "interrupted; the same command with --resume {} goes on where it was",
+            "interrupted; resume with the same command and --resume {}",
             replayed.run_id
         ));
         return Ok(Exit::Interrupted);
@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: RunArgs, engine: &Engine, printer: &Printer) 
         None => !gated && replayed.report.is_some(),
     };
     Ok(if gate == Some(Gate::Fail) {
-        Exit::GateSaysNo
+        Exit::CheckFailed
     } else if fine {
         Exit::Done
     } else {
@@ -71,7 +71,7 @@ pub(super) async fn run(arguments: RunArgs, engine: &Engine, printer: &Printer) 
     })
 }
 
-/// A bar on stderr, where somebody looks at it.
+/// Progress bar on stderr, if it is a terminal.
 fn bar(printer: &Printer) -> ProgressBar {
     if printer.is_quiet() || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -88,14 +88,14 @@ fn request(arguments: RunArgs, printer: &Printer) -> Result<ReplayRequest, Failu
         .is_some_and(|margin| margin.is_nan() || margin < 0.0)
     {
         return Err(Failure::bad_input(
-            "--fail-if-worse needs a margin from 0 up",
-            "0.01 lets the first metric fall by a hundredth",
+            "--fail-if-worse must not be negative",
+            "use 0.01 to tolerate a drop of 0.01 in the first metric",
         ));
     }
     let timeout = Duration::try_from_secs_f64(arguments.timeout)
         .ok()
         .filter(|timeout| !timeout.is_zero())
-        .ok_or_else(|| Failure::bad_input("--timeout needs seconds above 0", "30 is the default"))?;
+        .ok_or_else(|| Failure::bad_input("--timeout must be positive", "use seconds such as 30"))?;
     let standard = ComparisonSettings::default();
     let bootstrap = BootstrapSettings {
         resamples: arguments.resamples,
@@ -136,7 +136,7 @@ fn request(arguments: RunArgs, printer: &Printer) -> Result<ReplayRequest, Failu
     })
 }
 
-/// Which judgments count.
+/// Filter of the judgments to use.
 pub(super) fn filter(sources: &[Source], min_confidence: f64) -> JudgmentFilter {
     JudgmentFilter {
         sources: sources.iter().map(|source| named(*source)).collect(),
@@ -164,7 +164,7 @@ fn system(arguments: RunArgs) -> Result<SystemSpec, Failure> {
         arguments: arguments.args,
         paths: paths.clone(),
     };
-    // The group of arguments says that exactly one is there.
+    // The argument group guarantees that exactly one is set.
     Ok(match (arguments.mcp, arguments.mcp_url, arguments.http) {
         (Some(command), _, _) => SystemSpec::McpCommand {
             command,
@@ -210,19 +210,19 @@ fn pairs(texts: &[String], between: char, what: &str) -> Result<BTreeMap<String,
             pair(text).ok_or_else(|| {
                 Failure::bad_input(
                     format!("{what} `{text}` has no `{between}`"),
-                    "--header 'x-team: evals', --secret-header authorization=TOKEN",
+                    "use --header 'x-team: evals' or --secret-header authorization=TOKEN",
                 )
             })
         })
         .collect()
 }
 
-/// Some settings of a search, over the usual ones.
+/// Merges changed pipeline settings over the defaults.
 fn pipeline(path: &Path) -> Result<ValidPipeline, Failure> {
     let bad = |reason: String| {
         Failure::bad_input(
             format!("{}: {reason}", path.display()),
-            "docs/memory.md has every setting of a search",
+            "docs/memory.md lists every pipeline setting",
         )
     };
     let text = fs_err::read_to_string(path).map_err(|error| bad(error.kind().to_string()))?;
@@ -250,10 +250,10 @@ impl Render for ReplayResponse {
     }
 }
 
-/// What came of asking, before any metric.
+/// Summary of the replay, before any metric.
 fn summary(replayed: &ReplayResponse) -> Vec<Block> {
     let mut text = format!(
-        "{} answered, {} without an answer and left out",
+        "{} queries answered, {} failed and left out",
         queries(replayed.answered),
         replayed.failed.len()
     );
@@ -266,17 +266,12 @@ fn summary(replayed: &ReplayResponse) -> Vec<Block> {
     }
     let mut lines = vec![text];
     if replayed.prose > 0 {
-        lines.push(format!(
-            "{} answers were prose, told by what they say",
-            replayed.prose
-        ));
+        lines.push(format!("{} answers were prose, matched by text", replayed.prose));
     }
-    let failed = replayed.failed.iter().take(SHOWN);
+    let failed = replayed.failed.iter().take(MAX_SHOWN);
     lines.extend(failed.map(|failed| format!("  {}: {}", failed.query_id, failed.error)));
     if replayed.report.is_none() && !replayed.interrupted {
-        lines.push(
-            "nothing is judged yet: `satiety retrieval annotate` shows what was found, one by one".into(),
-        );
+        lines.push("no judgments yet; judge the results with `satiety retrieval annotate`".into());
     }
     lines.into_iter().map(Block::text).collect()
 }

@@ -1,4 +1,4 @@
-//! How compared runs are shown.
+//! Rendering of run comparisons.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use satiety_report::charts::{Mark, Ranged};
 use satiety_report::document::{or_dash, strong};
 use satiety_report::{Block, Chart, Document, Medium, Table, Tone, row};
 
-use super::format::{figure, probability, queries, signed};
+use super::format::{format_metric, probability, queries, signed};
 use crate::printer::Render;
 
 impl Render for CompareResponse {
@@ -18,13 +18,13 @@ impl Render for CompareResponse {
             .iter()
             .map(|found| section(self, found))
             .collect();
-        let mut document = Document::new("Retrieval: is it better?", sections);
+        let mut document = Document::new("Retrieval comparison", sections);
         document.data = Some(data(self));
         document
     }
 }
 
-/// A row for every query.
+/// CSV rows, one per query.
 fn data(compared: &CompareResponse) -> Table {
     let rows = compared.comparisons.iter().flat_map(|found| {
         let measure = found.comparison.measures.first();
@@ -55,8 +55,8 @@ fn section(compared: &CompareResponse, found: &RunComparison) -> Block {
     let rows = found.comparison.measures.iter().map(|found| {
         row![
             found.measure.to_string(),
-            figure(found.control),
-            figure(found.treatment),
+            format_metric(found.control),
+            format_metric(found.treatment),
             signed(found.difference),
             change_interval(found),
             probability(found.p_randomization),
@@ -99,8 +99,8 @@ fn section(compared: &CompareResponse, found: &RunComparison) -> Block {
             row![
                 &group.value,
                 found.queries,
-                figure(found.control),
-                figure(found.treatment),
+                format_metric(found.control),
+                format_metric(found.treatment),
                 signed(found.difference),
                 change_interval(found),
                 probability(found.p_holm),
@@ -119,7 +119,7 @@ fn section(compared: &CompareResponse, found: &RunComparison) -> Block {
         parts.push(Block::Only(Medium::Text, vec![Block::Table(table)]));
     }
     parts.extend(per_query(found));
-    let title = strong(&*found.treatment).then(format!(" beside {}", compared.control));
+    let title = strong(&*found.treatment).then(format!(" vs. {}", compared.control));
     Block::Section(title, parts)
 }
 
@@ -146,8 +146,8 @@ fn per_query(found: &RunComparison) -> Vec<Block> {
     let rows = changed.iter().map(|query| {
         row![
             &query.change.query,
-            figure(query.change.control),
-            figure(query.change.treatment),
+            format_metric(query.change.control),
+            format_metric(query.change.treatment),
             signed(query.change.difference),
             query.text.as_deref().unwrap_or_default(),
         ]
@@ -171,7 +171,7 @@ fn change_interval(found: &MeasureComparison) -> String {
 fn details(found: &RunComparison) -> Vec<String> {
     let counts = &found.comparison.differences;
     let mut lines = vec![format!(
-        "{}; answered identically {}, with minor changes {}, major changes {}, incompatibly {}",
+        "{}; identical answers {}, minor changes {}, major changes {}, incompatible {}",
         queries(found.comparison.queries),
         counts.identical,
         counts.minor,
@@ -180,12 +180,12 @@ fn details(found: &RunComparison) -> Vec<String> {
     )];
     if let (Some(control), Some(treatment)) = (found.judged.control, found.judged.treatment) {
         let unfair = if treatment < control - 0.05 {
-            " - what was not judged counts as irrelevant, which is unfair to the treatment"
+            " - unjudged results count as irrelevant, which penalizes the treatment"
         } else {
             ""
         };
         lines.push(format!(
-            "judged among the first {}: control {:.0} %, treatment {:.0} %{unfair}",
+            "judged in the top {}: control {:.0} %, treatment {:.0} %{unfair}",
             found.judged.depth,
             100.0 * control,
             100.0 * treatment
@@ -196,16 +196,16 @@ fn details(found: &RunComparison) -> Vec<String> {
         found.comparison.regressions.is_empty(),
     ) {
         let worst = found.comparison.regressions.iter().map(|change| {
-            let (control, treatment) = (figure(change.control), figure(change.treatment));
+            let (control, treatment) = (format_metric(change.control), format_metric(change.treatment));
             format!("{} ({control} to {treatment})", change.query)
         });
         let worst = worst.collect::<Vec<_>>().join(", ");
-        lines.push(format!("lost most by {}: {worst}", first.measure));
+        lines.push(format!("largest losses in {}: {worst}", first.measure));
     }
     lines
 }
 
-/// The word, the sentence that makes it something to act on, and what the gate says.
+/// Verdict, its explanation, and the result of the gate.
 fn verdict(found: &RunComparison, margin: Option<f64>) -> Block {
     let Some(first) = found.comparison.measures.first() else {
         return Block::verdict(Tone::Unsure, "No evidence", "", &[]);
@@ -218,22 +218,22 @@ fn verdict(found: &RunComparison, margin: Option<f64>) -> Block {
             "No evidence either way",
             match first.detectable {
                 None if first.difference == 0.0 => format!("{} is the same for every query", first.measure),
-                None => format!("{} cannot show a difference", queries(first.queries)),
+                None => format!("{} cannot detect a difference", queries(first.queries)),
                 Some(detectable) => format!(
-                    "{} differs by {}; {} would have shown a difference of {} or more (power .8)",
+                    "{} differs by {}; {} can detect a difference of {} or more (power 0.8)",
                     first.measure,
                     signed(first.difference),
                     queries(first.queries),
-                    figure(detectable)
+                    format_metric(detectable)
                 ),
             },
         ),
     };
     let gate = found.gate.zip(margin).map(|(gate, margin)| match gate {
-        Gate::Pass => format!("gate: passed, a loss of more than {margin} can be excluded"),
+        Gate::Pass => format!("gate: passed, a loss of more than {margin} is ruled out"),
         Gate::Fail => format!("gate: failed, worse by more than {margin}"),
         Gate::Inconclusive => {
-            format!("gate: inconclusive, a loss of more than {margin} can be neither shown nor excluded")
+            format!("gate: inconclusive, a loss of more than {margin} is neither shown nor ruled out")
         }
     });
     Block::verdict(tone, word, sentence, gate.as_slice())

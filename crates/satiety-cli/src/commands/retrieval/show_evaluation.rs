@@ -1,4 +1,4 @@
-//! How measured runs are shown.
+//! Rendering of evaluated runs.
 
 use satiety::retrieval::{Aggregate, MissingQueries, NoRelevant};
 use satiety_engine::retrieval::{EvaluateResponse, RunReport};
@@ -6,7 +6,7 @@ use satiety_report::charts::Ranged;
 use satiety_report::document::{or_dash, strong};
 use satiety_report::{Block, Chart, Document, Medium, Table, Text, row};
 
-use super::format::{figure, interval, queries};
+use super::format::{format_metric, interval, queries};
 use crate::printer::Render;
 
 impl Render for EvaluateResponse {
@@ -15,14 +15,14 @@ impl Render for EvaluateResponse {
     }
 }
 
-/// Measured runs, each in its section.
+/// Document with one section per run.
 pub(super) fn document(runs: &[RunReport]) -> Document {
-    let mut document = Document::new("Retrieval: how good is it?", runs.iter().map(section).collect());
+    let mut document = Document::new("Retrieval evaluation", runs.iter().map(section).collect());
     document.data = Some(data(runs));
     document
 }
 
-/// A row for every query and measure.
+/// CSV rows, one per query and measure.
 fn data(runs: &[RunReport]) -> Table {
     let rows = runs.iter().flat_map(|run| {
         let queries = run.per_query.iter().flat_map(|queries| &queries.0);
@@ -58,7 +58,11 @@ fn section(run: &RunReport) -> Block {
                     .map(|(_, value)| *value)
             };
             let mut row = row![query];
-            row.extend(names.iter().map(|name| Text::from(or_dash(value(name), figure))));
+            row.extend(
+                names
+                    .iter()
+                    .map(|name| Text::from(or_dash(value(name), format_metric))),
+            );
             row
         });
         let header: Vec<&str> = std::iter::once("query").chain(names.iter().copied()).collect();
@@ -71,7 +75,7 @@ fn section(run: &RunReport) -> Block {
 const HEADER: [&str; 4] = ["metric", "mean", "95 % interval", "queries"];
 
 fn mean(found: &Aggregate) -> String {
-    or_dash(found.mean, figure)
+    or_dash(found.mean, format_metric)
 }
 
 fn range(found: &Aggregate) -> String {
@@ -81,23 +85,23 @@ fn range(found: &Aggregate) -> String {
 fn notes(run: &RunReport) -> Vec<String> {
     let threshold = run.options.relevance_threshold;
     let mut lines = vec![format!(
-        "{}; relevant from grade {threshold} on",
+        "{}; relevant from grade {threshold}",
         queries(run.queries)
     )];
     let missing = match run.options.missing {
-        MissingQueries::Zero => "without an answer in the run, counted as 0",
-        MissingQueries::Skip => "without an answer in the run, left out",
+        MissingQueries::Zero => "missing from the run, counted as 0",
+        MissingQueries::Skip => "missing from the run, left out",
     };
     let nothing = match run.options.no_relevant {
-        NoRelevant::Skip => "with nothing relevant to find, left out where relevance is asked for",
-        NoRelevant::Zero => "with nothing relevant to find, counted as 0",
+        NoRelevant::Skip => "without relevant documents, left out of relevance metrics",
+        NoRelevant::Zero => "without relevant documents, counted as 0",
     };
     for (count, what) in [
         (run.missing_queries, missing),
         (run.queries_without_relevant, nothing),
         (
             run.unjudged_queries,
-            "of the run are not judged and were not measured",
+            "of the run have no judgments and were not measured",
         ),
     ] {
         if count > 0 {
@@ -146,21 +150,27 @@ fn sessions(run: &RunReport) -> Option<Block> {
     let pipeline = run.pipeline.as_ref();
     let named = [
         (
-            "mrr, first of a session",
+            "mrr, first query of a session",
             run.cold_start.as_ref().map(|found| &found.cold),
         ),
-        ("mrr, later", run.cold_start.as_ref().map(|found| &found.warm)),
-        ("mrr, gained by the session", run.personalization_lift.as_ref()),
+        (
+            "mrr, later queries",
+            run.cold_start.as_ref().map(|found| &found.warm),
+        ),
+        (
+            "mrr, lift from session context",
+            run.personalization_lift.as_ref(),
+        ),
         (
             "reordered by fusion",
             pipeline.map(|found| &found.fusion_reorder_rate),
         ),
         (
-            "found by expansion only",
+            "found only by expansion",
             pipeline.map(|found| &found.expansion_impact),
         ),
         (
-            "tokens not sent again",
+            "tokens saved by deduplication",
             pipeline.and_then(|found| Some(&found.dedup_tokens.as_ref()?.per_query)),
         ),
     ];
@@ -175,9 +185,9 @@ fn sessions(run: &RunReport) -> Option<Block> {
         .and_then(|found| Some((found.ratio?, found.ratio_ci)))
     {
         let range = ci.map_or_else(|| "-".into(), interval);
-        rows.push(row!["first over later", figure(ratio), range, ""]);
+        rows.push(row!["first/later ratio", format_metric(ratio), range, ""]);
     }
-    let table = Table::new(&["what", "mean", "95 % interval", "queries"], &[1, 3], rows);
+    let table = Table::new(&["metric", "mean", "95 % interval", "queries"], &[1, 3], rows);
     (!table.rows.is_empty()).then(|| Block::section("sessions and pipeline", vec![Block::Table(table)]))
 }
 
@@ -195,10 +205,10 @@ fn pipeline(run: &RunReport) -> Vec<Block> {
             "channel",
             "share of results",
             "95 % interval",
-            "found by it alone",
+            "unique",
             "95 % interval",
         ];
-        let title = format!("channels, among the first {}", pipeline.depth);
+        let title = format!("channels, top {}", pipeline.depth);
         parts.push(Block::section(
             title,
             vec![Block::Table(Table::new(&header, &[1, 3], rows))],

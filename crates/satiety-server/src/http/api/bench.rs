@@ -22,20 +22,20 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         operation(
             "start_run",
-            "Run a suite as a job: follow it by its events",
+            "Run a suite as a background job; follow its events",
             (Scope::Admin, Effect::Write),
             start,
         ),
         operation(
             "list_jobs",
-            "List the jobs of this server, the newest first",
+            "List the jobs of this server, newest first",
             (Scope::Read, Effect::Read),
             jobs,
         ),
         operation("get_job", "Get a job", (Scope::Read, Effect::Read), job),
         operation(
             "stop_job",
-            "Ask a job to end; what it has stored stays",
+            "Stop a job; its stored results remain",
             (Scope::Admin, Effect::Write),
             stop,
         ),
@@ -46,18 +46,18 @@ pub(super) fn routes() -> Vec<Route> {
     vec![raw(
         "/v1/jobs/{id}/events",
         "job_events",
-        "The course of a job as server-sent events; `Last-Event-ID` resumes where it broke off",
+        "Stream the events of a job (server-sent events); `Last-Event-ID` resumes the stream",
         "text/event-stream",
-        |app, id, headers| Box::pin(async move { stream::of_job(&app, find(&app, &id)?, &headers) }),
+        |app, id, headers| Box::pin(async move { stream::job_events(&app, find(&app, &id)?, &headers) }),
     )]
 }
 
-/// Only what is in the store: a name from far away must not become the path of a file.
+/// Only stored runs: a remote name must not become a file path.
 async fn stored(app: &App, run_id: &str) -> Result<(), Problem> {
     if app.engine.bench().is_stored(run_id).await? {
         return Ok(());
     }
-    Err(Problem::not_found(format!("there is no run `{run_id}`")).hint("list the runs to see their ids"))
+    Err(Problem::not_found(format!("run `{run_id}` not found")).hint("list the runs to see their ids"))
 }
 
 async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, Problem> {
@@ -68,21 +68,19 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
     let distributed = request.distributed;
     request.suite = app.below_root(&suite)?;
     request.sandbox = Some(app.engine.sandbox_requirement());
-    // What cannot be run is refused now and not in the background; what starts processes is sandboxed.
+    // Invalid requests are rejected now and not in the background; processes run in a sandbox.
     let plan = app.engine.bench().plan(request).await;
-    let plan = plan.map_err(|error| app.discreet(error))?;
+    let plan = plan.map_err(|error| app.redact(error))?;
     let job = work::admit(&app, "bench_run", &suite)?;
     if !distributed {
         return Ok(work::begin(app, job, Place::Own, |app, job| run(app, job, plan)));
     }
-    // In the store before it is acknowledged: from here on the run does not need this server any more.
-    match spread(&app, plan).await {
-        Ok(spread) => {
-            job.is_run(spread.told().run_id);
-            // Workers do the work.
-            Ok(work::begin(app, job, Place::None, |app, job| {
-                wait(app, job, spread)
-            }))
+    // Stored before it is acknowledged: from here on the run does not depend on this server.
+    match distribute(&app, plan).await {
+        Ok(run) => {
+            job.set_run_id(run.told().run_id);
+            // Workers run the cases.
+            Ok(work::begin(app, job, Place::None, |app, job| wait(app, job, run)))
         }
         Err(problem) => {
             work::fail(&job, &problem);
@@ -91,17 +89,17 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
     }
 }
 
-async fn spread(app: &App, plan: BenchPlan) -> Result<DistributedRun, Problem> {
+async fn distribute(app: &App, plan: BenchPlan) -> Result<DistributedRun, Problem> {
     let root = app.below_root(".")?;
-    let spread = app.engine.bench().spread(plan, &root).await;
-    spread.map_err(|error| app.discreet(error))
+    let run = app.engine.bench().spread(plan, &root).await;
+    run.map_err(|error| app.redact(error))
 }
 
-async fn wait(app: Arc<App>, job: Arc<Job>, spread: DistributedRun) -> Result<JobOutcome, Problem> {
+async fn wait(app: Arc<App>, job: Arc<Job>, run: DistributedRun) -> Result<JobOutcome, Problem> {
     let outcome = app
         .engine
         .bench()
-        .wait(spread, &job.stop, |progress| job.progress(progress.into()))
+        .wait(run, &job.stop, |progress| job.progress(progress.into()))
         .await;
     ended(&app, outcome)
 }
@@ -116,7 +114,7 @@ async fn run(app: Arc<App>, job: Arc<Job>, plan: BenchPlan) -> Result<JobOutcome
 }
 
 fn ended(app: &App, outcome: Result<RunBenchResponse, EngineError>) -> Result<JobOutcome, Problem> {
-    let ran = outcome.map_err(|error| app.discreet(error))?;
+    let ran = outcome.map_err(|error| app.redact(error))?;
     ran.post.log();
     Ok(JobOutcome {
         result: json!({"run_id": ran.run.run_id, "summary": ran.run.summary, "gate": ran.gate}),
@@ -124,10 +122,10 @@ fn ended(app: &App, outcome: Result<RunBenchResponse, EngineError>) -> Result<Jo
     })
 }
 
-/// Jobs.
+/// List of background jobs.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct JobList {
-    /// The newest first.
+    /// Jobs in order, newest first.
     jobs: Vec<JobView>,
 }
 
@@ -139,8 +137,8 @@ async fn jobs(app: Arc<App>, _: NoFields) -> Result<JobList, Problem> {
 
 fn find(app: &App, id: &str) -> Result<Arc<Job>, Problem> {
     app.jobs.get(id).ok_or_else(|| {
-        Problem::not_found(format!("there is no job `{id}` on this server"))
-            .hint("jobs are forgotten when a server ends; what they stored is in the store")
+        Problem::not_found(format!("job `{id}` not found on this server"))
+            .hint("jobs are lost when a server restarts; their results are in the store")
     })
 }
 

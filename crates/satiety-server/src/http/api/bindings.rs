@@ -1,4 +1,4 @@
-//! Where operations are reached: one line for each.
+//! HTTP bindings of the operations, one per line.
 
 use axum::http::Method;
 
@@ -19,7 +19,7 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("list_memories", GET, "/v1/memories"),
         bind("save_memory", POST, "/v1/memories").status(201),
         bind("get_memory", GET, "/v1/memories/{id}"),
-        // The project that it is in now is in the query, the one that it moves to in the body.
+        // The query has the project that the memory is in, the body the project it moves to.
         bind("update_memory", Method::PATCH, "/v1/memories/{id}")
             .query(&["project"])
             .hide(&["unlearn"])

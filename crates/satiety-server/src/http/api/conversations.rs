@@ -1,4 +1,4 @@
-//! Conversations as they grow.
+//! Event streams of conversations.
 
 use crate::http::route::{Route, raw};
 use crate::http::stream;
@@ -7,8 +7,8 @@ pub(super) fn routes() -> Vec<Route> {
     vec![raw(
         "/v1/conversations/{id}/events",
         "conversation_events",
-        "Verdicts as they fall, as server-sent events; `Last-Event-ID` is the position of a round",
+        "Stream the verdicts of a conversation (server-sent events); `Last-Event-ID` is a round's position",
         "text/event-stream",
-        |app, id, headers| Box::pin(async move { stream::of_conversation(app, id, &headers).await }),
+        |app, id, headers| Box::pin(async move { stream::conversation_events(app, id, &headers).await }),
     )]
 }

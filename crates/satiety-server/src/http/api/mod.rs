@@ -1,4 +1,5 @@
-//! The table of routes: everything that `/v1` offers, each once. The router and the OpenAPI document are made from it.
+//! Route table: everything that `/v1` offers, once. The router and the OpenAPI document are generated from
+//! it.
 
 mod bench;
 mod bindings;
@@ -14,7 +15,7 @@ use super::route::Route;
 pub use research::ResearchJobProgress;
 pub use retrieval_runs::RetrievalJobProgress;
 
-/// The operations of the server itself.
+/// Operations of the server itself.
 pub(super) fn operations() -> Vec<Operation> {
     let mut operations = bench::operations();
     operations.extend(research::operations());
@@ -23,7 +24,6 @@ pub(super) fn operations() -> Vec<Operation> {
     operations
 }
 
-/// All routes.
 pub(crate) fn routes() -> Vec<Route> {
     let mut routes: Vec<Route> = bindings::bindings()
         .into_iter()

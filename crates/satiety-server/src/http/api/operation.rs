@@ -1,4 +1,4 @@
-//! What those need who run the server: health, readiness, figures, the document, the audit log.
+//! Routes for operators: health, readiness, metrics, OpenAPI document, audit log.
 
 use std::sync::Arc;
 
@@ -19,17 +19,22 @@ use crate::{metrics, openapi};
 pub(super) fn operations() -> Vec<Operation> {
     let read = (Scope::Read, Effect::Read);
     vec![
-        operation("live", "Liveness: the server answers", read, live),
+        operation("live", "Liveness: the process is responding", read, live),
         operation(
             "ready",
             "Readiness: database reachable and not shutting down",
             read,
             ready,
         ),
-        operation("health", "Get the server, its store and its models", read, health),
+        operation(
+            "health",
+            "Get the version, store, models and job counts of the server",
+            read,
+            health,
+        ),
         operation(
             "audit_log",
-            "List writes that were made through servers, the latest first",
+            "List the audit log of writes through servers, newest first",
             (Scope::Admin, Effect::Read),
             audit,
         ),
@@ -41,28 +46,28 @@ pub(super) fn routes() -> Vec<Route> {
         raw(
             "/metrics",
             "metrics",
-            "Figures for Prometheus",
+            "Get metrics in the Prometheus text format",
             "application/openmetrics-text",
-            |app, _, _| Box::pin(figures(app)),
+            |app, _, _| Box::pin(scrape(app)),
         ),
         raw(
             "/openapi.json",
             "openapi",
-            "This document",
+            "Get the OpenAPI document as JSON",
             "application/json",
             |app, _, _| Box::pin(async move { Ok(document(&app)) }),
         ),
         raw(
             "/docs",
             "docs",
-            "This document as a page",
+            "Show the API documentation as a page",
             "text/html",
             |_, _, _| Box::pin(async { Ok(Html(openapi::page(&openapi::document())).into_response()) }),
         ),
         raw(
             "/docs/style.css",
             "docs_style",
-            "How the page looks",
+            "Get the style sheet of the documentation",
             "text/css",
             |_, _, _| Box::pin(async { Ok(style()) }),
         )
@@ -70,10 +75,10 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// A word.
+/// Status of a health probe.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Word {
-    /// `ok`.
+    /// Always `ok`; failures are problems.
     status: &'static str,
 }
 
@@ -85,35 +90,35 @@ async fn ready(app: Arc<App>, _: NoFields) -> Result<Word, Problem> {
     if app.is_ending() {
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "the server is about to end",
+            "the server is shutting down",
         ));
     }
     app.engine.database().ping().await.map_err(|error| {
         let mut problem =
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer").retry_after(1);
-        problem.inside = Some(Box::new(error.to_string()));
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the store is unavailable").retry_after(1);
+        problem.internal = Some(Box::new(error.to_string()));
         problem
     })?;
     Ok(Word { status: "ok" })
 }
 
-/// The server, its store and its models.
+/// Health of the server, its store and its models.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Health {
-    /// `ok`.
+    /// Always `ok`; failures are problems.
     status: &'static str,
-    /// The program's version.
+    /// Version of the satiety program.
     version: &'static str,
-    /// `sqlite` or `postgres`.
+    /// Database engine: `sqlite` or `postgres`.
     store: &'static str,
-    /// The sentence model of the settings.
+    /// Configured sentence model, without its URL.
     embedder: String,
-    /// The chat model of the settings.
+    /// Configured chat model, without its URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     chat: Option<String>,
-    /// Jobs that run.
+    /// Number of jobs that are running.
     jobs_running: usize,
-    /// Jobs that wait.
+    /// Number of jobs that are queued.
     jobs_waiting: usize,
 }
 
@@ -121,7 +126,7 @@ async fn health(app: Arc<App>, _: NoFields) -> Result<Health, Problem> {
     app.engine.database().ping().await?;
     let settings = app.engine.settings();
     let (jobs_waiting, jobs_running) = app.jobs.depth();
-    // What follows `@` is an address inside of somebody's network.
+    // The part after `@` is a possibly internal address.
     let model = |spec: &str| spec.split('@').next().unwrap_or_default().to_owned();
     Ok(Health {
         status: "ok",
@@ -137,11 +142,11 @@ async fn health(app: Arc<App>, _: NoFields) -> Result<Health, Problem> {
     })
 }
 
-/// How far back.
+/// Limit of a list request.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Multiplicity {
-    /// How many at most; 50 where absent.
+    /// Maximum number of entries; default 50.
     #[serde(default)]
     #[schemars(range(min = 1, max = 500))]
     limit: Option<u32>,
@@ -151,8 +156,8 @@ async fn audit(app: Arc<App>, request: Multiplicity) -> Result<AuditLog, Problem
     Ok(app.engine.tokens().audit_log(request.limit.unwrap_or(50)).await?)
 }
 
-async fn figures(app: Arc<App>) -> Result<Response, Problem> {
-    metrics::gather(&app).await;
+async fn scrape(app: Arc<App>) -> Result<Response, Problem> {
+    metrics::refresh(&app).await;
     let kind = [(
         header::CONTENT_TYPE,
         HeaderValue::from_static(metrics::CONTENT_TYPE),

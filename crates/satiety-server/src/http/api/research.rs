@@ -1,5 +1,5 @@
-//! Research: runs in the store, and runs as jobs. A request says what to find out and the name of a source; where that name
-//! leads is the server's own setting, so that nobody elsewhere can have a folder read, a command run or an address asked.
+//! Research runs, stored and as jobs. A request names a source; the server's configuration defines what it
+//! is, so that a remote caller cannot have a directory read, a command run or an address contacted.
 
 use std::sync::Arc;
 
@@ -18,50 +18,50 @@ use crate::http::operations::operation;
 use crate::http::problem::Problem;
 use crate::http::work::{self, JobOutcome};
 
-/// Runs that a list goes back to.
+/// Maximum number of runs that a list covers.
 const RUNS: u32 = 10_000;
-/// Letters of a task or a query.
-const LETTERS: usize = 2000;
-/// Queries to begin with.
-const QUERIES: usize = 20;
-/// Rounds of a run.
-const ROUNDS: u32 = 30;
-/// Seconds that a run may take at most, and takes at most unless said otherwise.
+/// Maximum length of a task or a query in characters.
+const MAX_CHARACTERS: usize = 2000;
+/// Maximum number of initial queries.
+const MAX_QUERIES: usize = 20;
+/// Maximum number of rounds of a run.
+const MAX_ROUNDS: u32 = 30;
+/// Maximum and default duration of a run in seconds.
 const SECONDS: (f64, f64) = (3600.0, 600.0);
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         operation(
             "list_sources",
-            "List the names of the sources that a run may search; the first is the default",
+            "List the sources that a run may search; the first is the default",
             (Scope::Read, Effect::Read),
             sources,
         ),
         operation(
             "list_research",
-            "List research runs, the newest first",
+            "List research runs, newest first",
             (Scope::Read, Effect::Read),
             runs,
         ),
         operation(
             "get_research",
-            "Get a research run: its rounds with how new each was, and its report once it has ended",
+            "Get a research run: its rounds with their novelty, and its report once finished",
             (Scope::Read, Effect::Read),
             show,
         ),
         operation(
             "start_research",
-            "Research a task as a job: follow it by its events, one for each round",
+            "Research a task as a background job; follow its events, one per round",
             (Scope::Admin, Effect::Write),
             start,
         ),
     ]
 }
 
-/// What may be searched.
+/// Sources that research may search.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct SourceList {
-    /// The names.
+    /// Names of the sources; the first is the default.
     sources: Vec<String>,
 }
 
@@ -72,12 +72,12 @@ async fn sources(app: Arc<App>, _: NoFields) -> Result<SourceList, Problem> {
     })
 }
 
-/// Runs on a page.
+/// Page of research runs.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct ResearchPage {
-    /// The newest first.
+    /// Runs in order, newest first.
     runs: Vec<ResearchSummary>,
-    /// Where the next page begins; absent on the last one.
+    /// Cursor of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -101,43 +101,43 @@ async fn show(app: Arc<App>, request: IdRequest) -> Result<StoredResearch, Probl
     Ok(run)
 }
 
-/// What to find out.
+/// Request to start or resume a research run.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResearchBody {
-    /// The task. Left out when a run is taken up again.
+    /// Question or task to research; omit it to resume a run.
     #[serde(default)]
     #[schemars(length(min = 1, max = 2000))]
     task: Option<String>,
-    /// The name of the source to search, one of `/v1/research/sources`; the first of them where absent.
+    /// Name of the source, from `/v1/research/sources`; default the first one.
     #[serde(default)]
     source: Option<String>,
-    /// Queries to begin with; made from the task where there are none.
+    /// First queries; by default derived from the task.
     #[serde(default)]
     #[schemars(length(max = 20))]
     queries: Vec<String>,
-    /// When it is enough; usual settings where absent. At most 30 rounds.
+    /// Settings of the search gate; at most 30 rounds.
     #[serde(default)]
     gate: Option<GateSettings>,
-    /// Results to ask for in each search; 20 where absent.
+    /// Results to request per search, from 1 to 50; default 20.
     #[serde(default)]
     #[schemars(range(min = 1, max = 50))]
     results: Option<u32>,
-    /// Pages to read whole at the end; none where absent. Private addresses are not read.
+    /// Pages to read in full at the end; default 0. Private addresses are refused.
     #[serde(default)]
     #[schemars(range(max = 10))]
     read_pages: Option<u32>,
-    /// Seconds that it may take; 600 where absent.
+    /// Time limit in seconds; default 600.
     #[serde(default)]
     #[schemars(range(min = 1.0, max = 3600.0))]
     max_seconds: Option<f64>,
-    /// Tokens of the chat model that it may take.
+    /// Token limit for the chat model; default none.
     #[serde(default)]
     max_tokens: Option<u64>,
-    /// Whether the server's chat model helps, where it has one.
+    /// Whether to use the server's chat model, if configured.
     #[serde(default = "yes")]
     use_model: bool,
-    /// The run to take up: its id.
+    /// Id of the run to resume.
     #[serde(default)]
     resume: Option<String>,
 }
@@ -148,14 +148,14 @@ fn yes() -> bool {
 
 async fn start(app: Arc<App>, body: ResearchBody) -> Result<JobView, Problem> {
     let request = match &body.resume {
-        Some(run) => taken_up(&app, &body, run).await?,
+        Some(run) => resume(&app, &body, run).await?,
         None => new(&app, body)?,
     };
     let subject = request.task.clone();
     work::start(app, "research_run", &subject, |app, job| run(app, job, request))
 }
 
-/// A source by the name that a request says; nothing else leads anywhere.
+/// Resolves a source by its configured name.
 fn source<'a>(app: &'a App, name: Option<&str>) -> Result<&'a str, Problem> {
     let sources = &app.folders.research.sources;
     if let Some(spec) = sources.named(name) {
@@ -163,23 +163,27 @@ fn source<'a>(app: &'a App, name: Option<&str>) -> Result<&'a str, Problem> {
     }
     let names: Vec<&str> = sources.names().collect();
     if names.is_empty() {
-        return Err(Problem::forbidden("this server lets nobody search")
-            .hint("whoever runs it lists what may be searched with `--research-sources`"));
+        return Err(Problem::forbidden("research is disabled on this server")
+            .hint("start the server with `--research-sources` to enable it"));
     }
-    Err(Problem::unprocessable("`source` is no source of this server")
-        .hint(format!("it has {}", names.join(", ")))
+    Err(Problem::unprocessable("unknown `source`")
+        .hint(format!("use one of: {}", names.join(", ")))
         .at("source"))
 }
 
 fn new(app: &App, body: ResearchBody) -> Result<ResearchRequest, Problem> {
     let task = body.task.unwrap_or_default();
     let spec = source(app, body.source.as_deref())?;
-    let long = |text: &str| text.chars().count() > LETTERS;
+    let long = |text: &str| text.chars().count() > MAX_CHARACTERS;
     if long(&task) {
-        return Err(Problem::unprocessable(format!("a task has at most {LETTERS} letters")).at("task"));
+        return Err(
+            Problem::unprocessable(format!("`task` must have at most {MAX_CHARACTERS} characters"))
+                .at("task"),
+        );
     }
-    if body.queries.len() > QUERIES || body.queries.iter().any(|query| long(query)) {
-        let most = format!("there may be {QUERIES} queries of {LETTERS} letters");
+    if body.queries.len() > MAX_QUERIES || body.queries.iter().any(|query| long(query)) {
+        let most =
+            format!("`queries` must have at most {MAX_QUERIES} entries of {MAX_CHARACTERS} characters");
         return Err(Problem::unprocessable(most).at("queries"));
     }
     let mut request = ResearchRequest::new(task, spec, app.folders.research.reach.clone());
@@ -203,11 +207,11 @@ fn new(app: &App, body: ResearchBody) -> Result<ResearchRequest, Problem> {
         .is_some_and(|seconds| seconds > SECONDS.0)
     {
         return Err(
-            Problem::unprocessable(format!("a run takes at most {} seconds", SECONDS.0)).at("max_seconds"),
+            Problem::unprocessable(format!("`max_seconds` must be at most {}", SECONDS.0)).at("max_seconds"),
         );
     }
-    within("gate.max_rounds", request.settings.gate.max_rounds, 1, ROUNDS)?;
-    // What cannot begin is refused now and not in the background.
+    within("gate.max_rounds", request.settings.gate.max_rounds, 1, MAX_ROUNDS)?;
+    // Invalid requests are rejected now and not in the background.
     Research::new(&request.task, request.planned.clone(), request.settings.clone())
         .map_err(EngineError::from)?;
     Ok(request)
@@ -220,17 +224,17 @@ fn within(what: &'static str, value: u32, least: u32, most: u32) -> Result<u32, 
     Err(Problem::unprocessable(format!("`{what}` must be from {least} to {most}")).at(what))
 }
 
-/// A run that was stopped, or whose server ended. What it searches must be allowed now, whoever began it.
-async fn taken_up(app: &App, body: &ResearchBody, run: &str) -> Result<ResearchRequest, Problem> {
+/// Resumes a stopped or interrupted run. Its source must still be allowed.
+async fn resume(app: &App, body: &ResearchBody, run: &str) -> Result<ResearchRequest, Problem> {
     if body.task.is_some() || body.source.is_some() {
-        let said = "a run that is taken up has its task and source already";
+        let said = "`task` and `source` are not allowed when resuming a run";
         return Err(Problem::unprocessable(said).at("resume"));
     }
     let kept = app.engine.research().stored_run(run).await?;
     if !app.folders.research.sources.contains(&kept.source) {
         return Err(
-            Problem::forbidden("what this run searches is no source of this server")
-                .hint("take it up on the machine where it was begun, with `satiety research --resume`"),
+            Problem::forbidden("the source of this run is not allowed on this server")
+                .hint("resume it where it was started, with `satiety research --resume`"),
         );
     }
     if kept.report.is_some() {
@@ -241,23 +245,23 @@ async fn taken_up(app: &App, body: &ResearchBody, run: &str) -> Result<ResearchR
     Ok(request)
 }
 
-/// How far a research is.
+/// Progress of a research run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ResearchJobProgress {
-    /// Its id in the store.
+    /// Id of the run in the store.
     pub run_id: String,
-    /// Rounds that were decided and stored.
+    /// Number of decided and stored rounds.
     pub done: u32,
-    /// Rounds at most; it mostly ends before.
+    /// Maximum number of rounds; most runs stop earlier.
     pub planned: u32,
-    /// Of these, how many were new enough to be kept.
+    /// Number of rounds that were new enough to be accepted.
     pub accepted: u32,
-    /// What is searched for, or was last.
+    /// Current or latest search query.
     pub query: String,
-    /// How new the last round was: a share from 0 to 1; absent while none has results.
+    /// Novelty of the last round from 0 to 1; absent before the first results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub novelty: Option<f64>,
-    /// The page that is being read.
+    /// URL of the page being read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reading: Option<String>,
 }
@@ -285,7 +289,7 @@ async fn run(app: Arc<App>, job: Arc<Job>, request: ResearchRequest) -> Result<J
         })
         .await;
     let researched = outcome.map_err(|error| {
-        let mut problem = app.discreet(error);
+        let mut problem = app.redact(error);
         problem.detail = app.folders.research.sources.discreet(&problem.detail).into();
         problem
     })?;

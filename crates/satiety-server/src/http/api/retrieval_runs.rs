@@ -1,5 +1,5 @@
-//! The corpus replayed against the server's own memory, as a job. Other systems are replayed at a terminal: a request could only reach them by naming a command or
-//! an address.
+//! Replays of the corpus against the server's memory, as a job. Other systems are replayed on the command
+//! line, since a request could only reach them by naming a command or an address.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,43 +18,43 @@ use crate::http::operations::operation;
 use crate::http::problem::Problem;
 use crate::http::work::{self, JobOutcome};
 
-/// How long a search may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of one search.
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![operation(
         "start_retrieval_run",
-        "Ask the server's memory every query of the evaluation corpus, as a job",
+        "Replay the evaluation corpus against the server's memory as a background job",
         (Scope::Admin, Effect::Write),
         start,
     )]
 }
 
-/// How the memory is searched, and what to compare with.
+/// Request to replay the evaluation corpus.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReplayBody {
-    /// How deep the memory is searched; chosen by question where absent.
+    /// Search depth; by default chosen per query.
     #[serde(default)]
     mode: Option<Mode>,
-    /// What to change about the search: knobs of its pipeline, all others as they are by default.
+    /// Changed pipeline settings; others keep their defaults.
     #[serde(default)]
     pipeline: Map<String, Value>,
-    /// How many results are asked for; 20 where absent.
+    /// Results to request per query, from 1 to 200; default 20.
     #[serde(default)]
     #[schemars(range(min = 1, max = 200))]
     depth: Option<u32>,
-    /// Compare with an earlier run: its id, or `last`.
+    /// Earlier run to compare with: its id, or `last`.
     #[serde(default)]
     baseline: Option<String>,
-    /// A gate: how much worse than the baseline it may be.
+    /// Gate: maximum tolerated loss against the baseline, from 0 to 1.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     fail_if_worse: Option<f64>,
-    /// What chance starts from.
+    /// Seed of the resampling and randomization test.
     #[serde(default)]
     seed: u64,
-    /// The run to take up: its id.
+    /// Id of the run to resume.
     #[serde(default)]
     resume: Option<String>,
 }
@@ -64,14 +64,14 @@ async fn start(app: Arc<App>, body: ReplayBody) -> Result<JobView, Problem> {
         return Err(Problem::unprocessable("`depth` must be from 1 to 200").at("depth"));
     };
     if body.fail_if_worse.is_some() && body.baseline.is_none() {
-        let said = "`fail_if_worse` needs a `baseline` to be worse than";
+        let said = "`fail_if_worse` requires `baseline`";
         return Err(Problem::unprocessable(said).at("fail_if_worse"));
     }
     if body
         .fail_if_worse
         .is_some_and(|margin| !(0.0..=1.0).contains(&margin))
     {
-        return Err(Problem::unprocessable("a margin is from 0 to 1").at("fail_if_worse"));
+        return Err(Problem::unprocessable("`fail_if_worse` must be from 0 to 1").at("fail_if_worse"));
     }
     let pipeline = Pipeline::with(&Value::Object(body.pipeline))
         .map_err(|error| Problem::unprocessable(error.to_string()).at("pipeline"))?;
@@ -80,11 +80,11 @@ async fn start(app: Arc<App>, body: ReplayBody) -> Result<JobView, Problem> {
         token_budget: None,
         pipeline: Arc::new(pipeline),
     };
-    // The memory is this process: there is nothing to start, and nothing of the environment to see.
+    // The memory is in this process: there is no server to start and no environment to pass.
     let context = SystemContext {
         environment: std::iter::empty::<(String, String)>().collect(),
         scratch: std::env::temp_dir(),
-        timeout: PATIENCE,
+        timeout: SEARCH_TIMEOUT,
     };
     let mut request = ReplayRequest::new(system, context);
     request.depth = depth as usize;
@@ -98,14 +98,14 @@ async fn start(app: Arc<App>, body: ReplayBody) -> Result<JobView, Problem> {
     })
 }
 
-/// How far a replay is.
+/// Progress of a corpus replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RetrievalJobProgress {
-    /// Queries that were asked.
+    /// Number of queries asked so far.
     pub done: usize,
-    /// Queries of the corpus.
+    /// Number of queries in the corpus.
     pub planned: usize,
-    /// Queries without an answer.
+    /// Number of queries that failed.
     pub failed: usize,
 }
 

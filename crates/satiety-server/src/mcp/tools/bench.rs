@@ -1,4 +1,4 @@
-//! Tools about benchmarks: run a suite, look at a run, compare two.
+//! Benchmark tools: run a suite, show a run, compare two.
 
 use satiety::bench::{BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict};
 use satiety_engine::bench::{CompareRunsRequest, Progress, RunBenchRequest, RunSummary};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::super::call::{Call, Problem};
 use super::super::registry::{Effect, Profile, Spec, Tool};
 
-/// Repeats of a case in a run that an agent asks for.
-const REPEATS: u32 = 100;
+/// Maximum repeats per case in a run started by an agent.
+const MAX_REPEATS: u32 = 100;
 
 pub(super) fn tools() -> Vec<Tool> {
     vec![
@@ -17,14 +17,14 @@ pub(super) fn tools() -> Vec<Tool> {
             Spec {
                 name: "bench_run",
                 title: "Run a benchmark suite",
-                about: "Run a benchmark suite of this machine, fenced in, and say how it came out. Call it after a change to an agent or a skill. It takes as long as its cases do; a call that is taken back keeps what is done.",
+                about: "Run a benchmark suite of this machine in a sandbox and report the results. Call it after a change to an agent or a skill. It takes as long as its cases; a cancelled call keeps finished results.",
                 profile: Profile::Full,
                 effect: Effect::Runs,
                 data: &["summary.flaky", "gate.reasons"],
             },
             |call: Call, request: RunBenchRequest| async move {
                 let ran = run(&call, request).await;
-                ran.map_err(|problem| call.discreet(problem))
+                ran.map_err(|problem| call.redact(problem))
             },
         )
         .hide(&["tags", "seed", "resume", "distributed"]),
@@ -32,7 +32,7 @@ pub(super) fn tools() -> Vec<Tool> {
             Spec {
                 name: "bench_status",
                 title: "Benchmark runs",
-                about: "The latest benchmark runs, or the figures of one. Call it to see what was measured and when.",
+                about: "List the latest benchmark runs, or get the metrics of one. Call it to see what was measured and when.",
                 profile: Profile::Full,
                 effect: Effect::Reads,
                 data: &[],
@@ -43,7 +43,7 @@ pub(super) fn tools() -> Vec<Tool> {
             Spec {
                 name: "bench_compare",
                 title: "Compare two runs",
-                about: "Whether one run is really worse or better than another, beyond chance. Call it before you say that a change helped.",
+                about: "Test whether one run is significantly worse or better than another. Call it before you claim that a change helped.",
                 profile: Profile::Full,
                 effect: Effect::Reads,
                 data: &["reasons"],
@@ -64,22 +64,22 @@ pub(super) fn tools() -> Vec<Tool> {
     ]
 }
 
-/// A run in figures.
+/// Metrics of a benchmark run.
 #[derive(Serialize, JsonSchema)]
 struct RunView {
     run_id: String,
     suite_id: String,
     target: String,
-    /// Whether it ended before everything was run.
+    /// Whether the run stopped before all cases were run.
     interrupted: bool,
-    /// The figures.
-    summary: Option<Figures>,
-    /// What the run can show.
+    /// Metrics of the run; null if nothing finished.
+    summary: Option<RunMetrics>,
+    /// Smallest difference that the run can detect.
     power: String,
-    /// What the gate says.
+    /// Result of the regression gate.
     #[serde(skip_serializing_if = "Option::is_none")]
     gate: Option<GateView>,
-    /// Where the whole run is.
+    /// Resource address of the full report.
     report: String,
 }
 
@@ -89,27 +89,27 @@ struct GateView {
     reasons: Vec<String>,
 }
 
-/// The figures that tell a run.
+/// Main metrics of a run.
 #[derive(Serialize, JsonSchema)]
-struct Figures {
-    /// Passes over decided results.
+struct RunMetrics {
+    /// Share of passes among decided results, from 0 to 1.
     pass_rate: Option<f64>,
-    /// Its 95 % interval.
+    /// Its 95 % confidence interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pass_rate_interval: Option<[f64; 2]>,
     cases: u64,
     passed: u64,
-    /// Also those that ran out of time.
+    /// Number of failures, including timeouts.
     failed: u64,
     errors: u64,
     mean_latency_ms: Option<f64>,
     p95_latency_ms: Option<f64>,
-    /// Cases whose repeats disagree.
+    /// Ids of cases whose repeats disagree.
     flaky: Vec<String>,
 }
 
-fn figures(summary: &BenchmarkSummary) -> Figures {
-    Figures {
+fn run_metrics(summary: &BenchmarkSummary) -> RunMetrics {
+    RunMetrics {
         pass_rate: summary.pass_rate,
         pass_rate_interval: summary
             .pass_rate_interval
@@ -128,16 +128,16 @@ fn figures(summary: &BenchmarkSummary) -> Figures {
 async fn run(call: &Call, mut request: RunBenchRequest) -> Result<RunView, Problem> {
     if request
         .repeats
-        .is_some_and(|repeats| !(1..=REPEATS).contains(&repeats))
+        .is_some_and(|repeats| !(1..=MAX_REPEATS).contains(&repeats))
     {
         return Err(Problem::new(
-            format!("`repeats` is from 1 to {REPEATS}"),
-            "ask for fewer, and compare several runs",
+            format!("`repeats` must be from 1 to {MAX_REPEATS}"),
+            "use fewer repeats and compare several runs",
         ));
     }
     let (suite, _place) = call.suite_named(request.suite).await?;
     request.suite = suite;
-    // An agent may name any suite and target that it can reach, so what it starts is sandboxed.
+    // An agent may name any suite and target it can reach, so its processes run in a sandbox.
     request.sandbox = Some(call.engine().sandbox_requirement());
     request.environment.clone_from(&call.context.environment);
     let plan = call.engine().bench().plan(request).await?;
@@ -156,7 +156,7 @@ async fn run(call: &Call, mut request: RunBenchRequest) -> Result<RunView, Probl
     ran.post.log();
     Ok(RunView {
         report: format!("satiety://bench/{}", ran.run.run_id),
-        summary: ran.run.summary.as_ref().map(figures),
+        summary: ran.run.summary.as_ref().map(run_metrics),
         run_id: ran.run.run_id,
         suite_id: ran.run.suite_id,
         target: ran.run.target,
@@ -172,22 +172,22 @@ async fn run(call: &Call, mut request: RunBenchRequest) -> Result<RunView, Probl
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StatusArgs {
-    /// A run's id, or latest; without it the latest runs are listed.
+    /// Run id, or latest; by default the latest runs are listed.
     run: Option<String>,
-    /// Only runs of this suite.
+    /// List only runs of this suite.
     suite: Option<String>,
-    /// Runs at most; 10 where absent.
+    /// Maximum number of runs; default 10.
     limit: Option<u32>,
 }
 
-/// Runs, or one of them.
+/// Benchmark runs, or one of them.
 #[derive(Serialize, JsonSchema)]
 struct Runs {
-    /// The latest first.
+    /// Runs in order, latest first.
     runs: Vec<RunSummary>,
-    /// The one that was asked for.
+    /// Metrics of the requested run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<Figures>,
+    summary: Option<RunMetrics>,
 }
 
 async fn status(call: &Call, asked: StatusArgs) -> Result<Runs, Problem> {
@@ -201,7 +201,7 @@ async fn status(call: &Call, asked: StatusArgs) -> Result<Runs, Problem> {
     call.run_named(&named).await?;
     let run: BenchmarkRun = call.engine().bench().run(&named).await?;
     Ok(Runs {
-        summary: run.summary.as_ref().map(figures),
+        summary: run.summary.as_ref().map(run_metrics),
         runs: vec![RunSummary {
             pass_rate: run.summary.as_ref().and_then(|summary| summary.pass_rate),
             distributed: run
@@ -220,8 +220,8 @@ async fn status(call: &Call, asked: StatusArgs) -> Result<Runs, Problem> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CompareArgs {
-    /// The run to compare with: an id, or latest:SUITE.
+    /// Baseline run: an id, or latest:SUITE.
     baseline: String,
-    /// The run that is judged.
+    /// Run to compare with it.
     candidate: String,
 }

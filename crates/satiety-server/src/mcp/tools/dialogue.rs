@@ -1,4 +1,4 @@
-//! Tools that say when to stop: a conversation, round by round or whole, and a search loop.
+//! Tools that decide when to stop: conversations, whole or round by round, and search loops.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) fn tools() -> Vec<Tool> {
             Spec {
                 name: "score_conversation",
                 title: "Score a conversation",
-                about: "Whether a conversation still gets anywhere: CONTINUE, SHIP, STOP or ESCALATE, and why. Call it with a whole discussion, yours or somebody else's, before another round is spent on it.",
+                about: "Decide whether a conversation is still productive: CONTINUE, SHIP, STOP or ESCALATE, with reasons. Call it with a whole discussion, yours or another, before you spend another round on it.",
                 profile: Profile::Full,
                 effect: Effect::Adds,
                 data: &["topic", "reasons", "hint", "warnings"],
@@ -31,7 +31,7 @@ pub(super) fn tools() -> Vec<Tool> {
             Spec {
                 name: "append_round",
                 title: "Add a round",
-                about: "Add a round to a conversation and hear whether to go on. Call it after each round of a discussion or a plan-and-criticise loop; the first call without conversation_id begins one.",
+                about: "Add a round to a conversation and get the decision whether to continue. Call it after each round of a discussion or a plan-and-criticise loop; without conversation_id it starts one.",
                 profile: Profile::Full,
                 effect: Effect::Adds,
                 data: &["reasons"],
@@ -41,8 +41,8 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             Spec {
                 name: "gate",
-                title: "Is another search worth it?",
-                about: "Whether another search of a loop is worth it. Call it with the results of all rounds so far; it says continue or stop after the last one, and how new each round was.",
+                title: "Search gate",
+                about: "Decide whether another search of a loop is worth it. Call it with the results of all rounds so far; returns continue or stop after the last one, and the novelty of each round.",
                 profile: Profile::Full,
                 effect: Effect::Reads,
                 data: &[],
@@ -58,12 +58,12 @@ struct ScoreArgs {
     /// Messages with role and content, in order.
     #[serde(default)]
     messages: Vec<Message>,
-    /// Or rounds whose claims, questions and actions are sorted already.
+    /// Or rounds with extracted claims, questions and actions.
     #[serde(default)]
     rounds: Vec<RoundArgs>,
-    /// What it is about.
+    /// Topic of the conversation.
     topic: Option<String>,
-    /// Keep it, with its whole report as a resource.
+    /// Store it, with its full report as a resource.
     #[serde(default)]
     record: bool,
 }
@@ -74,49 +74,49 @@ struct Message {
     content: String,
 }
 
-/// A round, in the words of whoever sorted it.
+/// Round with its extracted statements.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RoundArgs {
-    /// Who spoke.
+    /// Name of the speaker.
     agent: Option<String>,
-    /// What was said to be so.
+    /// Factual claims of the round.
     #[serde(default)]
     claims: Vec<String>,
-    /// What was settled.
+    /// Decisions made in the round.
     #[serde(default)]
     decisions: Vec<String>,
-    /// What nobody has answered.
+    /// Questions without an answer.
     #[serde(default)]
     open_questions: Vec<String>,
-    /// What is to be done.
+    /// Actions to take next.
     #[serde(default)]
     next_actions: Vec<String>,
 }
 
-/// A scored conversation, as an agent needs it.
+/// Result of scoring a conversation.
 #[derive(Serialize, JsonSchema)]
 struct ScoreView {
-    /// Its id, where it was kept.
+    /// Id of the conversation, if stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     conversation_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<String>,
-    /// What to do.
+    /// Decision after the last round.
     signal: Signal,
-    /// The same in a sentence.
+    /// Decision explained in one sentence.
     hint: String,
-    /// The most telling reasons.
+    /// Most important reasons for the decision.
     reasons: Vec<String>,
-    /// How little is new: 1 minus the novelty rate.
+    /// Repetition from 0 to 1: 1 minus the novelty rate.
     score: f64,
-    /// How new each round was; absent where nothing could be said.
+    /// Novelty of each round from 0 to 1; null if unknown.
     novelty_by_round: Vec<Option<f64>>,
-    /// Number of the first round after which the answer was not CONTINUE.
+    /// Number of the first round whose decision was not CONTINUE.
     first_stop_round: Option<u32>,
-    /// What looks wrong.
+    /// Problems found in the input.
     warnings: Vec<String>,
-    /// Where the whole report is.
+    /// Resource address of the full report.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<String>,
 }
@@ -125,13 +125,13 @@ async fn score(call: &Call, asked: ScoreArgs) -> Result<ScoreView, Problem> {
     let bytes = match (asked.messages.is_empty(), asked.rounds.is_empty()) {
         (false, true) => serde_json::to_vec(&serde_json::json!({"messages": asked.messages})),
         (true, false) => {
-            let rounds = sorted(asked.rounds, 1)?;
+            let rounds = to_rounds(asked.rounds, 1)?;
             serde_json::to_vec(&serde_json::json!({"topic": asked.topic, "rounds": rounds}))
         }
         _ => {
             return Err(Problem::new(
-                "there is nothing to score, or it is there twice",
-                "give either `messages` or `rounds`",
+                "exactly one of `messages` and `rounds` is required",
+                "pass either `messages` or `rounds`",
             ));
         }
     };
@@ -168,8 +168,8 @@ async fn score(call: &Call, asked: ScoreArgs) -> Result<ScoreView, Problem> {
     })
 }
 
-/// Rounds as the library reads them, numbered from `first`.
-fn sorted(rounds: Vec<RoundArgs>, first: u32) -> Result<Vec<Round>, Problem> {
+/// Converts rounds to the library's type, numbered from `first`.
+fn to_rounds(rounds: Vec<RoundArgs>, first: u32) -> Result<Vec<Round>, Problem> {
     let rounds = (first..).zip(rounds).map(|(number, round)| {
         let claims: Vec<Value> = round
             .claims
@@ -195,28 +195,28 @@ fn sorted(rounds: Vec<RoundArgs>, first: u32) -> Result<Vec<Round>, Problem> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AppendArgs {
-    /// The conversation; absent to begin one.
+    /// Conversation to extend; omit to start one.
     conversation_id: Option<String>,
-    /// What a new one is about.
+    /// Topic of a new conversation.
     topic: Option<String>,
-    /// The round.
+    /// Round to append to it.
     round: RoundArgs,
 }
 
-/// What follows from a round.
+/// Decision after an added round.
 #[derive(Serialize, JsonSchema)]
 struct AppendView {
-    /// The conversation.
+    /// Id of the conversation.
     conversation_id: String,
-    /// Rounds that it has now.
+    /// Number of rounds so far.
     rounds: usize,
-    /// What to do now.
+    /// Decision after this round.
     signal: Signal,
-    /// The most telling reasons.
+    /// Most important reasons for the decision.
     reasons: Vec<String>,
-    /// How new the round was; absent where nothing could be said.
+    /// Novelty of the round from 0 to 1; null if unknown.
     novelty: Option<f64>,
-    /// How ready for action it is.
+    /// Readiness for action from 0 to 1.
     action_readiness: Option<f64>,
 }
 
@@ -237,7 +237,7 @@ async fn append(call: &Call, asked: AppendArgs) -> Result<AppendView, Problem> {
     let appended = engine
         .dialogue()
         .append_rounds(AppendRoundsRequest {
-            rounds: sorted(vec![asked.round], 1)?,
+            rounds: to_rounds(vec![asked.round], 1)?,
             conversation_id: id,
         })
         .await?;
@@ -255,23 +255,23 @@ async fn append(call: &Call, asked: AppendArgs) -> Result<AppendView, Problem> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GateArgs {
-    /// What the search is for.
+    /// Purpose of the search.
     task: String,
-    /// The rounds so far, oldest first.
+    /// Rounds so far, oldest first.
     rounds: Vec<GateRound>,
-    /// Rounds at most; 5 where absent.
+    /// Maximum number of rounds; default 5.
     max_rounds: Option<u32>,
-    /// Stop when less than this share is new; 0.25 where absent.
+    /// Stop below this share of new content; default 0.25.
     threshold: Option<f64>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GateRound {
-    /// What was asked.
+    /// Query of the round.
     #[serde(default)]
     query: String,
-    /// What came back.
+    /// Results of the query.
     results: Vec<GateHit>,
 }
 
@@ -285,29 +285,26 @@ struct GateHit {
     snippet: String,
 }
 
-/// What was decided.
+/// Decision of the search gate.
 #[derive(Serialize, JsonSchema)]
 struct GateAnswer {
-    /// continue or stop, after the last round.
+    /// Decision after the last round: continue or stop.
     decision: String,
-    /// Why, in words.
+    /// Explanation of the decision in words.
     why: String,
-    /// Each round.
+    /// Decision after each round.
     rounds: Vec<SearchGateResponse>,
 }
 
 async fn gate(call: &Call, asked: GateArgs) -> Result<GateAnswer, Problem> {
     if asked.rounds.is_empty() {
-        return Err(Problem::new(
-            "there is no round to decide about",
-            "give at least one in `rounds`",
-        ));
+        return Err(Problem::new("`rounds` is empty", "pass at least one round"));
     }
     let standard = GateSettings::default();
     let settings = GateSettings {
         max_rounds: asked.max_rounds.unwrap_or(standard.max_rounds),
         threshold: asked.threshold.map_or(standard.threshold, StopThreshold::Share),
-        // Asked again with one round more, it must say the same about the earlier ones.
+        // No exploration: a call with one more round must decide the earlier ones the same way.
         epsilon: 0.0,
         ..standard
     };

@@ -1,4 +1,4 @@
-//! Tools about a full context: what could go, and what the agent says to it.
+//! Eviction tools: propose evictions, and answer a proposal.
 
 use satiety::eviction::{EvictionFeedback, ResolvedBy};
 use satiety_engine::eviction::{ProposeResponse, ProposeScopeRequest, ResolveRequest, UpdateScopeRequest};
@@ -14,8 +14,8 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             Spec {
                 name: "evict_propose",
-                title: "Propose what to drop",
-                about: "Which parts of a context to drop when it is too full. Call it with what is new in the context since the last call (items, used) and the tokens it may have; answer the proposal with evict_resolve.",
+                title: "Propose evictions",
+                about: "Choose which context items to drop when the context is too full. Call it with changes since the last call (items, used) and the token budget; answer the proposal with evict_resolve.",
                 profile: Profile::Full,
                 effect: Effect::Adds,
                 data: &["candidates[].snippet"],
@@ -25,8 +25,8 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             Spec {
                 name: "evict_resolve",
-                title: "Answer a proposal to drop",
-                about: "Say what of a proposal you still need; the rest goes. Call it after evict_propose, within its timeout. What you keep back is what the scorer learns from.",
+                title: "Answer an eviction proposal",
+                about: "Exclude the items of a proposal that you still need; the rest is evicted. Call it after evict_propose, within its timeout. The scorer learns from your exclusions.",
                 profile: Profile::Full,
                 effect: Effect::Deletes,
                 data: &[],
@@ -52,42 +52,42 @@ pub(super) fn tools() -> Vec<Tool> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ProposeArgs {
-    /// The context; a name of your own.
+    /// Context name of your choice.
     scope_id: String,
-    /// The tokens that it may have afterwards.
+    /// Maximum tokens of the context afterwards.
     budget_tokens: Option<u64>,
-    /// Or the tokens that must come free.
+    /// Or the number of tokens to free.
     free_tokens: Option<u64>,
-    /// The present turn.
+    /// Number of the current turn.
     turn: Option<u64>,
-    /// What came into the context since the last call.
+    /// Items added since the last call.
     #[serde(default)]
     items: Vec<Item>,
-    /// Ids of items that were used in this turn.
+    /// Ids of items used in this turn.
     #[serde(default)]
     used: Vec<String>,
     /// Ids of items that must stay.
     #[serde(default)]
     pin: Vec<String>,
-    /// How long you may take to answer, in milliseconds.
+    /// Time to answer, in milliseconds.
     timeout_ms: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Item {
-    /// A name of your own.
+    /// Item name of your choice.
     ctx_id: String,
-    /// What it says, or its beginning.
+    /// Text of the item, or its beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<String>,
-    /// Its tokens; counted from the content where absent.
+    /// Tokens of the item; default counted from the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     token_count: Option<u64>,
-    /// Where it stands: system, chronicle, memory, workspace, or a zone of your own; workspace where absent.
+    /// Zone: system, chronicle, memory, workspace (default), or your own.
     #[serde(default = "workspace")]
     zone: String,
-    /// `message`, `tool_result`, `file`, `fact`, or a kind of your own.
+    /// Kind: `message`, `tool_result`, `file`, `fact`, or your own.
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<String>,
 }
@@ -132,9 +132,9 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<ProposeResponse, Pro
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ResolveArgs {
-    /// The proposal.
+    /// Id of the proposal.
     proposal_id: String,
-    /// What you still need, the most important first; empty when all of it may go.
+    /// Items to exclude, most important first; default none.
     #[serde(default)]
     keep: Vec<Keep>,
 }
@@ -142,8 +142,8 @@ struct ResolveArgs {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Keep {
-    /// The item.
+    /// Id of the item.
     ctx_id: String,
-    /// What you need it for.
+    /// Reason why you need it.
     reason: Option<String>,
 }

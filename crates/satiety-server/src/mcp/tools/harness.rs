@@ -1,5 +1,5 @@
-//! Tools about the eval harness. There is none to approve, reject, apply or roll back: an agent whose harness is too easy is
-//! the last one to be asked whether it may change.
+//! Harness tools. There is none to approve, reject, apply or roll back: an agent must not decide about
+//! changes to its own evals.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             "harness_status",
             Spec {
                 name: "harness_status",
-                title: "Is the harness still hard enough?",
-                about: "Where the eval harness stands: saturation, what discriminates, what waits for a person. Call it before you trust a high score.",
+                title: "Harness status",
+                about: "Get the state of the eval harness: saturation, discriminating cases, pending approvals. Call it before you trust a high score.",
                 profile: Profile::Full,
                 effect: Effect::Reads,
                 data: &["next"],
@@ -31,7 +31,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "harness_record",
                 title: "Record a cycle",
-                about: "Record a cycle of the harness from the runs since the last one. Call it once after each evaluation.",
+                about: "Record a harness cycle from the runs since the last one. Call it once after each evaluation.",
                 profile: Profile::Full,
                 effect: Effect::Adds,
                 data: &["notes"],
@@ -42,7 +42,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "harness_propose",
                 title: "Propose a harder harness",
-                about: "Propose changes that make the harness harder, by rule or as you write them (expansion_proposals in YAML). Nothing changes: a person must approve with a signature, elsewhere.",
+                about: "Propose changes that make the harness harder, by rules or your own (expansion_proposals in YAML). Nothing changes: a person must approve with a signature, elsewhere.",
                 profile: Profile::Full,
                 effect: Effect::Adds,
                 data: &["ideas", "refused"],
@@ -55,11 +55,11 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ProposeArgs {
-    /// The harness' folder on this machine; that of the settings where absent.
+    /// Harness directory on this machine; default from the settings.
     folder: Option<PathBuf>,
-    /// `expansion_proposals` in YAML; by rule where absent.
+    /// `expansion_proposals` in YAML; default by rules.
     proposals: Option<String>,
-    /// Only show what would be proposed by rule.
+    /// Preview the proposals by rules without storing.
     #[serde(default)]
     dry_run: bool,
 }
@@ -68,7 +68,7 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<ProposeExpansionResp
     let folder = asked
         .folder
         .unwrap_or_else(|| call.context.harness_folder.clone());
-    // Kept with the proposal, so that the person who is asked to sign it sees that no person wrote it.
+    // Stored with the proposal, so that the approver sees that an agent wrote it.
     let author = Author::Agent(call.caller.clone());
     let Some(text) = asked.proposals else {
         let request = ExpandRequest {
@@ -81,8 +81,8 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<ProposeExpansionResp
     };
     if asked.dry_run {
         return Err(Problem::new(
-            "a dry run is for proposals by rule",
-            "leave out `proposals`, or `dry_run`",
+            "`dry_run` is not supported with `proposals`",
+            "omit `proposals` or `dry_run`",
         ));
     }
     let written = || -> std::io::Result<tempfile::NamedTempFile> {
@@ -96,8 +96,8 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<ProposeExpansionResp
     };
     let file = written().map_err(|error| {
         Problem::new(
-            format!("cannot write the proposals for reading: {error}"),
-            "look at the folder for temporary files",
+            format!("cannot write a temporary file for the proposals: {error}"),
+            "check that the temporary directory is writable",
         )
     })?;
     let request = ProposeRequest {

@@ -1,4 +1,4 @@
-//! Tools about the memory: find, read, save, change, judge.
+//! Memory tools: search, read, save, update, validate.
 
 use satiety_engine::memory::SearchRequest;
 
@@ -11,7 +11,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_search",
                 title: "Search memories",
-                about: "Find memories by words, meaning, trigger phrases and causal links. Call it when you need a fact, a decision or a cause from earlier work. Results are excerpts; memory_read gives one whole.",
+                about: "Find memories by words, meaning, trigger phrases and causal links. Call it when you need a fact, a decision or a cause from earlier work. Results are excerpts; memory_read returns one in full.",
                 profile: Profile::Core,
                 effect: Effect::Reads,
                 data: FOUND,
@@ -22,8 +22,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             "memory_context",
             Spec {
                 name: "memory_context",
-                title: "Context for what comes next",
-                about: "What you should know for what you are about to do: fits the room left in your context and never repeats what this session was given. Call it when the work turns to something new.",
+                title: "Context for the next step",
+                about: "Get what you should know for your next step, within the remaining context budget and without repeating results of this session. Call it when the work turns to something new.",
                 profile: Profile::Core,
                 effect: Effect::Reads,
                 data: FOUND,
@@ -35,7 +35,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_read",
                 title: "Read a memory",
-                about: "One memory whole, with its causal links. Call it when an excerpt is not enough: reading also teaches the search what helped.",
+                about: "Get one memory in full, with its causal links. Call it when an excerpt is not enough: reading also teaches the search what helped.",
                 profile: Profile::Core,
                 effect: Effect::Reads,
                 data: &[
@@ -55,8 +55,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             "save_memory",
             Spec {
                 name: "memory_save",
-                title: "Keep a memory",
-                about: "Keep something that will matter again: a decision and its reason, the cause of a bug, a convention, a preference. One thing a memory, in words that make sense without this conversation. Search first: change an old one with memory_update rather than keeping it twice.",
+                title: "Save a memory",
+                about: "Save something that will matter again: a decision and its reason, the cause of a bug, a convention, a preference. One fact per memory, understandable without this conversation. Search first: update an existing memory with memory_update instead of duplicating it.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &[
@@ -74,8 +74,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             "update_memory",
             Spec {
                 name: "memory_update",
-                title: "Change a memory",
-                about: "Change a memory that is no longer right; what you leave out stays.",
+                title: "Update a memory",
+                about: "Update a memory that is no longer right; omitted fields stay.",
                 profile: Profile::Core,
                 effect: Effect::Changes,
                 data: &[
@@ -93,8 +93,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             "validate_memory",
             Spec {
                 name: "memory_validate",
-                title: "Say whether a memory helped",
-                about: "Say whether a memory was useful for what you did. Call it once a memory has helped or misled you: it moves its confidence and teaches the search.",
+                title: "Validate a memory",
+                about: "Report whether a memory was useful. Call it once a memory has helped or misled you: it changes its confidence and teaches the search.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &["learnt_trigger"],
@@ -106,7 +106,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_match_triggers",
                 title: "Match trigger phrases",
-                about: "Which memories' trigger phrases are said in a text. Cheap: call it with each message of the user, or with your own text before you send it.",
+                about: "Find memories whose trigger phrases occur in a text. Cheap: call it with each message of the user, or with your own text before you send it.",
                 profile: Profile::Memory,
                 effect: Effect::Reads,
                 data: &["matches[].title", "matches[].project.label"],
@@ -118,7 +118,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_list",
                 title: "List memories",
-                about: "Memories page by page, in the order of their last change. Call it to look through a folder or a tier; to find something, search.",
+                about: "List memories page by page, in order of last change. Call it to browse a folder or a tier; to find something, search.",
                 profile: Profile::Memory,
                 effect: Effect::Reads,
                 data: &[
@@ -137,8 +137,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             "delete_memory",
             Spec {
                 name: "memory_delete",
-                title: "Forget memories",
-                about: "Forget memories for good. Call it only when somebody asks for it; memory_update mends what is wrong.",
+                title: "Delete memories",
+                about: "Delete memories permanently. Call it only when a user asks for it; use memory_update to correct one.",
                 profile: Profile::Memory,
                 effect: Effect::Deletes,
                 data: &[],
@@ -150,7 +150,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_causal_link",
                 title: "Link memories",
-                about: "Say how one memory bears on another. Call it when you learn that one thing caused, enabled, supersedes, contradicts or supports another: searches follow such links.",
+                about: "Link two memories. Call it when you learn that one thing caused, enabled, supersedes, contradicts or supports another: searches follow such links.",
                 profile: Profile::Memory,
                 effect: Effect::Changes,
                 data: &[],
@@ -161,8 +161,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             "memory_health",
             Spec {
                 name: "memory_health",
-                title: "How the memory is",
-                about: "Counts, vectors, which channels cannot be searched, and how sessions went. Call it when searches find less than they should.",
+                title: "Memory health",
+                about: "Get counts, vectors, unavailable search channels and session statistics. Call it when searches find less than they should.",
                 profile: Profile::Memory,
                 effect: Effect::Reads,
                 data: &[],
@@ -172,7 +172,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
     ]
 }
 
-/// What of a search's answer somebody wrote.
+/// Fields of a search result with untrusted text.
 const FOUND: &[&str] = &[
     "results[].title",
     "results[].excerpt",
@@ -183,7 +183,7 @@ const FOUND: &[&str] = &[
     "over_budget[].title",
 ];
 
-/// A search for an agent: the results that it needs.
+/// Search tool profile: only the results that an agent needs.
 const SEARCH: ToolProfile = ToolProfile {
     hidden: &["skip_shown"],
     defaults: &[],

@@ -1,5 +1,5 @@
-//! The tools, a file a capability. An argument's comment is what an agent reads about it; every word is paid for in every
-//! request.
+//! Tool definitions, one file per capability. Doc comments on arguments are sent to the model, and every
+//! token of them is paid for in every request.
 
 mod bench;
 mod dialogue;
@@ -10,7 +10,7 @@ mod tasks;
 
 use super::registry::Tool;
 
-/// Every tool, in the order in which they are listed.
+/// All tools, in listing order.
 pub(super) fn all() -> Vec<Tool> {
     let plain = |tools: Vec<Tool>| tools.into_iter().map(Some).collect();
     let groups: [Vec<Option<Tool>>; 6] = [

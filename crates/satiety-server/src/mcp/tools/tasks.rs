@@ -1,4 +1,4 @@
-//! Tools around a task: what is known before it, what came of it.
+//! Task tools: preflight and postflight.
 
 use satiety_engine::memory::{Postflight, Preflight};
 
@@ -10,8 +10,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             "task_preflight",
             Spec {
                 name: "task_preflight",
-                title: "Begin a task",
-                about: "Begin a task: gives what memory knows about it, within the room you have. Call it before you start, with how much you know (scores from 0 to 100); close it with task_postflight.",
+                title: "Start a task",
+                about: "Start a task: returns what memory knows about it, within your context budget. Call it before you start, with your self-assessment (scores from 0 to 100); close it with task_postflight.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &[
@@ -35,7 +35,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "task_postflight",
                 title: "Close a task",
-                about: "Close a task: how it went, how much you know now, which memories helped, what you produced and what you learnt. Call it at the end of every task that you began, also when it failed: this is how the memory learns what is worth finding.",
+                about: "Close a task: outcome, what you know now, which memories helped, what you produced and learned. Call it at the end of every task that you started, also when it failed: this is how the memory learns what is worth finding.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &["not_validated[].title"],
