@@ -329,7 +329,7 @@ impl EngineError {
             }),
             Self::NoProfile { .. } => Some("use `default`, `spec`, or the path of a TOML file".into()),
             Self::ProfileFile { .. } => {
-                Some("docs/dialogue.md lists every key of a profile; a file may set only some of them".into())
+                Some("docs/guides/score.md explains the keys of a profile; a file may set only some of them".into())
             }
             Self::NoLabels { .. } => Some(
                 "a label is the key `_expected` in a transcript, such as {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}"
@@ -347,7 +347,7 @@ impl EngineError {
                     "check that the judgments and the run use the same query ids".into()
                 }
                 RetrievalError::Line { reason, .. } if !reason.contains("field") => {
-                    "docs/retrieval.md describes the supported file formats".into()
+                    "docs/guides/retrieval.md describes the supported file formats".into()
                 }
                 _ => "judgments are `query 0 document grade`, runs `query Q0 document rank score tag`, one per line".into(),
             }),
@@ -392,7 +392,7 @@ impl EngineError {
             }
             Self::Search(error) => error.hint(),
             Self::GateLine { .. } => Some(
-                "a line is {\"query\": \"…\", \"results\": [{\"title\": \"…\", \"url\": \"…\", \"snippet\": \"…\"}], \"state\": \"…\"}; docs/research.md lists every key"
+                "a line is {\"query\": \"…\", \"results\": [{\"title\": \"…\", \"url\": \"…\", \"snippet\": \"…\"}], \"state\": \"…\"}; docs/guides/research.md lists every key"
                     .into(),
             ),
             Self::NoResearch { .. } => Some("`--resume last` resumes the newest interrupted run".into()),

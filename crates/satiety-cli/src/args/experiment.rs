@@ -83,7 +83,7 @@ pub(crate) struct AbNamed {
   satiety ab start no-graph --pipeline no-graph.toml --rollout 10 --shadow 100 --description \"links off\"
   satiety ab start --file feature.toml
 
-The pipeline contains only the differences from the active one; docs/memory.md lists the settings. No session gets the change
+The pipeline contains only the differences from the active one; docs/concepts/memory-search.md lists the settings. No session gets the change
 without --rollout; 10 % of queries also run with the new pipeline, asynchronously.")]
 pub(crate) struct AbStartArgs {
     /// Name of the feature: letters, digits, `.`, `_` and `-`

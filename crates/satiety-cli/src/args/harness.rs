@@ -214,7 +214,7 @@ pub(crate) struct HarnessExpandArgs {
   satiety harness propose proposals.yaml
   satiety harness propose retire-flaky-date.yaml --by anna
 
-The file has `expansion_proposals` with threshold_increases, new_benchmarks, new_edge_cases and retirements; docs/harness.md
+The file has `expansion_proposals` with threshold_increases, new_benchmarks, new_edge_cases and retirements; docs/guides/harness.md
 shows an example. A proposal that would weaken the harness is refused with exit 1.")]
 pub(crate) struct HarnessProposeArgs {
     /// Proposal file: YAML, JSON or TOML

@@ -1,21 +1,14 @@
-//! What the documents show is what the program prints: every ```` ```console ```` block is run.
+//! Checks of the documentation: `console` blocks print what they show, named paths exist, links resolve.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::support::Place;
 
 #[test]
 fn console_blocks_print_what_they_say() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = vec![root.join("README.md")];
-    pages.extend(
-        fs_err::read_dir(root.join("docs"))
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|ending| ending == "md")),
-    );
     let mut ran = 0;
-    for page in pages {
+    for page in pages(&root) {
         for (command, expected) in console_blocks(&fs_err::read_to_string(&page).unwrap()) {
             let place = Place::new();
             let arguments: Vec<&str> = command.split_whitespace().collect();
@@ -49,13 +42,10 @@ fn named_paths_exist() {
     assert!(made.starts_with("exit 0"), "{made}");
     // The help of every command.
     let mut texts = vec![("--help".to_owned(), reference.join("commands.md"))];
-    let pages = fs_err::read_dir(root.join("docs")).unwrap();
-    let pages = pages.map(|entry| entry.unwrap().path());
-    let pages = pages.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
     texts.extend(
-        pages
-            .chain([root.join("README.md"), root.join("CONTRIBUTING.md")])
-            .map(|path| (path.file_name().unwrap().display().to_string(), path)),
+        pages(&root)
+            .into_iter()
+            .map(|path| (path.strip_prefix(&root).unwrap().display().to_string(), path)),
     );
     let (mut seen, mut missing) = (0, Vec::new());
     for (name, path) in texts {
@@ -74,6 +64,135 @@ fn named_paths_exist() {
     }
     assert!(seen > 100, "only {seen} paths were found");
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Relative links lead to files that exist, and their fragments to headings.
+#[test]
+fn links_resolve() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (mut checked, mut broken) = (0, Vec::new());
+    for page in pages(&root) {
+        let text = fs_err::read_to_string(&page).unwrap();
+        for link in links(&text) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            checked += 1;
+            let (path, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() {
+                page.clone()
+            } else {
+                page.parent().unwrap().join(path)
+            };
+            let is_page = target.extension().is_some_and(|ending| ending == "md");
+            let resolves = target.exists()
+                && (fragment.is_empty()
+                    || !is_page
+                    || anchors(&fs_err::read_to_string(&target).unwrap())
+                        .iter()
+                        .any(|anchor| anchor == fragment));
+            if !resolves {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(checked > 100, "only {checked} links were found");
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// Every page of the book is in its table of contents.
+#[test]
+fn the_summary_lists_every_page() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = root.join("docs");
+    let summary = fs_err::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let listed = links(&summary);
+    let missing: Vec<String> = pages(&root)
+        .iter()
+        .filter_map(|page| page.strip_prefix(&docs).ok())
+        .map(|page| page.display().to_string())
+        .filter(|page| page != "SUMMARY.md" && !listed.contains(&page.as_str()))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// Pages that people write: those at the root of the repository, and all below `docs` except generated ones.
+fn pages(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![root.join("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs_err::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if !path.ends_with("docs/reference") {
+                    directories.push(path);
+                }
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found.extend(
+        [
+            "README.md",
+            "ARCHITECTURE.md",
+            "CONTRIBUTING.md",
+            "RELEASING.md",
+            "SECURITY.md",
+            "STYLE.md",
+        ]
+        .map(|name| root.join(name)),
+    );
+    found.sort();
+    found
+}
+
+/// Targets of inline links outside of code.
+fn links(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
+        let mut rest = line;
+        while let Some((_, after)) = rest.split_once("](") {
+            let Some((target, tail)) = after.split_once(')') else {
+                break;
+            };
+            found.push(target);
+            rest = tail;
+        }
+    }
+    found
+}
+
+/// The fragments of a page's headings, as GitHub and mdBook make them.
+fn anchors(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for line in text.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        }
+        let heading = line.trim_start_matches('#');
+        if is_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        found.push(
+            heading
+                .trim()
+                .to_lowercase()
+                .chars()
+                .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
+                .map(|letter| if letter == ' ' { '-' } else { letter })
+                .collect(),
+        );
+    }
+    found
 }
 
 /// Commands and what should follow them.

@@ -1,4 +1,4 @@
-//! What somebody who wants an easier harness could try, and what happens then. docs/harness.md lists the same.
+//! What somebody who wants an easier harness could try, and what happens then. docs/guides/harness.md lists the same.
 
 use std::process::Stdio;
 use std::time::Duration;

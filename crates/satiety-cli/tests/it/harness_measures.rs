@@ -1,5 +1,5 @@
 //! A candidate that tries to move its own measure: by failing in ways that were not counted, by stating numbers, by
-//! choosing what is run. docs/harness.md lists what counts.
+//! choosing what is run. docs/guides/harness.md lists what counts.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -562,7 +562,7 @@ fn read_item(value: &Value, turn: u64) -> Result<ContextItem, EngineError> {
     }
     serde_path_to_error::deserialize(&value).map_err(|error| EngineError::Invalid {
         message: format!("cannot parse item: {error}"),
-        hint: "an item needs ctx_id, zone, and content or token_count; docs/eviction.md has the rest".into(),
+        hint: "an item needs ctx_id, zone, and content or token_count; docs/guides/eviction.md has the rest".into(),
     })
 }
 

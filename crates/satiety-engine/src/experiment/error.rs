@@ -57,9 +57,9 @@ impl ExperimentError {
             Self::NotThere(_) => "`satiety ab list` lists the features".into(),
             Self::Exists(name) => format!("choose another name, such as `{name}-2`; records are permanent"),
             Self::Override { .. } | Self::Pipeline { .. } => {
-                "docs/memory.md lists the search parameters with their defaults".into()
+                "docs/guides/memory.md lists the search parameters with their defaults".into()
             }
-            Self::Feature(_) | Self::Unreadable { .. } => "see docs/ab.md for the fields of a feature".into(),
+            Self::Feature(_) | Self::Unreadable { .. } => "see docs/guides/experiments.md for the fields of a feature".into(),
             Self::Status { .. } => "`satiety ab status NAME` shows its state".into(),
             Self::Contended(_) => "nothing was lost; retry".into(),
             Self::Test { .. } | Self::State { .. } => {

@@ -100,8 +100,8 @@ impl MemoryError {
                 "memory_read or `satiety memory list --id` shows its learned phrases".into()
             }
             Self::NoFolder(_) => "give a directory of Markdown files".into(),
-            Self::Markdown { .. } => "see docs/memory.md for the front matter fields".into(),
-            Self::Pipeline(_) => "docs/memory.md lists the search parameters with their defaults".into(),
+            Self::Markdown { .. } => "see docs/guides/memory.md for the front matter fields".into(),
+            Self::Pipeline(_) => "docs/guides/memory.md lists the search parameters with their defaults".into(),
             Self::Draft(_) | Self::SelfLink(_) | Self::OutOfRange { .. } => {
                 "nothing was changed; `satiety memory --help` shows valid arguments".into()
             }

@@ -54,7 +54,7 @@ async fn every_documented_path_leads_to_a_handler() {
 /// The guide lists the figures that the registry has, and no others.
 #[test]
 fn the_guide_lists_every_figure() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/server.md");
     let guide = fs_err::read_to_string(path).unwrap();
     let mut listed: Vec<&str> = guide
         .lines()

@@ -388,10 +388,10 @@ fn profiles_are_small_and_nobody_approves_over_mcp() {
     assert!(error.contains("did you mean `memory_search`?"), "{error}");
 }
 
-/// The table in docs/mcp.md is what is offered.
+/// The table in docs/guides/mcp.md is what is offered.
 #[test]
 fn the_documentation_lists_the_tools() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mcp.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/mcp.md");
     let page = fs_err::read_to_string(page).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let tools = Registry::of_profile(Profile::Full);
@@ -410,7 +410,7 @@ fn the_documentation_lists_the_tools() {
     assert_eq!(
         rows,
         expected,
-        "write the table of docs/mcp.md anew:\n{}",
+        "write the table of docs/guides/mcp.md anew:\n{}",
         expected.join("\n")
     );
 }

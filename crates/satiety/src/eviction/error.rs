@@ -103,7 +103,7 @@ impl EvictionError {
             Self::AlreadyResolved { .. } => "request a new proposal",
             Self::Late { .. } => "answer within the proposal's timeout_ms, or raise it",
             Self::ExclusionsWithout { .. } => "resolve with `llm` or `user` to exclude items",
-            Self::Trace { .. } => "docs/eviction.md describes the format",
+            Self::Trace { .. } => "docs/guides/eviction.md describes the format",
             Self::Fit(_) => "collect more resolved proposals, with both excluded and evicted items",
         }
     }

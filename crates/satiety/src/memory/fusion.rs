@@ -1,5 +1,5 @@
 //! Fuses the ranked lists of the channels to one list, either by rank (reciprocal rank fusion, Cormack et al.
-//! 2009, as in the specification) or by score, which performed better in measurements (docs/memory.md). Both
+//! 2009, as in the specification) or by score, which performed better in measurements (docs/measurements.md). Both
 //! record the contributing channels of every result.
 
 use std::collections::BTreeMap;

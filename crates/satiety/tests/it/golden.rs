@@ -1,7 +1,7 @@
 //! How good are judgments from feedback? An agent is simulated whose truth is known: it scans results from the top, reads
 //! what looks good, says sometimes whether it was useful, and asks again when nothing did.
 //!
-//! `cargo test -p satiety --test it golden -- --nocapture` prints the table of docs/retrieval.md.
+//! `cargo test -p satiety --test it golden -- --nocapture` prints the table of docs/measurements.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -222,7 +222,7 @@ fn pipeline(path: &Path) -> Result<ValidPipeline, Failure> {
     let bad = |reason: String| {
         Failure::bad_input(
             format!("{}: {reason}", path.display()),
-            "docs/memory.md lists every pipeline setting",
+            "docs/guides/memory.md lists every pipeline setting",
         )
     };
     let text = fs_err::read_to_string(path).map_err(|error| bad(error.kind().to_string()))?;
