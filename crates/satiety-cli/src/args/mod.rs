@@ -101,12 +101,42 @@ pub(crate) enum ColorWhen {
     Never,
 }
 
+/// Arguments of `satiety demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety demo                  all five scenes
+  satiety demo dialogue         one scene
+  satiety demo --keep           keep the results, for `satiety serve`")]
+pub(crate) struct DemoArgs {
+    /// Play only this scene
+    pub(crate) scene: Option<DemoScene>,
+
+    /// Keep the database and files of the demo in a new directory [default: satiety-demo]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "satiety-demo")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+/// Scenes of the demo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoScene {
+    /// When a conversation should end
+    Dialogue,
+    /// Whether a change broke the agent, and whether the evals are still hard enough
+    #[value(alias = "harness")]
+    Bench,
+    /// Whether one memory search is better than another
+    Retrieval,
+    /// Which context can be dropped
+    Eviction,
+    /// Whether another search is worth it
+    Research,
+}
+
 /// Top-level commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the bundled examples on a temporary store
-    #[command(after_help = "Example:\n  satiety demo")]
-    Demo,
+    /// Take a tour of five scenes on bundled examples
+    Demo(DemoArgs),
     /// Score a conversation: CONTINUE, SHIP, STOP or ESCALATE, with reasons
     Score(ScoreArgs),
     /// Follow a live conversation and report when to stop

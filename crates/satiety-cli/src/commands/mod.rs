@@ -38,7 +38,7 @@ use crate::settings::Settings;
 
 pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     match command {
-        Command::Demo => demo::run(settings, printer),
+        Command::Demo(arguments) => demo::run(arguments, settings, printer),
         Command::Score(arguments) => with_engine(settings, async |engine| {
             score::run(arguments, engine, settings, printer).await
         }),

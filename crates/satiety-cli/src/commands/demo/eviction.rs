@@ -1,6 +1,5 @@
 //! Eviction in the demo: a proposal, an exclusion, and a policy comparison on a trace.
 
-use owo_colors::OwoColorize;
 use satiety::eviction::simulation::Budget;
 use satiety_engine::Engine;
 use satiety_engine::eviction::{
@@ -91,12 +90,24 @@ pub(super) struct Evicted {
 }
 
 impl Evicted {
-    pub(super) fn human(&self) -> String {
-        format!(
-            "{}\nWhich context items can be evicted, and does the policy keep the items that are needed?\n\n{}\n\n{}",
-            "Eviction".bold().underline(),
-            self.feedback.human(),
-            self.simulated.human()
-        )
+    pub(super) fn lines(&self) -> Vec<String> {
+        let feedback = &self.feedback.0;
+        let mut lines = vec![
+            format!(
+                "An agent's context is {} tokens over its budget:",
+                feedback.need_tokens
+            ),
+            format!(
+                "  evict {} ({} tokens)",
+                feedback.evicted.join(", "),
+                feedback.freed_tokens
+            ),
+            format!("Replayed on {}, share of needed items still in the context:", self.simulated.trace),
+        ];
+        let policies = &self.simulated.simulation.policies;
+        lines.extend(policies.iter().map(|policy| {
+            format!("  {:<12} {:>5.1} %", policy.policy, 100.0 * policy.hit_rate)
+        }));
+        lines
     }
 }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use owo_colors::OwoColorize;
 use satiety::harness::Action;
 use satiety_engine::Engine;
 use satiety_engine::bench::{RunBenchRequest, Stop};
@@ -78,6 +77,7 @@ pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated
         ..RecordCycleRequest::default()
     };
     let refused = engine.harness().record(again).await.err();
+    fs_err::write(&rules, text)?;
     Ok(Saturated {
         cycle,
         proposed,
@@ -94,13 +94,15 @@ pub(super) struct Saturated {
 }
 
 impl Saturated {
-    pub(super) fn human(&self) -> String {
-        format!(
-            "{}\nAre the evals still hard enough, and is weakening them detected?\n\n{}\n\n{}\n\nAfter lowering a threshold in harness.toml:\n{}",
-            "Harness".bold().underline(),
-            self.cycle.human(),
-            self.proposed.human(),
-            self.refused.as_deref().unwrap_or("not detected"),
-        )
+    pub(super) fn lines(&self) -> Vec<String> {
+        let mut lines = super::verdict_lines(&self.cycle.document());
+        lines.push(format!(
+            "  {} harder cases and thresholds are proposed; a person signs them",
+            self.proposed.diff.changes.len()
+        ));
+        lines.push("Someone lowers a threshold in harness.toml:".to_owned());
+        let refused = self.refused.as_deref().unwrap_or("not detected");
+        lines.extend(refused.lines().map(|line| format!("  {line}")));
+        lines
     }
 }

@@ -1,10 +1,10 @@
-//! `satiety demo`: runs the bundled examples for real, on a temporary store.
+//! `satiety demo`: a tour of five scenes on bundled examples, played by the real program.
 
 mod eviction;
 mod harness;
 mod research;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use owo_colors::OwoColorize;
@@ -19,6 +19,8 @@ use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use satiety_engine::retrieval::{CompareRequest, CompareResponse, FactFiles, ImportCorpusRequest, Rankings};
 use serde::Serialize;
 
+use satiety_report::{Block, Document, terminal};
+
 use super::bench::init;
 use super::block_on;
 use crate::commands::score::coloured;
@@ -26,7 +28,11 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::settings::Settings;
-use crate::table::{sparkline, table};
+use crate::args::{DemoArgs, DemoScene};
+use crate::table::sparkline;
+
+/// Database of the demo, in its directory.
+const DATABASE: &str = "demo.db";
 
 /// Demo conversations, one per signal.
 const CONVERSATIONS: &[(&str, &str)] = &[
@@ -68,67 +74,90 @@ const RANKINGS: [(&str, &str); 3] = [
     ),
 ];
 
-pub(super) fn run(settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let folder = tempfile::tempdir().map_err(|error| {
-        Failure::environment(format!("cannot create a temporary directory: {error}"), None)
-    })?;
+pub(super) fn run(arguments: DemoArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    let cannot = |error| Failure::environment(format!("cannot create the directory of the demo: {error}"), None);
+    let temporary = tempfile::tempdir().map_err(cannot)?;
+    let directory = match &arguments.keep {
+        Some(directory) => {
+            fs_err::create_dir(directory).map_err(cannot)?;
+            fs_err::canonicalize(directory).map_err(cannot)?
+        }
+        None => temporary.path().to_owned(),
+    };
     let mut own = settings.for_engine();
-    own.store = satiety_engine::StoreUrl::sqlite(folder.path().join("demo.db"));
-    own.archive_folder = folder.path().join("archive");
-    // The demo uses the defaults, whatever is configured here.
+    own.store = satiety_engine::StoreUrl::sqlite(directory.join(DATABASE));
+    own.archive_folder = directory.join("archive");
+    // The demo shows the defaults, whatever the configuration of this machine.
     own.embedder = "builtin".into();
-    let played = block_on(async {
+    let mut played = block_on(async {
         let engine = Engine::new(own);
-        let played = Box::pin(play(&engine, settings, folder.path())).await;
+        let played = Box::pin(play(&engine, settings, &directory, &arguments)).await;
         engine.close().await;
         played
     })?;
+    played.kept = arguments.keep;
     printer.answer(&played)?;
     Ok(Exit::Done)
 }
 
-async fn play(engine: &Engine, settings: &Settings, folder: &Path) -> Result<DemoScene, Failure> {
+async fn play(
+    engine: &Engine,
+    settings: &Settings,
+    directory: &Path,
+    arguments: &DemoArgs,
+) -> Result<Demo, Failure> {
     let started = Instant::now();
-    let mut conversations = Vec::new();
-    for (name, text) in CONVERSATIONS {
-        let request = ScoreRequest {
-            name: (*name).into(),
-            bytes: text.as_bytes().to_vec(),
-            format: None,
-            profile: "default".into(),
-            extract: Extract::Rules,
-            record: true,
-        };
-        conversations.push(engine.dialogue().score(request).await?);
+    let plays = |scene| arguments.scene.is_none_or(|chosen| chosen == scene);
+    let mut demo = Demo::default();
+    if plays(DemoScene::Dialogue) {
+        let mut conversations = Vec::new();
+        for (name, text) in CONVERSATIONS {
+            let request = ScoreRequest {
+                name: (*name).into(),
+                bytes: text.as_bytes().to_vec(),
+                format: None,
+                profile: "default".into(),
+                extract: Extract::Rules,
+                record: true,
+            };
+            conversations.push(engine.dialogue().score(request).await?);
+        }
+        demo.conversations = Some(conversations);
     }
-    let mut retrieval = engine.retrieval().compare(rankings(folder)?).await?;
-    // The temporary paths are irrelevant to the reader.
+    if plays(DemoScene::Bench) {
+        demo.bench = Some(benchmark(engine, directory).await?);
+        demo.harness = Some(Box::pin(harness::saturate(engine, &directory.join("harness"))).await?);
+    }
+    if plays(DemoScene::Retrieval) {
+        demo.retrieval = Some(retrieval(engine, directory).await?);
+    }
+    if plays(DemoScene::Eviction) {
+        demo.eviction = Some(Box::pin(eviction::evict(engine)).await?);
+    }
+    if plays(DemoScene::Research) {
+        demo.research = Some(Box::pin(research::research(engine, settings, directory)).await?);
+    }
+    demo.store = Some(engine.database().status(true).await?);
+    demo.seconds = started.elapsed().as_secs_f64();
+    Ok(demo)
+}
+
+/// Compares two rankings of the bundled corpus, and imports the corpus.
+async fn retrieval(engine: &Engine, directory: &Path) -> Result<CompareResponse, Failure> {
+    let mut compared = engine.retrieval().compare(rankings(directory)?).await?;
+    // Temporary paths mean nothing to a reader.
     let [(corpus, _), (control, _), (treatment, _)] = RANKINGS;
-    retrieval.control = control.into();
-    for comparison in &mut retrieval.comparisons {
+    compared.control = control.into();
+    for comparison in &mut compared.comparisons {
         comparison.treatment = treatment.into();
     }
     let import = ImportCorpusRequest {
-        corpus: folder.join(corpus),
+        corpus: directory.join(corpus),
         queries: None,
         source: JudgmentSource::Manual,
     };
     engine.retrieval().import_corpus(import).await?;
-    let bench = benchmark(engine, folder).await?;
-    let harness = Box::pin(harness::saturate(engine, &folder.join("harness"))).await?;
-    let eviction = Box::pin(eviction::evict(engine)).await?;
-    let research = Box::pin(research::research(engine, settings, folder)).await?;
-    let store = engine.database().status(true).await?;
-    Ok(DemoScene {
-        eviction,
-        research,
-        bench,
-        harness,
-        conversations,
-        retrieval,
-        store,
-        seconds: started.elapsed().as_secs_f64(),
-    })
+    Ok(compared)
 }
 
 fn rankings(folder: &Path) -> Result<CompareRequest, Failure> {
@@ -186,85 +215,130 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<RunBenchResponse, F
     Ok(ran)
 }
 
-#[derive(Serialize)]
-struct DemoScene {
-    eviction: eviction::Evicted,
-    research: research::Found,
-    bench: RunBenchResponse,
-    harness: harness::Saturated,
-    conversations: Vec<ScoreResponse>,
-    retrieval: CompareResponse,
-    store: Status,
+/// Results of the scenes that were played.
+#[derive(Default, Serialize)]
+struct Demo {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eviction: Option<eviction::Evicted>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    research: Option<research::Found>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bench: Option<RunBenchResponse>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    harness: Option<harness::Saturated>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conversations: Option<Vec<ScoreResponse>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retrieval: Option<CompareResponse>,
+    store: Option<Status>,
     seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept: Option<PathBuf>,
 }
 
-impl Render for DemoScene {
+impl Render for Demo {
     fn human(&self) -> String {
-        let mut parts = vec![format!(
-            "{}\nIs the conversation still productive, and what should happen next?",
-            "Dialogue".bold().underline()
-        )];
-        for scored in &self.conversations {
-            let report = &scored.report;
-            let curve: Vec<f64> = report
-                .novelty_by_round
-                .iter()
-                .map(|round| round.novelty.unwrap_or(0.0))
-                .collect();
-            let mut lines = vec![
-                scored.topic.clone().unwrap_or_default().bold().to_string(),
-                format!(
-                    "  novelty {}  {}  {}",
-                    sparkline(&curve),
-                    coloured(report.stop_recommendation.signal),
-                    report.hint
-                ),
-            ];
-            lines.extend(report.reasons.iter().map(|reason| format!("  - {reason}")));
-            let last = report.signal_by_round.last().map(|round| round.round);
-            lines.extend(
-                report
-                    .warnings
-                    .iter()
-                    .filter(|warning| Some(warning.round) == last)
-                    .take(1)
-                    .map(|warning| format!("  {} {}", "warning:".yellow(), warning.message)),
-            );
-            parts.push(lines.join("\n"));
+        let mut scenes = Vec::new();
+        if let Some(conversations) = &self.conversations {
+            scenes.push(scene(
+                "Dialogue: when should a conversation end?",
+                "Agents keep talking after they agree, and stop before they are done.",
+                &conversation_lines(conversations),
+                "satiety score FILE",
+            ));
         }
-        parts.push(format!(
-            "{}\nIs one search really better than another?\n\n{}",
-            "Retrieval".bold().underline(),
-            self.retrieval.human()
-        ));
-        parts.push(format!(
-            "{}\nIs the agent still as good as its baseline?\n\n{}",
-            "Bench".bold().underline(),
-            self.bench.human()
-        ));
-        parts.push(self.harness.human());
-        parts.push(self.eviction.human());
-        parts.push(self.research.human());
-        let model = self
-            .conversations
-            .first()
-            .and_then(|scored| scored.report.embedder.clone())
-            .unwrap_or_default();
-        let rows = self
-            .store
-            .tables
-            .iter()
-            .map(|table| vec![table.name.clone(), table.rows.to_string()]);
-        parts.push(format!(
-            "{}\nEverything above is in a temporary store, which is deleted when the demo ends.\n\n{}",
-            "Store".bold().underline(),
-            table(&["table", "rows"], &[1], rows)
-        ));
-        parts.push(format!(
-            "Finished in {:.1} s with the built-in sentence model ({model}).\n\
-             Next: run `satiety score FILE` on your own transcript, chat log or agent session log.",
-            self.seconds
-        ));
-        parts.join("\n\n")
+        if let (Some(bench), Some(harness)) = (&self.bench, &self.harness) {
+            let mut lines = vec!["A change breaks the agent:".to_owned()];
+            lines.extend(verdict_lines(&bench.document()));
+            lines.push("An agent passes every case, run after run:".to_owned());
+            lines.extend(harness.lines());
+            scenes.push(scene(
+                "Bench: did a change break the agent, and are the evals still hard enough?",
+                "Pass rates are noisy, and a suite that every version passes shows nothing.",
+                &lines,
+                "satiety bench init SUITE",
+            ));
+        }
+        if let Some(retrieval) = &self.retrieval {
+            scenes.push(scene(
+                "Retrieval: is one memory search better than another?",
+                "A better average over a few queries is often chance.",
+                &verdict_lines(&retrieval.document()),
+                "satiety retrieval compare QRELS RUN RUN",
+            ));
+        }
+        if let Some(eviction) = &self.eviction {
+            scenes.push(scene(
+                "Eviction: which context can be dropped?",
+                "Every item that is dropped and needed again is read twice.",
+                &eviction.lines(),
+                "satiety eviction simulate TRACE",
+            ));
+        }
+        if let Some(research) = &self.research {
+            scenes.push(scene(
+                "Research: is another search worth it?",
+                "Most search loops stop after a fixed number of rounds, too early or too late.",
+                &research.lines(),
+                "satiety research QUESTION --source local:DIR",
+            ));
+        }
+        let end = match &self.kept {
+            Some(directory) => format!(
+                "Kept in {}. Look at it: satiety --db sqlite:{} serve",
+                directory.display(),
+                directory.join(DATABASE).display()
+            ),
+            None => "Keep the results and look at them in a browser: satiety demo --keep".to_owned(),
+        };
+        scenes.push(format!("Finished in {:.1} s. {end}", self.seconds));
+        scenes.join("\n\n")
     }
+}
+
+/// A scene: its question, why it matters, the result, and the command to continue with.
+fn scene(question: &str, why: &str, lines: &[String], next: &str) -> String {
+    let lines: Vec<String> = lines.iter().map(|line| format!("  {line}")).collect();
+    format!(
+        "{}\n{why}\n\n{}\n\n  {} {next}",
+        question.bold(),
+        lines.join("\n"),
+        "next:".dimmed()
+    )
+}
+
+fn conversation_lines(conversations: &[ScoreResponse]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for scored in conversations {
+        let report = &scored.report;
+        let curve: Vec<f64> = report
+            .novelty_by_round
+            .iter()
+            .map(|round| round.novelty.unwrap_or(0.0))
+            .collect();
+        lines.push(scored.topic.clone().unwrap_or_default());
+        lines.push(format!(
+            "  {}  {}  {}",
+            sparkline(&curve),
+            coloured(report.stop_recommendation.signal),
+            report.hint
+        ));
+    }
+    lines
+}
+
+/// The verdict of a report, with its reasons.
+fn verdict_lines(document: &Document) -> Vec<String> {
+    fn find(blocks: &[Block]) -> Option<&Block> {
+        blocks.iter().find_map(|block| match block {
+            Block::Verdict { .. } => Some(block),
+            Block::Section(_, inner) | Block::Only(_, inner) | Block::Details { blocks: inner, .. } => {
+                find(inner)
+            }
+            _ => None,
+        })
+    }
+    let verdict = find(&document.blocks).cloned().map(Document::from);
+    let text = verdict.map_or_else(String::new, |verdict| terminal::render(&verdict));
+    text.trim().lines().map(|line| format!("  {line}")).collect()
 }

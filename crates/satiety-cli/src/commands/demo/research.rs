@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use owo_colors::OwoColorize;
 use satiety::research::{GateSettings, ResearchSettings};
 use satiety_engine::Engine;
 use satiety_engine::bench::Stop;
@@ -89,11 +88,15 @@ pub(super) async fn research(engine: &Engine, settings: &Settings, folder: &Path
 pub(super) struct Found(ResearchResponse);
 
 impl Found {
-    pub(super) fn human(&self) -> String {
-        format!(
-            "{}\nIs another search still worth it?\n\n{}",
-            "Research".bold().underline(),
-            self.0.human()
-        )
+    pub(super) fn lines(&self) -> Vec<String> {
+        let report = &self.0.report;
+        let mut lines = vec![format!("{}?", report.task)];
+        let findings = report.answers.iter().flat_map(|answer| &answer.findings);
+        lines.extend(findings.take(3).map(|finding| format!("  - {}", finding.text)));
+        lines.push(format!(
+            "  stopped after {} searches: {}",
+            report.searches, report.stop_words
+        ));
+        lines
     }
 }
