@@ -22,5 +22,5 @@ fuzz_target!(|input: (u8, &str)| {
     let lexical = satiety::memory::Pipeline::default().lexical;
     let question = index.question(&terms);
     assert!(question.search(lexical, 10, |_| true).len() <= 1);
-    assert!(question.best_piece(lexical, 0).is_none_or(|piece| (piece as usize) < pieces.len()));
+    assert!(question.best_chunk(lexical, 0).is_none_or(|piece| (piece as usize) < pieces.len()));
 });

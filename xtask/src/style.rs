@@ -109,8 +109,10 @@ fn telltales(line: &str) -> Vec<(&'static str, &'static str)> {
             let next = after
                 .split(|c: char| !c.is_alphanumeric())
                 .find(|word| !word.is_empty());
-            // "is no" needs a noun behind it: at the end of a clause it is an ordinary answer.
-            let continues = !phrase.ends_with(" no") || after.starts_with(' ');
+            // "is no" needs a noun behind it: at the end of a clause it is an ordinary answer, and "there is no run"
+            // is ordinary English.
+            let continues = !phrase.ends_with(" no")
+                || (after.starts_with(' ') && !lower[..at].trim_end().ends_with("there"));
             starts_word && ends_word && continues && !next.is_some_and(|next| ordinary.contains(&next))
         });
         if matches {

@@ -27,7 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // Re-executed as the sandbox helper of a target: it execs the target, so this must run first.
-    if let Some(code) = satiety_engine::bench::sandbox::helper::run_if_asked(std::env::args_os().skip(1)) {
+    if let Some(code) = satiety_engine::bench::sandbox::helper::run_if_requested(std::env::args_os().skip(1))
+    {
         return ExitCode::from(code);
     }
     // A panic is a bug: report it with a distinct exit code instead of Rust's 101.

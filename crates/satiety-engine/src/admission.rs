@@ -154,7 +154,7 @@ impl Drop for Admission {
         let used = *self.used_micros.get_mut() as f64 / 1000.0;
         let unused = reserved - used;
         self.of.with_budget(&self.caller, |budget, rule, now| {
-            budget.give_back(rule, unused, now);
+            budget.refund(rule, unused, now);
         });
     }
 }
@@ -337,7 +337,7 @@ impl Embedder for MeteredEmbedder {
         };
         Box::pin(async move {
             if !current.is_prepaid.load(Ordering::Relaxed) {
-                let work = Workload::of_texts(texts.iter().copied());
+                let work = Workload::for_texts(texts.iter().copied());
                 current
                     .reserve("texts to embed", work.units(self.cost))
                     .map_err(|error| EmbedError::Refused(Box::new(error)))?;

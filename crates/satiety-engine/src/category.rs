@@ -97,8 +97,8 @@ impl EngineError {
                 | RetrievalError::NeedsFacts { .. } => Conflict,
                 _ => Invalid,
             },
-            Self::NotThere { .. } | Self::NoResearch { .. } => NotFound,
-            Self::AlreadyThere { .. }
+            Self::NotFound { .. } | Self::NoResearch { .. } => NotFound,
+            Self::AlreadyExists { .. }
             | Self::Conflict { .. }
             | Self::NoChatModel
             | Self::ResearchEnded { .. } => Conflict,
@@ -123,7 +123,7 @@ impl EngineError {
             | Self::Packed { .. }
             | Self::WhichJudgments { .. }
             | Self::NoField { .. }
-            | Self::NoSpread
+            | Self::NoVariance
             | Self::NoSuite { .. }
             | Self::Suite(_)
             | Self::TargetText { .. }
@@ -144,7 +144,7 @@ impl EngineError {
             | Self::Busy { .. }
             | Self::Overloaded
             | Self::Cancelled => Unavailable,
-            Self::BadSorting { .. }
+            Self::BadExtraction { .. }
             | Self::File { .. }
             | Self::Profile(_)
             | Self::Vectors(_)
@@ -164,8 +164,8 @@ fn is_absent(cause: &std::io::Error) -> bool {
 fn store_category(error: &StoreError) -> ErrorCategory {
     use ErrorCategory::{Conflict, Internal, Invalid, NotFound, Unavailable};
     match error {
-        StoreError::NotThere { .. } => NotFound,
-        StoreError::AlreadyThere { .. } => Conflict,
+        StoreError::NotFound { .. } => NotFound,
+        StoreError::AlreadyExists { .. } => Conflict,
         StoreError::InvalidUrl { .. }
         | StoreError::UnsupportedEngine { .. }
         | StoreError::NoStore { .. }
@@ -235,7 +235,7 @@ impl HarnessError {
 impl MemoryError {
     fn category(&self) -> ErrorCategory {
         match self {
-            Self::NotThere(_) | Self::OtherProject { .. } => ErrorCategory::NotFound,
+            Self::NotFound(_) | Self::OtherProject { .. } => ErrorCategory::NotFound,
             Self::SelfLink(_) => ErrorCategory::Conflict,
             Self::NeedsPerson(_) => ErrorCategory::Refused,
             _ => ErrorCategory::Invalid,
@@ -246,7 +246,7 @@ impl MemoryError {
 impl ExperimentError {
     fn category(&self) -> ErrorCategory {
         match self {
-            Self::NotThere(_) => ErrorCategory::NotFound,
+            Self::NotFound(_) => ErrorCategory::NotFound,
             Self::Exists(_) | Self::Status { .. } => ErrorCategory::Conflict,
             Self::Contended(_) => ErrorCategory::Contended,
             Self::State { .. } | Self::Test { .. } => ErrorCategory::Internal,

@@ -41,11 +41,11 @@ fn table() -> Vec<(EngineError, u16, u8)> {
         spec: s(),
         reason: s(),
     };
-    let absent = || ChatError::NotThere { what: s(), hint: s() };
+    let absent = || ChatError::NotFound { what: s(), hint: s() };
     let mut rows = vec![
         (EngineError::Model(spec()), 422, 2),
         (
-            EngineError::Model(EmbedError::NotThere { what: s(), hint: s() }),
+            EngineError::Model(EmbedError::NotFound { what: s(), hint: s() }),
             503,
             4,
         ),
@@ -69,7 +69,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
             4,
         ),
         (
-            EngineError::BadSorting {
+            EngineError::BadExtraction {
                 round: 1,
                 agent: s(),
                 model: s(),
@@ -153,7 +153,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
             422,
             2,
         ),
-        (EngineError::NoSpread, 422, 2),
+        (EngineError::NoVariance, 422, 2),
         (EngineError::PoolFormat { path: s() }, 422, 2),
         (EngineError::Corpus(few().into()), 422, 2),
         (EngineError::Figures(few()), 422, 2),
@@ -299,8 +299,8 @@ fn table() -> Vec<(EngineError, u16, u8)> {
         (EngineError::NoResearch { run: s() }, 404, 2),
         (EngineError::ResearchEnded { run: s() }, 409, 2),
         (EngineError::ResearchNeedsModel, 422, 2),
-        (EngineError::NotThere { what: s(), hint: s() }, 404, 2),
-        (EngineError::AlreadyThere { what: s(), hint: s() }, 409, 2),
+        (EngineError::NotFound { what: s(), hint: s() }, 404, 2),
+        (EngineError::AlreadyExists { what: s(), hint: s() }, 409, 2),
         (EngineError::Unacceptable { what: s(), hint: s() }, 422, 2),
         (
             EngineError::TooCostly {
@@ -432,9 +432,9 @@ fn table() -> Vec<(EngineError, u16, u8)> {
             500,
             4,
         ),
-        (StoreError::AlreadyThere { what: s() }, 409, 2),
+        (StoreError::AlreadyExists { what: s() }, 409, 2),
         (StoreError::NoStore { place: s() }, 422, 2),
-        (StoreError::NotThere { what: s() }, 404, 2),
+        (StoreError::NotFound { what: s() }, 404, 2),
         (StoreError::Import { line: 1, reason: s() }, 422, 2),
         (StoreError::ConstitutionalMemory { line: 1 }, 422, 2),
         (
@@ -476,7 +476,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
         rows.push((error.into(), status, code));
     }
     for (error, status, code) in [
-        (MemoryError::NotThere(s()), 404, 2),
+        (MemoryError::NotFound(s()), 404, 2),
         (
             MemoryError::OtherProject {
                 id: s(),
@@ -540,7 +540,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
         rows.push((error.into(), status, code));
     }
     for (error, status, code) in [
-        (ExperimentError::NotThere(s()), 404, 2),
+        (ExperimentError::NotFound(s()), 404, 2),
         (ExperimentError::Exists(s()), 409, 2),
         (
             ExperimentError::Status {

@@ -186,7 +186,7 @@ impl DialogueOperations<'_> {
             return Err(EngineError::NoProfile { name: profile });
         }
         let store = self.engine.store().await?;
-        let taken = || EngineError::AlreadyThere {
+        let taken = || EngineError::AlreadyExists {
             what: format!("conversation `{id}`"),
             hint: "append rounds to it, or choose another id".into(),
         };
@@ -405,7 +405,7 @@ impl DialogueOperations<'_> {
         + Send
         + 'static,
     ) -> Result<(Conversation, Vec<T>, Option<Report>), EngineError> {
-        let work = Workload::of_rounds(rounds, conversation.claim_count() as u64);
+        let work = Workload::for_rounds(rounds, conversation.claim_count() as u64);
         let model = self.engine.model_cost();
         admission::admit("scoring these rounds", &work, model)?;
         let mut vectors = Vec::new();
@@ -482,7 +482,7 @@ fn validate_id(id: String) -> Result<String, EngineError> {
 }
 
 fn conversation_not_found(id: &str) -> EngineError {
-    EngineError::NotThere {
+    EngineError::NotFound {
         what: format!("conversation `{id}`"),
         hint: "start it first, or list the conversations to see their ids".into(),
     }

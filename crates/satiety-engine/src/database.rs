@@ -97,9 +97,13 @@ impl DatabaseOperations<'_> {
 
     /// Applies the retention rules, unless another process on this database is doing so or has done so within
     /// `every`.
-    pub async fn retain_in_turn(self, every: Duration) -> Result<Option<Retained>, EngineError> {
+    pub async fn apply_retention_if_due(self, every: Duration) -> Result<Option<Retained>, EngineError> {
         let store = self.engine.store().await?;
-        let Some(turn) = store.maintenance().take_turn("retention", every, LEASE).await? else {
+        let Some(turn) = store
+            .maintenance()
+            .acquire_turn("retention", every, LEASE)
+            .await?
+        else {
             return Ok(None);
         };
         match self.retain(false).await {

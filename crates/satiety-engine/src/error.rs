@@ -47,7 +47,7 @@ pub enum EngineError {
     },
     /// The chat model returned an unusable extraction.
     #[error("unusable extraction of round {round} ({agent}) by {model}: {reason}")]
-    BadSorting {
+    BadExtraction {
         round: u32,
         agent: String,
         model: String,
@@ -128,7 +128,7 @@ pub enum EngineError {
     #[error(
         "the two runs find the first relevant document at the same ranks, so their differences have no variance"
     )]
-    NoSpread,
+    NoVariance,
     /// Unsupported output format of a judgment pool.
     #[error("cannot write a pool to {path}: unsupported format")]
     PoolFormat {
@@ -215,14 +215,14 @@ pub enum EngineError {
     Fetch(#[from] crate::research::fetch::FetchError),
     /// A named object that does not exist.
     #[error("not found: {what}")]
-    NotThere {
+    NotFound {
         /// Kind and name, such as "run `x`".
         what: String,
         hint: String,
     },
     /// An object of that name already exists.
     #[error("already exists: {what}")]
-    AlreadyThere {
+    AlreadyExists {
         /// Kind and name, such as "a conversation `x`".
         what: String,
         hint: String,
@@ -314,7 +314,7 @@ impl EngineError {
             Self::Call(error) => error.hint(),
             Self::Model(error) => Some(match error {
                 EmbedError::BadSpec { .. } => "`satiety models list` shows the available models".into(),
-                EmbedError::NotThere { .. } => return None,
+                EmbedError::NotFound { .. } => return None,
                 _ => "check it with `satiety models verify`; `--embedder none` scores by words alone".into(),
             }),
             Self::NoChatModel => Some(
@@ -322,7 +322,7 @@ impl EngineError {
                     .into(),
             ),
             Self::Chat(cause) | Self::Sorting { cause, .. } => chat_hint(cause),
-            Self::BadSorting { .. } => Some(WITHOUT_MODEL.into()),
+            Self::BadExtraction { .. } => Some(WITHOUT_MODEL.into()),
             Self::Input { problem, .. } => Some(match problem {
                 InputError::Empty => "give a transcript, a trace, a chat log or an agent's session log".into(),
                 _ => "`satiety score --help` lists the supported formats; nothing was recorded".into(),
@@ -363,8 +363,8 @@ impl EngineError {
             Self::Target(error) => error.hint().map(Into::into),
             Self::Invalid { hint, .. }
             | Self::Conflict { hint, .. }
-            | Self::NotThere { hint, .. }
-            | Self::AlreadyThere { hint, .. }
+            | Self::NotFound { hint, .. }
+            | Self::AlreadyExists { hint, .. }
             | Self::Unacceptable { hint, .. } => Some(hint.clone()),
             Self::Busy { .. } | Self::Overloaded => Some("try again in a moment".into()),
             Self::TooCostly { .. } => Some(
@@ -376,7 +376,7 @@ impl EngineError {
             Self::EvictRefused { version, .. } => Some(format!(
                 "`satiety evict variants {version} --out DIR` writes the files for an ablation and prints how to run it"
             )),
-            Self::NoSpread => Some("pass two runs that differ, or the standard deviation with --sigma".into()),
+            Self::NoVariance => Some("pass two runs that differ, or the standard deviation with --sigma".into()),
             Self::PoolFormat { .. } => Some("use a file name that ends in .csv or .jsonl".into()),
             Self::NoField { .. } => Some(
                 "pass a file of queries with this field with --queries: JSON Lines, or a table with a header".into(),
@@ -459,7 +459,7 @@ fn chat_hint(cause: &ChatError) -> Option<String> {
             "set `models.chat` to ollama:MODEL, openai:MODEL or anthropic:MODEL, with @URL for another address".into()
         }
         // Its message says what to do.
-        ChatError::NotThere { .. } => return None,
+        ChatError::NotFound { .. } => return None,
         ChatError::NoAccess { provider: Provider::Anthropic, .. } => "set ANTHROPIC_API_KEY to a valid key".into(),
         ChatError::NoAccess { provider: Provider::OpenAi, .. } => "set OPENAI_API_KEY to a valid key".into(),
         ChatError::Transport(_) => {

@@ -123,7 +123,7 @@ async fn sort(chat: &dyn Chat, turn: Turn<'_>) -> Result<(Round, Usage), EngineE
                 agent: agent.clone(),
                 cause,
             })?;
-        let sorted = parse_response(&answer.text).map_err(|reason| EngineError::BadSorting {
+        let sorted = parse_response(&answer.text).map_err(|reason| EngineError::BadExtraction {
             round,
             agent: agent.clone(),
             model: chat.id().to_owned(),

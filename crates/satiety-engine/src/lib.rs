@@ -49,7 +49,7 @@ use satiety_store::Store;
 use tokio::sync::OnceCell;
 
 /// Error message for a feature that is not compiled in, with the cargo feature that adds it.
-pub fn left_out(what: &str, feature: &str) -> String {
+pub fn feature_disabled(what: &str, feature: &str) -> String {
     format!("this build does not include {what}; build satiety with the cargo feature `{feature}`")
 }
 
@@ -132,7 +132,7 @@ impl Engine {
 
     /// Returns the engine with these settings for experiments.
     #[must_use]
-    pub fn with_ab(mut self, settings: experiment::ExperimentSettings) -> Self {
+    pub fn with_experiments(mut self, settings: experiment::ExperimentSettings) -> Self {
         self.ab.settings = settings;
         self
     }

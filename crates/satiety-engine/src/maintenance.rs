@@ -17,7 +17,7 @@ const CHECK_INTERVAL: Duration = Duration::from_mins(5);
 
 /// A write with an idempotency key: its caller, key and request hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repeatable {
+pub struct IdempotentWrite {
     caller: String,
     key: String,
     request_hash: String,
@@ -27,11 +27,11 @@ pub struct Repeatable {
 /// State of a write with an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repeated {
-    /// The first attempt: execute it, then [`DatabaseOperations::keep_answer`] or
-    /// [`DatabaseOperations::forget_attempt`].
+    /// The first attempt: execute it, then [`DatabaseOperations::store_response`] or
+    /// [`DatabaseOperations::release_key`].
     First,
     /// The first attempt is still in progress.
-    UnderWay,
+    InProgress,
     /// The key was used for a different request.
     OtherRequest,
     /// The first attempt has completed with this response.
@@ -43,7 +43,7 @@ pub enum Repeated {
     },
 }
 
-impl Repeatable {
+impl IdempotentWrite {
     /// Identifies a write of this caller under this key; `request` is the full content of the request.
     pub fn new(caller: &str, key: &str, request: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -76,10 +76,10 @@ impl Repeatable {
 impl DatabaseOperations<'_> {
     /// Applies the retention rules periodically while a server runs, starting immediately if due. Only one of
     /// the servers that share a database does the work.
-    pub async fn serve_retention(self, every: Duration) {
+    pub async fn run_retention(self, every: Duration) {
         let interval = (every / 10).clamp(Duration::from_millis(200), CHECK_INTERVAL);
         loop {
-            match self.retain_in_turn(every).await {
+            match self.apply_retention_if_due(every).await {
                 Ok(Some(retained)) => {
                     let rows: u64 = retained.outcomes.iter().map(|outcome| outcome.rows).sum();
                     tracing::info!(rows, records = retained.expired_records, "retention applied");
@@ -112,7 +112,7 @@ impl DatabaseOperations<'_> {
     }
 
     /// Looks up the state of a write with an idempotency key.
-    pub async fn repeated(self, write: &Repeatable) -> Result<Repeated, EngineError> {
+    pub async fn repeated(self, write: &IdempotentWrite) -> Result<Repeated, EngineError> {
         Ok(
             match self
                 .engine
@@ -123,7 +123,7 @@ impl DatabaseOperations<'_> {
                 .await?
             {
                 Claim::Ours => Repeated::First,
-                Claim::UnderWay => Repeated::UnderWay,
+                Claim::InProgress => Repeated::InProgress,
                 Claim::OtherRequest => Repeated::OtherRequest,
                 Claim::Answered { status, body } => Repeated::Answered {
                     status: u16::try_from(status).unwrap_or(500),
@@ -134,7 +134,12 @@ impl DatabaseOperations<'_> {
     }
 
     /// Stores the response for retries of the same write.
-    pub async fn keep_answer(self, write: &Repeatable, status: u16, body: &str) -> Result<(), EngineError> {
+    pub async fn store_response(
+        self,
+        write: &IdempotentWrite,
+        status: u16,
+        body: &str,
+    ) -> Result<(), EngineError> {
         let store = self.engine.store().await?;
         Ok(store
             .idempotency()
@@ -143,7 +148,7 @@ impl DatabaseOperations<'_> {
     }
 
     /// Releases the key after an attempt that changed nothing, so that the write can be retried.
-    pub async fn forget_attempt(self, write: &Repeatable) -> Result<(), EngineError> {
+    pub async fn release_key(self, write: &IdempotentWrite) -> Result<(), EngineError> {
         Ok(self
             .engine
             .store()

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use satiety::retrieval::{
     Aggregate, ColdStart, Comparison, ComparisonError, ComparisonSettings, Evaluation, EvaluationOptions,
     Gate, GroupComparison, Kind, Measure, OrderOptions, Pipeline, Qrels, QueryChange, RetrievalError, Run,
-    Trace, cold_start, compare_groups, compare_until, evaluate, evaluate_with, personalization_lift,
-    pipeline, query_changes,
+    Trace, cold_start, compare_groups, compare_with_cancellation, evaluate, evaluate_with,
+    personalization_lift, pipeline, query_changes,
 };
 use satiety::stats::BootstrapSettings;
 use schemars::JsonSchema;
@@ -38,7 +38,9 @@ pub use golden_error::GoldenError;
 pub use harvest::{HarvestRequest, HarvestResponse};
 pub use history::{CorpusTransfer, ExportCorpusRequest, ImportCorpusRequest};
 pub use inline::{InlineAnswers, InlineGrade, InlineJudgments, InlineRankings, InlineRun};
-pub use measured_runs::{MeasuredRun, MeasuredRuns, QueryDelta, RunChanges, UnfinishedRun, WholeRun};
+pub use measured_runs::{
+    MeasuredRun, MeasuredRunDetail, MeasuredRuns, QueryDelta, RunChanges, UnfinishedRun,
+};
 pub use pool::{PoolRequest, PoolResponse};
 pub use query_facts::FactFiles;
 pub use replay::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, ReplayResponse};
@@ -311,8 +313,8 @@ impl RetrievalOperations<'_> {
                     let refused = |problem| refused(path, problem);
                     let control = (&control.run, &measured);
                     let treatment = (&treatment.run, &other);
-                    let comparison =
-                        compare_until(control, treatment, &settings, cancellation).map_err(refused)?;
+                    let comparison = compare_with_cancellation(control, treatment, &settings, cancellation)
+                        .map_err(refused)?;
                     let mut by = BTreeMap::new();
                     for name in &rankings.by {
                         let field = |query: &str| known.field(query, name);

@@ -35,7 +35,7 @@ pub fn below(root: &Path, named: &str) -> Result<PathBuf, OutsideRoot> {
 }
 
 /// Returns the path of `place` relative to a root directory above it, in the form that [`below`] accepts.
-pub fn name_below(root: &Path, place: &Path) -> Result<String, OutsideRoot> {
+pub fn relative_name(root: &Path, place: &Path) -> Result<String, OutsideRoot> {
     let shown = place.display().to_string();
     let root = root.canonicalize().map_err(OutsideRoot::Root)?;
     let found = place
@@ -50,7 +50,7 @@ pub fn name_below(root: &Path, place: &Path) -> Result<String, OutsideRoot> {
 }
 
 /// Removes the path of the root directory from a text: a remote caller need not learn where it is.
-pub fn without_place(root: &Path, text: &str) -> String {
+pub fn hide_root(root: &Path, text: &str) -> String {
     let mut text = text.to_owned();
     for root in [root.to_path_buf(), root.canonicalize().unwrap_or_default()] {
         let place = root.display().to_string();
@@ -100,20 +100,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs_err::create_dir_all(root.join("suites/a")).unwrap();
-        let name = name_below(&root, &root.join("suites/../suites/a")).unwrap();
+        let name = relative_name(&root, &root.join("suites/../suites/a")).unwrap();
         assert_eq!(name, "suites/a");
         assert_eq!(
             below(&root, &name).unwrap(),
             root.join("suites/a").canonicalize().unwrap()
         );
-        let here = name_below(&root, &root).unwrap();
+        let here = relative_name(&root, &root).unwrap();
         assert_eq!(below(&root, &here).unwrap(), root.canonicalize().unwrap());
         assert!(matches!(
-            name_below(&root, folder.path()),
+            relative_name(&root, folder.path()),
             Err(OutsideRoot::Outside(_))
         ));
         assert!(matches!(
-            name_below(&root, &root.join("none")),
+            relative_name(&root, &root.join("none")),
             Err(OutsideRoot::Missing(_))
         ));
     }

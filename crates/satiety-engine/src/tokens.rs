@@ -216,7 +216,7 @@ impl TokenOperations<'_> {
         let row = match <[TokenRow; 1]>::try_from(rows) {
             Ok([row]) => row,
             Err(rows) => {
-                return Err(EngineError::NotThere {
+                return Err(EngineError::NotFound {
                     what: match rows.len() {
                         0 => format!("token `{named}`"),
                         count => format!("single token `{named}` ({count} tokens have this name)"),

@@ -120,7 +120,7 @@ pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>,
         Spec::Builtin => return Ok(Box::new(blocking(MiniLm::builtin).await?)),
         Spec::Folder(path) => {
             if !path.is_dir() {
-                return Err(EmbedError::NotThere {
+                return Err(EmbedError::NotFound {
                     what: format!("directory {}", path.display()),
                     hint: "download config.json, vocab.txt and model.safetensors of \
                            sentence-transformers/all-MiniLM-L6-v2 into it, or use `builtin`"
@@ -128,7 +128,7 @@ pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>,
                 });
             }
             let path = path.clone();
-            return Ok(Box::new(blocking(move || MiniLm::from_folder(&path)).await?));
+            return Ok(Box::new(blocking(move || MiniLm::from_directory(&path)).await?));
         }
         Spec::Ollama { model, url } => (Wire::Ollama, model, url),
         Spec::OpenAi { model, url } => (Wire::OpenAi, model, url),
@@ -136,7 +136,7 @@ pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>,
     match HttpEmbedder::connect(wire, model, url, http.clone()).await {
         Ok(embedder) => Ok(Box::new(embedder)),
         Err(EmbedError::Transport(TransportError::Unreachable { url, source })) if wire == Wire::Ollama => {
-            Err(EmbedError::NotThere {
+            Err(EmbedError::NotFound {
                 what: format!("Ollama server at {url}"),
                 hint: format!(
                     "start it with `ollama serve`, or set another address with @URL ({})",
@@ -149,7 +149,7 @@ pub async fn open(spec: &Spec, http: &HttpSettings) -> Result<Box<dyn Embedder>,
             status: status @ (401 | 403),
             message,
             ..
-        })) => Err(EmbedError::NotThere {
+        })) => Err(EmbedError::NotFound {
             what: format!("valid API key for {url}"),
             hint: format!("set the API key (the server answered {status}: {message})"),
         }),

@@ -169,7 +169,7 @@ pub enum EmbedError {
     BadSpec { spec: String, reason: String },
     /// The specification is valid, but the model or server does not exist or is not reachable.
     #[error("{what} not found: {hint}")]
-    NotThere {
+    NotFound {
         what: String,
         /// One action that fixes it.
         hint: String,

@@ -27,7 +27,7 @@ pub enum KeyOwner {
 
 impl KeyOwner {
     /// Owner of the key in this environment variable.
-    pub fn of_variable(name: &str) -> Self {
+    pub fn from_variable(name: &str) -> Self {
         match name {
             "OPENAI_API_KEY" => Self::OpenAi,
             "ANTHROPIC_API_KEY" => Self::Anthropic,
@@ -53,7 +53,7 @@ impl KeyOwner {
     }
 
     /// Checks whether the key may be sent to an address.
-    pub fn may_be_sent(self, address: &Url, origin: AddressOrigin) -> Result<(), KeyRefusal> {
+    pub fn check_destination(self, address: &Url, origin: AddressOrigin) -> Result<(), KeyRefusal> {
         if origin == AddressOrigin::Given {
             return Ok(());
         }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn sent(owner: KeyOwner, url: &str, origin: AddressOrigin) -> bool {
-        owner.may_be_sent(&Url::parse(url).unwrap(), origin).is_ok()
+        owner.check_destination(&Url::parse(url).unwrap(), origin).is_ok()
     }
 
     #[test]

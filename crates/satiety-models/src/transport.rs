@@ -83,7 +83,7 @@ impl fmt::Debug for ApiKey {
 
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Sent in the header that the protocol defines, if set and [`KeyOwner::may_be_sent`] allows it.
+    /// Sent in the header that the protocol defines, if set and [`KeyOwner::check_destination`] allows it.
     pub api_key: Option<ApiKey>,
     /// Origin of the address; a provider's key goes to other hosts only if the user set the address.
     pub address_origin: AddressOrigin,
@@ -166,7 +166,11 @@ impl Transport {
         // Both fail only for addresses without a host, which were rejected above.
         let _ = shown.set_username("");
         let _ = shown.set_password(None);
-        let refusal = |key: &ApiKey| key.owner.may_be_sent(&address, settings.address_origin).err();
+        let refusal = |key: &ApiKey| {
+            key.owner
+                .check_destination(&address, settings.address_origin)
+                .err()
+        };
         let withheld = settings.api_key.as_ref().and_then(refusal);
         if let Some(KeyRefusal::PlainText { .. }) = &withheld {
             // The key belongs to this address: a request without it would only hide the mistake.

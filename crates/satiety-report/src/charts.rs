@@ -20,7 +20,7 @@ pub struct Mark {
 
 /// A labelled value with an interval.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ranged {
+pub struct IntervalMark {
     pub label: String,
     pub value: f64,
     pub interval: Option<(f64, f64)>,
@@ -86,7 +86,7 @@ pub(crate) fn changes(title: &str, marks: &[Mark]) -> Html {
 }
 
 /// Values with intervals, one per row, around a zero line: groups of a comparison or metrics of a run.
-pub(crate) fn intervals(title: &str, rows: &[Ranged]) -> Html {
+pub(crate) fn intervals(title: &str, rows: &[IntervalMark]) -> Html {
     let (left, right, row_height) = (190.0, 90.0, 24.0);
     let ends = rows.iter().flat_map(|row| {
         let (low, high) = row.interval.unwrap_or((row.value, row.value));
@@ -142,7 +142,7 @@ pub(crate) fn intervals(title: &str, rows: &[Ranged]) -> Html {
 }
 
 /// Shares between 0 and 1 with their intervals, one per row.
-pub(crate) fn shares(title: &str, rows: &[Ranged]) -> Html {
+pub(crate) fn shares(title: &str, rows: &[IntervalMark]) -> Html {
     let (left, right, row_height) = (230.0, 70.0, 22.0);
     let height = row_height * rows.len() as f64 + 30.0;
     let x = |value: f64| left + finite(value).clamp(0.0, 1.0) * (WIDTH - left - right);
@@ -174,9 +174,9 @@ pub(crate) fn shares(title: &str, rows: &[Ranged]) -> Html {
 
 /// A difference with its non-inferiority margin, in the same unit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Margined {
+pub struct MarginMark {
     /// Difference with its interval and tooltip. Positive is better.
-    pub difference: Ranged,
+    pub difference: IntervalMark,
     /// Loss that is still acceptable.
     pub margin: f64,
     /// Formatted difference.
@@ -186,10 +186,10 @@ pub struct Margined {
 /// Differences in units of their margins, one per row: right of zero is better, and an interval that reaches
 /// the left line may be worse than the margin allows. Values beyond four margins are drawn as an arrow at the
 /// edge.
-pub(crate) fn margins(title: &str, rows: &[Margined]) -> Html {
+pub(crate) fn margins(title: &str, rows: &[MarginMark]) -> Html {
     let (left, right, row_height, most) = (150.0, 130.0, 26.0, 4.0);
     let height = row_height * rows.len() as f64 + 32.0;
-    let unit = |row: &Margined, value: f64| {
+    let unit = |row: &MarginMark, value: f64| {
         let size = if row.margin > 0.0 { row.margin } else { 1.0 };
         finite(value / size).clamp(-most, most)
     };
@@ -448,7 +448,7 @@ struct Place {
 fn mark_row(
     inside: &mut String,
     place: &Place,
-    row: &Ranged,
+    row: &IntervalMark,
     at: f64,
     interval: Option<(f64, f64)>,
     value: &str,
@@ -493,7 +493,7 @@ fn cell(value: f64, format: impl Fn(f64) -> String) -> String {
     }
 }
 
-fn ranged_row(row: &Ranged, format: impl Fn(f64) -> String) -> Vec<String> {
+fn ranged_row(row: &IntervalMark, format: impl Fn(f64) -> String) -> Vec<String> {
     let interval = row.interval.map_or_else(
         || "–".into(),
         |(low, high)| format!("{} to {}", cell(low, &format), cell(high, &format)),
@@ -569,7 +569,7 @@ mod tests {
 
     #[test]
     fn shares_and_margins_stay_inside_for_any_input() {
-        let ranged = |value: f64, interval| Ranged {
+        let ranged = |value: f64, interval| IntervalMark {
             label: "<a>".into(),
             value,
             interval,
@@ -578,7 +578,7 @@ mod tests {
         for value in [0.0, 0.5, 1.0, 7.0, -7.0, f64::NAN, f64::INFINITY] {
             let row = ranged(value, Some((value - 100.0, value + 100.0)));
             let shown = shares("t", std::slice::from_ref(&row)).to_string();
-            let margined = Margined {
+            let margined = MarginMark {
                 difference: row,
                 margin: 0.05,
                 formatted: "<x>".into(),
@@ -597,8 +597,8 @@ mod tests {
 
     #[test]
     fn differences_are_scaled_by_their_margin() {
-        let row = |value: f64, margin: f64| Margined {
-            difference: Ranged {
+        let row = |value: f64, margin: f64| MarginMark {
+            difference: IntervalMark {
                 label: "m".into(),
                 value,
                 interval: None,
@@ -617,7 +617,7 @@ mod tests {
 
     #[test]
     fn intervals_have_a_row_each() {
-        let row = |value, interval| Ranged {
+        let row = |value, interval| IntervalMark {
             label: "a very long name of a category indeed".into(),
             value,
             interval,

@@ -1,6 +1,6 @@
 //! Document model: the content of a report, independent of its rendering.
 
-use crate::charts::{Calibration, Margined, Mark, Ranged, Stack};
+use crate::charts::{Calibration, IntervalMark, MarginMark, Mark, Stack};
 use crate::series::Lines;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -172,11 +172,11 @@ pub enum Chart {
     /// Signed values as bars.
     Changes(String, Vec<Mark>),
     /// Values with intervals around a zero line.
-    Intervals(String, Vec<Ranged>),
+    Intervals(String, Vec<IntervalMark>),
     /// Shares between 0 and 1 with intervals.
-    Shares(String, Vec<Ranged>),
+    Shares(String, Vec<IntervalMark>),
     /// Differences in units of their margins.
-    Margins(String, Vec<Margined>),
+    Margins(String, Vec<MarginMark>),
     /// Values over time.
     Lines(Lines),
     /// Predicted and observed shares.

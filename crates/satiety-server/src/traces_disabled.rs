@@ -6,7 +6,7 @@ use tracing_subscriber::layer::{Identity, Layer};
 
 /// Trace export is not compiled into this build.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", satiety_engine::left_out("traces", "otel"))]
+#[error("{}", satiety_engine::feature_disabled("traces", "otel"))]
 pub struct TracesError;
 
 /// Never instantiated in this build.

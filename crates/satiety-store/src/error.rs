@@ -97,12 +97,12 @@ pub enum StoreError {
         name: String,
     },
     #[error("{what} already exists")]
-    AlreadyThere { what: String },
+    AlreadyExists { what: String },
     /// The store does not exist and must not be created.
     #[error("store {place} not found")]
     NoStore { place: String },
     #[error("{what} not found")]
-    NotThere { what: String },
+    NotFound { what: String },
     /// A line of an import is invalid; the import was rolled back.
     #[error("cannot import line {line}: {reason}")]
     Import {
@@ -214,8 +214,8 @@ impl StoreError {
             Self::InvalidRule { .. } => {
                 "write SUBJECT=DAYSd:ACTION, for example `journal=90d:archive`, or SUBJECT=keep".into()
             }
-            Self::AlreadyThere { .. }
-            | Self::NotThere { .. }
+            Self::AlreadyExists { .. }
+            | Self::NotFound { .. }
             | Self::File { .. }
             | Self::Stream { .. }
             | Self::Unreadable { .. }

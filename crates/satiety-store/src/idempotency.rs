@@ -10,7 +10,7 @@ pub enum Claim {
     /// Claimed by this call: do the work, then [`Idempotency::settle`] or [`Idempotency::release`].
     Ours,
     /// Another attempt is in progress.
-    UnderWay,
+    InProgress,
     /// The key was used for a different request.
     OtherRequest,
     /// The first attempt has completed with this response.
@@ -62,7 +62,7 @@ impl Idempotency<'_> {
         let found = self.0.pool.row(select).await?;
         // The previous holder has just released the key; the next attempt will get it.
         let Some(row) = found else {
-            return Ok(Claim::UnderWay);
+            return Ok(Claim::InProgress);
         };
         let (hash, holder, status): (String, String, Option<i64>) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(match status {
@@ -72,7 +72,7 @@ impl Idempotency<'_> {
                 status,
                 body: row.get::<Option<String>>(3)?.unwrap_or_default(),
             },
-            None => Claim::UnderWay,
+            None => Claim::InProgress,
         })
     }
 

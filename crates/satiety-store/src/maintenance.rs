@@ -40,7 +40,7 @@ pub struct Maintenance<'s>(pub(crate) &'s Store);
 impl Maintenance<'_> {
     /// Takes the turn at a job, unless another process has it or the job was done within `every`. On SQLite a
     /// turn expires after `expiry`.
-    pub async fn take_turn(
+    pub async fn acquire_turn(
         self,
         name: &str,
         every: Duration,

@@ -73,7 +73,7 @@ pub struct ChunkTextRow {
 
 /// Metadata of a memory for the in-memory index.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HeadRow {
+pub struct MemoryHeaderRow {
     pub memory_id: String,
     pub title: String,
     pub tier: String,
@@ -208,11 +208,11 @@ fn memory(row: &Row) -> Result<MemoryRow, StoreError> {
     }))
 }
 
-fn header(row: &Row) -> Result<HeadRow, StoreError> {
+fn header(row: &Row) -> Result<MemoryHeaderRow, StoreError> {
     let id: String = row.get("memory_id")?;
     let mut phrases = row.list("triggers", format_args!("memory {id}"))?;
     phrases.extend(row.list("learnt", format_args!("memory {id}"))?);
-    Ok(columns!(row => HeadRow {
+    Ok(columns!(row => MemoryHeaderRow {
         title, tier, folder, kind, confidence, expires_at, change, bytes, project, project_label;
         memory_id: id, phrases
     }))
@@ -359,7 +359,7 @@ impl Memories<'_> {
     }
 
     /// Returns metadata of memories that changed after a number, oldest change first, one page at a time.
-    pub async fn headers_after(self, change: i64, limit: u32) -> Result<Vec<HeadRow>, StoreError> {
+    pub async fn headers_after(self, change: i64, limit: u32) -> Result<Vec<MemoryHeaderRow>, StoreError> {
         let select = sql!(
             "SELECT memory_id, title, tier, triggers, learnt, folder, kind, confidence, expires_at, change,
                  CAST(octet_length(content) AS BIGINT) AS bytes, project, project_label

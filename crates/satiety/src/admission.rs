@@ -53,7 +53,7 @@ pub enum ModelCost {
 
 impl Workload {
     /// Workload of scoring `rounds` after a conversation that already has `earlier` claims.
-    pub fn of_rounds(rounds: &[Round], earlier: u64) -> Self {
+    pub fn for_rounds(rounds: &[Round], earlier: u64) -> Self {
         let mut work = Self::default();
         let (mut claims, mut others, mut longest) = (0_u64, 0_u64, 0_u64);
         for round in rounds {
@@ -87,7 +87,7 @@ impl Workload {
     }
 
     /// Workload of embedding these texts.
-    pub fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn for_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         texts.into_iter().fold(Self::default(), |work, text| {
             let length = text.len() as u64;
             Self {
@@ -175,7 +175,7 @@ impl Budget {
     }
 
     /// Returns units that were withdrawn and not used. A negative number withdraws usage beyond the estimate.
-    pub fn give_back(&mut self, rule: BudgetRule, units: f64, now: f64) {
+    pub fn refund(&mut self, rule: BudgetRule, units: f64, now: f64) {
         self.refill(rule, now);
         self.left = (self.left + units).min(rule.units_per_minute);
     }
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn cost_scales_with_the_work() {
-        let units = |rounds: &[Round], earlier| Workload::of_rounds(rounds, earlier).units(ModelCost::Local);
+        let units = |rounds: &[Round], earlier| Workload::for_rounds(rounds, earlier).units(ModelCost::Local);
         assert!(
             units(&rounds(3, 5, 80), 0) < 200,
             "an everyday conversation is cheap"
@@ -229,7 +229,7 @@ mod tests {
             "the same claims over rounds"
         );
         assert!(
-            Workload::of_rounds(&rounds(190_000, 0, 0), 0).units(ModelCost::None) > 100_000,
+            Workload::for_rounds(&rounds(190_000, 0, 0), 0).units(ModelCost::None) > 100_000,
             "rounds without a claim"
         );
         assert!(
@@ -252,7 +252,7 @@ mod tests {
         let over = budget.take(rule, 200.0, 0.0).unwrap_err();
         assert!((over.left - 100.0).abs() < 1e-9 && (over.wait_seconds - 10.0).abs() < 1e-9);
         assert_eq!(budget.take(rule, 200.0, 10.0), Ok(()));
-        budget.give_back(rule, 150.0, 10.0);
+        budget.refund(rule, 150.0, 10.0);
         assert_eq!(budget.take(rule, 150.0, 10.0), Ok(()));
         assert!(budget.is_full(rule, 1000.0));
         // More expensive than a full budget: admitted once, then rejected until the debt is repaid.

@@ -74,7 +74,7 @@ fn main() -> anyhow::Result<()> {
     );
     print_measurements("satiety built-in int8", &ours);
     if let Some(directory) = &arguments.model {
-        let exact = encode_all(&MiniLm::from_folder(directory)?, &claims[..COMPARED], 32);
+        let exact = encode_all(&MiniLm::from_directory(directory)?, &claims[..COMPARED], 32);
         println!(
             "cosines of int8 against our f32: {}",
             errors(&ours.vectors, &exact)

@@ -309,7 +309,7 @@ async fn latency() -> Result<()> {
         .await?;
     let shadows = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.experiments().serve_shadows().await }
+        async move { engine.experiments().run_shadows().await }
     });
     let mut times: [Vec<f64>; 3] = Default::default();
     let shares = [0.0, 10.0, 100.0];

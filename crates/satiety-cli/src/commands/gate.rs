@@ -22,7 +22,7 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
         task: arguments.task.clone(),
         seed_by_run: arguments.gate.seed.is_none(),
     };
-    if request.settings.assessor.wants_vectors() {
+    if request.settings.assessor.uses_vectors() {
         return Err(Failure::bad_input(
             format!(
                 "`satiety gate` does not support --novelty {}: it has no sentence model",

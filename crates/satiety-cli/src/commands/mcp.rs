@@ -16,8 +16,8 @@ use crate::table::table;
 
 pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let registry = match &arguments.tools {
-        Some(names) => Registry::of_names(names.iter().map(|name| name.trim())),
-        None => arguments.profile.parse::<Profile>().map(Registry::of_profile),
+        Some(names) => Registry::from_names(names.iter().map(|name| name.trim())),
+        None => arguments.profile.parse::<Profile>().map(Registry::from_profile),
     }
     .map_err(|error| bad(&error))?;
     if arguments.list {

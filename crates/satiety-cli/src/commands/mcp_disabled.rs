@@ -7,5 +7,8 @@ use crate::printer::Printer;
 use crate::settings::Settings;
 
 pub(super) fn run(_arguments: &McpArgs, _settings: &Settings, _printer: &Printer) -> Result<Exit, Failure> {
-    Err(Failure::environment(satiety_engine::left_out("MCP", "mcp"), None))
+    Err(Failure::environment(
+        satiety_engine::feature_disabled("MCP", "mcp"),
+        None,
+    ))
 }

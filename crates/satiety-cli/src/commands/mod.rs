@@ -114,7 +114,7 @@ fn with_engine(
 /// Runs shadow experiments in the background while a server runs.
 fn spawn_shadow_runs(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle<()> {
     let engine = std::sync::Arc::clone(engine);
-    tokio::spawn(async move { engine.experiments().serve_shadows().await })
+    tokio::spawn(async move { engine.experiments().run_shadows().await })
 }
 
 /// Applies the retention rules periodically while a server runs; `None` disables it.
@@ -124,7 +124,7 @@ fn spawn_retention(
 ) -> Option<tokio::task::JoinHandle<()>> {
     let (engine, every) = (std::sync::Arc::clone(engine), every?);
     Some(tokio::spawn(async move {
-        engine.database().serve_retention(every).await;
+        engine.database().run_retention(every).await;
     }))
 }
 

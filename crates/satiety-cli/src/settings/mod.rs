@@ -405,7 +405,7 @@ fn parse_settings(
             retain_every: Some(span(&values, "server.retain_hours", HOURS)?).filter(|every| !every.is_zero()),
             request_cost: Some(count(&values, "server.request_cost", 0)?).filter(|units| *units > 0),
             caller_cost: match text("server.caller_cost") {
-                "auto" => Some(satiety_server::http::default_caller_units()),
+                "auto" => Some(satiety_server::http::default_caller_cost()),
                 _ => Some(count(&values, "server.caller_cost", 0)?).filter(|units| *units > 0),
             },
             model_calls: match text("server.model_calls") {
@@ -482,7 +482,7 @@ impl Settings {
             max_query_bytes: self.max_query_bytes,
         };
         Ok(Engine::new(self.for_engine())
-            .with_ab(self.ab)
+            .with_experiments(self.ab)
             .with_sandbox(self.sandbox.for_gates())
             .with_hooks(HookSettings {
                 regression: self.alert.clone(),
@@ -552,7 +552,7 @@ impl Settings {
 fn depends_on(command: &Command, name: &str) -> bool {
     let store = name == "store.url";
     match command {
-        Command::Demo
+        Command::Demo(_)
         | Command::Gate(_)
         | Command::Config(_)
         | Command::Trust(_)

@@ -37,7 +37,7 @@ pub struct CompareRunsRequest {
     pub record: bool,
     /// Override that accepts a regression: who accepts it, and why.
     #[serde(skip)]
-    pub accept_regression: Option<Override>,
+    pub accept_regression: Option<VerdictOverride>,
 }
 
 /// Comparison of two benchmark runs.
@@ -48,7 +48,7 @@ pub struct ComparedRuns {
     pub report: GateReport,
     /// Override that accepted a regression, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub accepted: Option<Override>,
+    pub accepted: Option<VerdictOverride>,
     /// Both runs, for reports that show them.
     #[serde(skip)]
     pub runs: (BenchmarkRun, BenchmarkRun),
@@ -59,7 +59,7 @@ pub struct ComparedRuns {
 
 /// Override of a verdict: who decided, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Override {
+pub struct VerdictOverride {
     /// Name of the person or service that decided.
     pub by: String,
     /// Reason for the decision.
@@ -73,7 +73,7 @@ pub struct AcceptRequest {
     pub run: String,
     /// Directory of the suite to write `baseline.json` to; `None` stores the baseline in the database only.
     pub suite: Option<PathBuf>,
-    pub accepted: Override,
+    pub accepted: VerdictOverride,
 }
 
 /// Run that was accepted as the baseline of its suite.
@@ -87,7 +87,7 @@ pub struct AcceptResponse {
     pub pass_rate: Option<f64>,
     /// Who accepted the run, and why.
     #[serde(flatten)]
-    pub accepted: Override,
+    pub accepted: VerdictOverride,
     /// Time of the acceptance.
     pub accepted_at: jiff::Timestamp,
     /// File that the baseline was written to, if any.
@@ -277,8 +277,8 @@ pub(super) async fn keep_gate(
     gate_id: String,
     suite_id: &str,
     report: &GateReport,
-    accept: Option<Override>,
-) -> Result<Option<Override>, EngineError> {
+    accept: Option<VerdictOverride>,
+) -> Result<Option<VerdictOverride>, EngineError> {
     let accepted = accept.filter(|_| report.verdict == GateVerdict::Regression);
     let row = GateRow {
         gate_id,

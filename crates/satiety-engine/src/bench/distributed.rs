@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::baseline::{MACHINE, Override};
+use super::baseline::{MACHINE, VerdictOverride};
 use super::executor::{Progress, Stop};
 use super::finalize::{GateContext, new_gate_id};
 use super::history::{Detail, load as load_run};
@@ -29,7 +29,7 @@ use super::plan::jobs;
 use super::run::{BenchPlan, RunBenchRequest, RunBenchResponse, Tally};
 use super::suites::LoadedSuite;
 use crate::EngineError;
-use crate::root_path::{OutsideRoot, below, name_below};
+use crate::root_path::{OutsideRoot, below, relative_name};
 
 /// Configuration key that marks a distributed run.
 pub(super) const DISTRIBUTED: &str = "distributed";
@@ -59,7 +59,7 @@ pub(super) struct DistributedPlan {
     pub(super) cache: bool,
     pub(super) without_skill: bool,
     pub(super) gate: Option<GatePolicy>,
-    pub(super) accept_regression: Option<Override>,
+    pub(super) accept_regression: Option<VerdictOverride>,
     /// Id of the baseline run to compare with.
     pub(super) baseline: Option<String>,
 }
@@ -206,7 +206,7 @@ impl BenchOperations<'_> {
             if left == WorkDepth::default() {
                 break true;
             }
-            if stop.is_asked() {
+            if stop.is_requested() {
                 break false;
             }
             if !warned && left.taken == 0 && now.done == spread.resumed && began.elapsed() > NO_WORKER_WARNING
@@ -285,7 +285,7 @@ impl BenchOperations<'_> {
                 run_id: run_id.into(),
                 dropped,
             }),
-            None => Err(EngineError::NotThere {
+            None => Err(EngineError::NotFound {
                 what: format!("distributed run `{run_id}`"),
                 hint: "`satiety bench list --runs` shows the runs".into(),
             }),
@@ -324,7 +324,7 @@ fn portable_plan(
     let target = match request.target.as_deref() {
         None | Some("echo") => request.target.clone(),
         Some(file) if Path::new(file).is_file() => {
-            Some(name_below(root, Path::new(file)).map_err(|problem| outside_root(&problem))?)
+            Some(relative_name(root, Path::new(file)).map_err(|problem| outside_root(&problem))?)
         }
         Some(other) => {
             return Err(EngineError::Invalid {
@@ -340,7 +340,7 @@ fn portable_plan(
         tracing::warn!("only workers started with `--judge {judge}` will process this run");
     }
     Ok(DistributedPlan {
-        suite: name_below(root, &loaded.file).map_err(|problem| outside_root(&problem))?,
+        suite: relative_name(root, &loaded.file).map_err(|problem| outside_root(&problem))?,
         target,
         suite_hash: outline.suite_hash.clone(),
         target_hash: outline.target_hash.clone(),
@@ -363,10 +363,10 @@ fn portable_plan(
 pub(super) fn stays_inside(root: &Path, loaded: &LoadedSuite, outline: &Outline) -> Result<(), OutsideRoot> {
     // The echo target needs no description.
     if !matches!(outline.described.spec, TargetSpec::Echo(_)) {
-        name_below(root, &outline.described.base)?;
+        relative_name(root, &outline.described.base)?;
     }
     if let Some(skill) = &loaded.skill {
-        name_below(root, skill)?;
+        relative_name(root, skill)?;
     }
     Ok(())
 }
@@ -429,7 +429,7 @@ fn outside_root(problem: &OutsideRoot) -> EngineError {
 }
 
 fn run_not_found(run_id: &str) -> EngineError {
-    EngineError::NotThere {
+    EngineError::NotFound {
         what: format!("run `{run_id}` in the store"),
         hint: "`satiety bench list --runs` shows the runs".into(),
     }

@@ -119,7 +119,7 @@ impl Stop {
     }
 
     /// Whether a stop was requested.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }
 
@@ -129,7 +129,7 @@ impl Stop {
         tokio::pin!(waiting);
         // Register for notification before checking the flag, so that a stop in between is not missed.
         waiting.as_mut().enable();
-        if !self.is_asked() {
+        if !self.is_requested() {
             waiting.await;
         }
     }
@@ -187,7 +187,7 @@ pub(super) async fn run<W: Work>(
     for _ in 0..at_a_time.max(1) {
         let (work, enough, sender, stop) = (work.clone(), enough.clone(), sender.clone(), stop.clone());
         tasks.spawn(async move {
-            while !enough.load(Ordering::SeqCst) && !stop.is_asked() {
+            while !enough.load(Ordering::SeqCst) && !stop.is_requested() {
                 let next = tokio::select! {
                     biased;
                     next = work.next() => next,
@@ -342,7 +342,7 @@ impl Runner {
             return BenchmarkResult::new("", job.repeat, Status::Skipped);
         };
         let mut result = self.blank(case, variant, job);
-        let cannot = case.skip.clone().or_else(|| case.expected.unsupported_because());
+        let cannot = case.skip.clone().or_else(|| case.expected.unsupported_reason());
         if let Some(reason) = cannot {
             result.reasons.push(reason);
             return result;

@@ -14,7 +14,7 @@ use satiety_store::bench::{BenchRunRow, GateRow};
 use satiety_store::{Store, now_micros};
 use serde_json::{Value, json};
 
-use super::baseline::{MACHINE, Override, baseline_file, judge, keep_gate};
+use super::baseline::{MACHINE, VerdictOverride, baseline_file, judge, keep_gate};
 use super::distributed::DistributedPlan;
 use super::history::{Detail, from_file, load as load_run, time};
 use super::suites::load;
@@ -52,7 +52,7 @@ pub(super) struct GateContext<'a> {
     /// Id to store the verdict under; the first verdict of an id wins.
     pub(super) gate_id: String,
     pub(super) policy: &'a GatePolicy,
-    pub(super) accept: Option<Override>,
+    pub(super) accept: Option<VerdictOverride>,
     /// Whether to record the next harness cycle.
     pub(super) records_cycle: bool,
     /// Whether other processes may finalise the same run: the first one's verdict, alert and cycle count.
@@ -63,7 +63,7 @@ pub(super) struct GateContext<'a> {
 #[derive(Default)]
 pub(super) struct GateOutcome {
     pub(super) report: Option<GateReport>,
-    pub(super) accepted: Option<Override>,
+    pub(super) accepted: Option<VerdictOverride>,
     pub(super) post: PostRun,
 }
 
@@ -247,14 +247,14 @@ async fn stored_row(store: &Store, run_id: &str) -> Result<BenchRunRow, EngineEr
         .bench()
         .run(run_id)
         .await?
-        .ok_or_else(|| EngineError::NotThere {
+        .ok_or_else(|| EngineError::NotFound {
             what: format!("run `{run_id}`"),
             hint: "`satiety bench list --runs` shows the runs".into(),
         })
 }
 
-fn stored_verdict(kept: GateRow) -> Result<(GateReport, Option<Override>), EngineError> {
-    let accepted = kept.accepted_by.map(|by| Override {
+fn stored_verdict(kept: GateRow) -> Result<(GateReport, Option<VerdictOverride>), EngineError> {
+    let accepted = kept.accepted_by.map(|by| VerdictOverride {
         by,
         reason: kept.accepted_why.unwrap_or_default(),
     });

@@ -124,7 +124,7 @@ impl BenchOperations<'_> {
             Some(suite) => store.bench().runs(suite, 1).await?.into_iter().next(),
             None => store.bench().run(named).await?,
         };
-        let row = row.ok_or_else(|| EngineError::NotThere {
+        let row = row.ok_or_else(|| EngineError::NotFound {
             what: format!("run `{named}` in the database, or a file of that name"),
             hint: "`satiety bench list --runs` shows the runs".into(),
         })?;

@@ -313,7 +313,7 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
 #[cfg(not(feature = "imports"))]
 fn from_archive(_: &Path, _: &InspectOptions) -> Result<BenchmarkRun, EngineError> {
     Err(EngineError::Invalid {
-        message: crate::left_out("packed Inspect logs", "imports"),
+        message: crate::feature_disabled("packed Inspect logs", "imports"),
         hint: "convert the log to JSON with `inspect log convert`".into(),
     })
 }

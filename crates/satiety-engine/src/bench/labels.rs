@@ -98,7 +98,11 @@ pub struct LabelSession {
 impl BenchOperations<'_> {
     /// Opens a stored run for labelling. The suite, as given or as recorded in the run, provides goals and
     /// expectations; if it is missing, or a case has changed since, the label alone decides.
-    pub async fn labelling(self, named: &str, suite: Option<&Path>) -> Result<LabelSession, EngineError> {
+    pub async fn open_label_session(
+        self,
+        named: &str,
+        suite: Option<&Path>,
+    ) -> Result<LabelSession, EngineError> {
         if Path::new(named).is_file() {
             return Err(EngineError::Invalid {
                 message: format!(

@@ -28,7 +28,7 @@ pub mod suites;
 pub mod target;
 
 pub use ablation::{AblationRequest, AblationResponse};
-pub use baseline::{AcceptRequest, AcceptResponse, CompareRunsRequest, ComparedRuns, Override};
+pub use baseline::{AcceptRequest, AcceptResponse, CompareRunsRequest, ComparedRuns, VerdictOverride};
 pub(crate) use baseline::{judge, stored_baseline};
 pub use decisions::{AblationRecord, GateDecision};
 pub use distributed::{Cancelled, DistributedRun, DistributedRunSummary};

@@ -19,7 +19,7 @@ impl Outage {
     /// Waits after a transient error; returns the error if it is permanent or a stop was requested.
     pub(super) async fn outlast(&mut self, error: StoreError, stop: &Stop) -> Result<(), StoreError> {
         let passes = matches!(error, StoreError::Unreachable { .. } | StoreError::Busy { .. });
-        if !passes || stop.is_asked() {
+        if !passes || stop.is_requested() {
             return Err(error);
         }
         if !std::mem::replace(&mut self.reported, true) {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use satiety::bench::{
-    BenchmarkSuite, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL, suite_hash_of,
+    BenchmarkSuite, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL, suite_hash_from_cases,
 };
 use satiety::ids;
 use satiety_store::bench::{BenchRunRow, ResultKey};
@@ -66,7 +66,7 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
     let hashes = executor::hashes(loaded);
     Ok(Outline {
         target_hash: target_hash(&described.spec, &described.base),
-        suite_hash: suite_hash_of(&loaded.suite, &hashes),
+        suite_hash: suite_hash_from_cases(&loaded.suite, &hashes),
         described,
         policy,
         isolation: None,

@@ -157,7 +157,7 @@ impl BenchOperations<'_> {
         on_event: &mut impl FnMut(WorkEvent),
     ) -> Result<(), EngineError> {
         let mut outage = Outage::default();
-        while !stop.is_asked() {
+        while !stop.is_requested() {
             let ready = match self.look(request, store, runs, on_event).await {
                 Ok(ready) => ready,
                 Err(EngineError::Store(error)) => {

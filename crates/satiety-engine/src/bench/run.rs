@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use satiety::bench::{
     self, BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, PowerStatement,
-    SandboxRequirement, Status, leading, noise_of, statement, summarize,
+    SandboxRequirement, Status, estimate_noise, leading, statement, summarize,
 };
 use satiety_store::Store;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::baseline::{Override, baseline_of};
+use super::baseline::{VerdictOverride, baseline_of};
 use super::executor::{self, Job, Lead, LocalJobs, Progress, Runner, Stop};
 use super::finalize::{GateContext, GateOutcome, PostRun, by_variant, finish, new_gate_id};
 use super::history::{each_result, trim};
@@ -92,7 +92,7 @@ pub struct RunBenchRequest {
     pub sequential: bool,
     /// Override that accepts a regression: who accepts it, and why.
     #[serde(skip)]
-    pub accept_regression: Option<Override>,
+    pub accept_regression: Option<VerdictOverride>,
     /// Environment variables that target descriptions may refer to.
     #[serde(skip)]
     pub environment: BTreeMap<String, String>,
@@ -159,7 +159,7 @@ pub struct RunBenchResponse {
     pub gate: Option<bench::GateReport>,
     /// Override that accepted a regression, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub accepted: Option<Override>,
+    pub accepted: Option<VerdictOverride>,
     /// Outcome of the sequential test, if enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequential: Option<SequentialOutcome>,
@@ -401,7 +401,7 @@ fn power(
     let planned_repeats = |case| u64::from(repeats.unwrap_or_else(|| suite.repeats_of(case)).max(1));
     let total: u64 = suite.cases.iter().map(planned_repeats).sum();
     let mut design = Design::new(cases, (total / cases.max(1)).max(1));
-    let known = baseline.and_then(|run| noise_of(&summarize(leading(&run.results)).per_case));
+    let known = baseline.and_then(|run| estimate_noise(&summarize(leading(&run.results)).per_case));
     if let Some(noise) = known {
         design.noise = noise;
     }

@@ -230,7 +230,7 @@ impl EvictionOperations<'_> {
 }
 
 pub(super) fn version_not_found(version: &str) -> EngineError {
-    EngineError::NotThere {
+    EngineError::NotFound {
         what: format!("scorer `{version}`"),
         hint: "`satiety evict weights` shows all versions; `heuristic` is built in".into(),
     }

@@ -184,7 +184,7 @@ impl EvictionOperations<'_> {
             .eviction()
             .proposal(&request.proposal_id)
             .await?;
-        let scope_id = row.map(|row| row.scope_id).ok_or_else(|| EngineError::NotThere {
+        let scope_id = row.map(|row| row.scope_id).ok_or_else(|| EngineError::NotFound {
             what: format!("proposal `{}`; nothing was changed", request.proposal_id),
             hint: "`satiety evict timeline SCOPE` shows the proposals of a scope".into(),
         })?;

@@ -507,7 +507,7 @@ pub(super) fn now() -> Result<Timestamp, EngineError> {
 }
 
 pub(super) fn scope_not_found(scope_id: &str) -> EngineError {
-    EngineError::NotThere {
+    EngineError::NotFound {
         what: format!("scope `{scope_id}`"),
         hint: "`satiety evict list` shows the scopes; a scope is created with its first item (`satiety evict add`)"
             .into(),
@@ -562,7 +562,8 @@ fn read_item(value: &Value, turn: u64) -> Result<ContextItem, EngineError> {
     }
     serde_path_to_error::deserialize(&value).map_err(|error| EngineError::Invalid {
         message: format!("cannot parse item: {error}"),
-        hint: "an item needs ctx_id, zone, and content or token_count; docs/guides/eviction.md has the rest".into(),
+        hint: "an item needs ctx_id, zone, and content or token_count; docs/guides/eviction.md has the rest"
+            .into(),
     })
 }
 

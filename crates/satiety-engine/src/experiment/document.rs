@@ -1,7 +1,7 @@
 //! Report documents for features and their tests.
 
 use satiety::experiment::{Check, Checklist, Decision, GraduationVerdict, Standing};
-use satiety_report::charts::Ranged;
+use satiety_report::charts::IntervalMark;
 use satiety_report::document::{badge, dim, link, or_dash, percent, strong};
 use satiety_report::series::{Lines, Series, Threshold};
 use satiety_report::{Block, Chart, Document, Table, Text, Tone, row};
@@ -145,7 +145,7 @@ fn test(feature_id: &str, test: &Standing) -> Vec<Block> {
         ));
         parts.push(Block::Chart(Chart::Intervals(
             "Change of the reciprocal rank, with an always-valid interval".into(),
-            vec![Ranged {
+            vec![IntervalMark {
                 label: feature_id.to_owned(),
                 value: delta,
                 interval: Some((interval.low, interval.high)),

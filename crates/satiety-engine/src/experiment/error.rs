@@ -25,7 +25,7 @@ pub enum ExperimentError {
         problem: String,
     },
     #[error("feature `{0}` not found")]
-    NotThere(String),
+    NotFound(String),
     #[error("feature `{0}` already exists")]
     Exists(String),
     /// The action is not allowed in this state.
@@ -54,12 +54,14 @@ impl ExperimentError {
     /// Suggested action.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NotThere(_) => "`satiety ab list` lists the features".into(),
+            Self::NotFound(_) => "`satiety ab list` lists the features".into(),
             Self::Exists(name) => format!("choose another name, such as `{name}-2`; records are permanent"),
             Self::Override { .. } | Self::Pipeline { .. } => {
                 "docs/guides/memory.md lists the search parameters with their defaults".into()
             }
-            Self::Feature(_) | Self::Unreadable { .. } => "see docs/guides/experiments.md for the fields of a feature".into(),
+            Self::Feature(_) | Self::Unreadable { .. } => {
+                "see docs/guides/experiments.md for the fields of a feature".into()
+            }
             Self::Status { .. } => "`satiety ab status NAME` shows its state".into(),
             Self::Contended(_) => "nothing was lost; retry".into(),
             Self::Test { .. } | Self::State { .. } => {

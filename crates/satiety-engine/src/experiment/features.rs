@@ -309,7 +309,7 @@ impl ExperimentOperations<'_> {
 
     pub(super) async fn row(self, feature_id: &str) -> Result<ExperimentRow, EngineError> {
         let row = self.engine.store().await?.experiments().get(feature_id).await?;
-        Ok(row.ok_or_else(|| ExperimentError::NotThere(feature_id.into()))?)
+        Ok(row.ok_or_else(|| ExperimentError::NotFound(feature_id.into()))?)
     }
 }
 

@@ -23,7 +23,7 @@ const USE_CHECK_INTERVAL: u64 = 32;
 impl ExperimentOperations<'_> {
     /// Executes queued shadow runs, one after the other, for as long as it is polled: a server spawns it once
     /// as a background task.
-    pub async fn serve_shadows(self) {
+    pub async fn run_shadows(self) {
         loop {
             let job = self.engine.ab.queue.next().await;
             Box::pin(self.run_shadow(job)).await;
@@ -32,7 +32,7 @@ impl ExperimentOperations<'_> {
 
     /// Executes all queued shadow runs for at most `limit` and drops the rest. A command does this after it
     /// has printed its answer.
-    pub async fn finish_shadows(self, limit: Duration) -> ShadowTally {
+    pub async fn drain_shadows(self, limit: Duration) -> ShadowTally {
         let all = async {
             while let Some(job) = self.engine.ab.queue.pop() {
                 Box::pin(self.run_shadow(job)).await;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use satiety::experiment::{Decision, Observation, Used, grades_of_use, outcome};
+use satiety::experiment::{Decision, Observation, Used, grades_from_usage, outcome};
 use satiety::memory::FeedbackKind;
 use satiety::text::normalize;
 use satiety_store::evaluation::EvalJudgmentRow;
@@ -117,7 +117,7 @@ impl ExperimentOperations<'_> {
         let key = |run: &ShadowRunRow| (run.created_at, run.run_id.clone());
         for run in &used {
             let events = by_query.remove(run.query_id.as_str()).unwrap_or_default();
-            if let Some(found) = observed(run, &grades_of_use(events)) {
+            if let Some(found) = observed(run, &grades_from_usage(events)) {
                 known.insert(key(run), (found, "use"));
             }
         }

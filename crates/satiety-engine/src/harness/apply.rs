@@ -78,7 +78,7 @@ impl HarnessOperations<'_> {
         refuse_selection(&request.options, &folder, &expansion)?;
         let keys = trusted(&state, &folder)?;
         check_approval(&state, &expansion, &keys)?;
-        while !expansion.is_over() && !stop.is_asked() {
+        while !expansion.is_over() && !stop.is_requested() {
             check_rigor(&state, &expansion, &request.folder).await?;
             let step = self
                 .step(&mut state, &mut expansion, &keys, &request, stop, &mut progress)

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use satiety::bench::content_hash;
 use satiety::harness::brief::{SuiteEvidence, brief, threshold_increases};
-use satiety::harness::cycles::{MeasuredMark, RollingMetrics, SCHEMA_VERSION};
+use satiety::harness::cycles::{MeasuredSaturation, RollingMetrics, SCHEMA_VERSION};
 use satiety::harness::expansion::{Context, Ending, Event};
 use satiety::harness::{
     Action, Aggregate, Consistency, ConsistencyThresholds, CycleSnapshot, Driver, Expansion, KeyRing, Level,
@@ -548,9 +548,9 @@ pub(super) fn findings(
     json!({"brief": brief, "prompt": brief.prompt()})
 }
 
-fn mark(measured: &Measured) -> MeasuredMark {
+fn mark(measured: &Measured) -> MeasuredSaturation {
     let probability = measured.headroom.saturation;
-    MeasuredMark {
+    MeasuredSaturation {
         probability,
         verdict: measured.verdict,
         level: Level::of(probability, SignalSettings::default().levels),

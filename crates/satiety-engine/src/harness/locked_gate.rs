@@ -134,7 +134,7 @@ fn softer_options(
 fn is_softer(given: &GatePolicy, locked: &GatePolicy) -> Result<bool, EngineError> {
     let manifest_with = |policy: &GatePolicy| -> Result<Manifest, EngineError> {
         let mut manifest =
-            Manifest::of_suites(&[], &std::collections::BTreeMap::new()).map_err(HarnessError::from)?;
+            Manifest::from_suites(&[], &std::collections::BTreeMap::new()).map_err(HarnessError::from)?;
         manifest.gates.insert("gate".into(), policy.clone());
         Ok(manifest)
     };

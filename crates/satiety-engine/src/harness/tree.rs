@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use satiety::bench::judge::{answer_schema, judge_prompt};
-use satiety::bench::{content_hash, rubric_of};
+use satiety::bench::{content_hash, parse_rubric};
 use satiety::harness::{AppliedProposal, BaselineEntry, Lock, SignedStep, Transition};
 
 use super::HarnessError;
@@ -44,7 +44,7 @@ impl HarnessTree {
     pub(super) fn from_directory(folder: HarnessDirectory, top: Option<&Path>) -> Result<Self, EngineError> {
         let root = folder.root.clone();
         let lock_file = read_lock(&root)?;
-        let mut lock = Lock::of_manifest(folder.manifest.clone());
+        let mut lock = Lock::from_manifest(folder.manifest.clone());
         lock.id = lock_file.as_ref().and_then(|lock| lock.id.clone());
         lock.sandbox = folder.rules.sandbox;
         lock.keys = ring_within(&root, top)?.1;
@@ -233,7 +233,7 @@ pub(super) fn transition_file(folder: &HarnessDirectory, id: &str) -> PathBuf {
 
 /// Hash of the judge prompt, rendered with fixed placeholders for goal, answer and rubric.
 fn judge_prompt_hash() -> String {
-    let rubric = rubric_of(&satiety::bench::BenchmarkExpected::with_value(
+    let rubric = parse_rubric(&satiety::bench::BenchmarkExpected::with_value(
         satiety::bench::Mode::LlmJudge,
         "rubric",
     ));

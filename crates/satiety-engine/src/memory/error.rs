@@ -17,7 +17,7 @@ pub enum MemoryError {
         problem: MarkdownError,
     },
     #[error("memory `{0}` not found")]
-    NotThere(String),
+    NotFound(String),
     /// The memory belongs to a project outside the request's scope.
     #[error("memory `{id}` belongs to project `{project}`")]
     OtherProject { id: String, project: String },
@@ -73,7 +73,7 @@ impl MemoryError {
     /// Suggested action.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::NotThere(_) => "`satiety memory list` lists the ids".into(),
+            Self::NotFound(_) => "`satiety memory list` lists the ids".into(),
             Self::OtherProject { .. } => {
                 "search in that project, or in all of them with `--all-projects`, or with `project: all` in a request".into()
             }

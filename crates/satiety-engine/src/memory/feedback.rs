@@ -165,7 +165,7 @@ impl MemoryOperations<'_> {
             // The database removes the links of deleted memories.
             for id in [&request.from, &request.to] {
                 match self.visible_row(id, scope).await {
-                    Ok(_) | Err(EngineError::Memory(MemoryError::NotThere(_))) => {}
+                    Ok(_) | Err(EngineError::Memory(MemoryError::NotFound(_))) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use satiety::memory::{IndexedChunk, IndexedMemory, MemoryIndex, Project};
 use satiety::retrieval::Tier;
 use satiety_store::Store;
-use satiety_store::memory::{ChunkTextRow, HeadRow, MemoryState};
+use satiety_store::memory::{ChunkTextRow, MemoryHeaderRow, MemoryState};
 use tokio::sync::Mutex;
 
 use crate::EngineError;
@@ -63,7 +63,7 @@ impl Cache {
             (None, None) => ("", 0),
         };
         let same = held.as_ref().filter(|held| held.index.embedder() == name);
-        let next = match same.filter(|held| !held.index.is_wasteful()) {
+        let next = match same.filter(|held| !held.index.needs_rebuild()) {
             Some(held) => apply_changes(store, held.clone(), state).await?,
             None => load(store, state, MemoryIndex::new(name, dimension)).await?,
         };
@@ -84,7 +84,7 @@ async fn apply_changes(
     held: Snapshot,
     mut state: MemoryState,
 ) -> Result<Snapshot, EngineError> {
-    let mut heads: Vec<HeadRow> = Vec::new();
+    let mut heads: Vec<MemoryHeaderRow> = Vec::new();
     let mut from = held.state.change;
     loop {
         let rows = store.memories().headers_after(from, PAGE).await?;
@@ -170,7 +170,7 @@ async fn load(
     Ok(Snapshot { state, index })
 }
 
-fn indexed(row: HeadRow) -> IndexedMemory {
+fn indexed(row: MemoryHeaderRow) -> IndexedMemory {
     IndexedMemory {
         tier: tier(&row.tier),
         id: row.memory_id,
@@ -200,10 +200,10 @@ fn set_chunks(index: &mut MemoryIndex, rows: &[ChunkTextRow]) {
             .as_ref()
             .map(|(model, text)| (model.as_str(), text.as_str())),
     });
-    index.set_pieces(&first.memory_id, &chunks.collect::<Vec<_>>());
+    index.set_chunks(&first.memory_id, &chunks.collect::<Vec<_>>());
 }
 
 /// Parses a tier from the database; an unknown one counts as normal.
 pub(super) fn tier(name: &str) -> Tier {
-    satiety::memory::tier_named(name).unwrap_or(Tier::Normal)
+    satiety::memory::parse_tier(name).unwrap_or(Tier::Normal)
 }

@@ -310,7 +310,7 @@ pub struct MemoryHealth {
     /// Memory used by vectors, in bytes.
     pub vector_bytes: usize,
     /// Approximate memory used by the word index, in bytes.
-    pub word_bytes: usize,
+    pub lexical_bytes: usize,
     /// State of this process's query log.
     pub log: LogState,
     /// Reason why semantic search is unavailable or incomplete; absent if it works.
@@ -517,10 +517,10 @@ impl MemoryOperations<'_> {
             embedder: name,
             vectors_of_other_models: index.other_vectors(),
             vector_bytes: index.vector_bytes(),
-            word_bytes: index.word_bytes(),
+            lexical_bytes: index.lexical_bytes(),
             log: store.query_log().state(),
             degraded,
-            tasks: self.task_figures().await?,
+            tasks: self.task_metrics().await?,
             latest_metrics: self.engine.retrieval().latest_metrics().await?,
         })
     }
@@ -533,7 +533,7 @@ impl MemoryOperations<'_> {
             .memories()
             .by_id(&[id.to_owned()])
             .await?;
-        Ok(rows.pop().ok_or_else(|| MemoryError::NotThere(id.into()))?)
+        Ok(rows.pop().ok_or_else(|| MemoryError::NotFound(id.into()))?)
     }
 
     /// Returns the chunks of a memory with their vectors, and the model of the vectors.

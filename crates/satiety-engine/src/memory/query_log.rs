@@ -3,7 +3,7 @@
 use crate::handles::MemoryOperations;
 use std::collections::BTreeMap;
 
-use satiety::memory::{MemorySearch, Scope, SessionHistory, SessionSettings, excerpt_of_query};
+use satiety::memory::{MemorySearch, Scope, SessionHistory, SessionSettings, truncate_query};
 use satiety_store::LoggedQuery;
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::FeedbackRow;
@@ -51,7 +51,7 @@ impl MemoryOperations<'_> {
                 contributions.entry(channel.name()).or_default().push(&result.id);
             }
         }
-        let logged = excerpt_of_query(&request.query).into_owned();
+        let logged = truncate_query(&request.query).into_owned();
         let project = match self.scope(request.scope.as_ref()) {
             Scope::Project(project) => Some(project.id),
             Scope::Global => Some("global".to_owned()),

@@ -174,7 +174,7 @@ impl MemoryOperations<'_> {
     }
 
     /// Computes statistics over the latest tasks.
-    pub async fn task_figures(self) -> Result<TaskMetrics, EngineError> {
+    pub async fn task_metrics(self) -> Result<TaskMetrics, EngineError> {
         let tasks = self.engine.store().await?.tasks().list(None, MAX_TASKS).await?;
         let closed: Vec<&TaskRow> = tasks.iter().filter(|task| task.closed_at.is_some()).collect();
         let summary =

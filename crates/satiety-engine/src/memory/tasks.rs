@@ -5,8 +5,8 @@ use crate::handles::MemoryOperations;
 use std::collections::{BTreeMap, BTreeSet};
 
 use satiety::memory::{
-    Author, Draft, FeedbackKind, Outcome, Scope, SessionEvalSummary, TaskDeltas, TaskScores,
-    excerpt_of_query, scroll_past, task_deltas,
+    Author, Draft, FeedbackKind, Outcome, Scope, SessionEvalSummary, TaskDeltas, TaskScores, scroll_past,
+    task_deltas, truncate_query,
 };
 use satiety::retrieval::Tier;
 use satiety_store::memory::FeedbackRow;
@@ -223,7 +223,7 @@ impl MemoryOperations<'_> {
             task_id: task_id.clone(),
             session_id: session_id.clone(),
             folder: request.folder.unwrap_or_default(),
-            task: excerpt_of_query(&request.task).into_owned(),
+            task: truncate_query(&request.task).into_owned(),
             query_id: Some(context.query_id.clone()),
             preflight: json!({"scores": scores, "knowledge_gaps": request.knowledge_gaps}),
             outcome: None,

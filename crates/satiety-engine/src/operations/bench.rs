@@ -127,7 +127,7 @@ async fn require_stored(call: &Call, run_id: &str) -> Result<(), EngineError> {
     if call.engine.bench().is_stored(run_id).await? {
         return Ok(());
     }
-    Err(EngineError::NotThere {
+    Err(EngineError::NotFound {
         what: format!("run `{run_id}`"),
         hint: "list the runs to see their ids".into(),
     })

@@ -53,7 +53,7 @@ impl<'a> ResearchModel<'a> {
         self.chat?;
         self.calls.plan += 1;
         let answer = self.ask(prompts::plan(task, summary, asked), 0.3).await?;
-        prompts::query_in(&answer)
+        prompts::parse_query(&answer)
     }
 
     /// Scores the novelty of results.
@@ -76,7 +76,7 @@ impl<'a> ResearchModel<'a> {
         let answer = self
             .ask(prompts::compress(summary, results, max_chars), 0.1)
             .await?;
-        prompts::summary_in(&answer, max_chars)
+        prompts::parse_summary(&answer, max_chars)
     }
 
     async fn ask(&mut self, prompt: Prompt, temperature: f64) -> Option<String> {

@@ -72,7 +72,7 @@ impl ResearchOperations<'_> {
     pub async fn stored_run(self, run_id: &str) -> Result<StoredResearch, EngineError> {
         let store = self.engine.store().await?;
         let row = store.research().run(run_id).await?;
-        let row = row.ok_or_else(|| EngineError::NotThere {
+        let row = row.ok_or_else(|| EngineError::NotFound {
             what: format!("research `{run_id}`"),
             hint: "list the runs to see their ids".into(),
         })?;

@@ -15,7 +15,7 @@ pub use search_gate::{GateLine, GateRequest, GateSummary, SearchGateResponse};
 
 /// Derives a random seed from a text: the same task always gets the same seed, different tasks get different
 /// ones.
-pub fn seed_of(text: &str) -> u64 {
+pub fn derive_seed(text: &str) -> u64 {
     let hash = blake3::hash(text.as_bytes());
     hash.as_bytes()
         .iter()

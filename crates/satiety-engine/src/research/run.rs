@@ -59,7 +59,7 @@ impl ResearchRequest {
     pub fn new(task: impl Into<String>, source: impl Into<String>, reach: SourceSettings) -> Self {
         let task = task.into();
         let mut settings = ResearchSettings::default();
-        settings.gate.seed = super::seed_of(&task);
+        settings.gate.seed = super::derive_seed(&task);
         Self {
             task,
             planned: Vec::new(),
@@ -285,7 +285,7 @@ impl Run<'_> {
         tell: &mut impl FnMut(&ResearchProgress<'_>),
     ) -> Result<StopReason, EngineError> {
         loop {
-            if stop.is_asked() {
+            if stop.is_requested() {
                 return Ok(StopReason::Interrupted);
             }
             match self.research.next(&self.spent()) {
@@ -326,7 +326,7 @@ impl Run<'_> {
     /// failed round.
     async fn search(&self, query: &str) -> Result<(RoundOutcome, Vec<Hit>, bool), EngineError> {
         let count = self.research.settings().results_per_search;
-        let remember = self.remember.filter(|_| self.source.is_worth_remembering());
+        let remember = self.remember.filter(|_| self.source.is_cacheable());
         let key = blake3::hash(format!("{}\n{count}\n{}", self.source.id(), normalize(query)).as_bytes())
             .to_hex()
             .to_string();
@@ -451,7 +451,7 @@ impl Run<'_> {
 
     /// Returns vectors of the results' claims if the assessor needs them.
     async fn vectors(&mut self, results: &[Hit]) -> Result<Option<Vec<Vec<f32>>>, EngineError> {
-        if !self.research.settings().gate.assessor.wants_vectors() {
+        if !self.research.settings().gate.assessor.uses_vectors() {
             return Ok(None);
         }
         let Some(embedder) = self.engine.embedder().await? else {
@@ -491,7 +491,7 @@ impl Run<'_> {
                     "{:.0} % of its snippet was already known",
                     100.0 * page.overlap
                 ));
-            } else if stop.is_asked() || self.research.budget_end(&self.spent()).is_some() {
+            } else if stop.is_requested() || self.research.budget_end(&self.spent()).is_some() {
                 page.why_not = Some("time budget exhausted".into());
             } else {
                 tell(&ResearchProgress::Reading { url: &page.url });

@@ -175,7 +175,7 @@ impl ResearchOperations<'_> {
                 let task = line.task.as_deref().unwrap_or(&request.task);
                 let mut settings = request.settings;
                 if request.seed_by_run {
-                    settings.seed = super::seed_of(&key);
+                    settings.seed = super::derive_seed(&key);
                 }
                 let state = GateState {
                     gate: Gate::new(settings, task)?,

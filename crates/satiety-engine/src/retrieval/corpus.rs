@@ -143,6 +143,6 @@ fn spread(qrels: &Qrels, first: &Run, second: &Run, relevance_threshold: i32) ->
     if sigma > 0.0 {
         Ok(sigma)
     } else {
-        Err(EngineError::NoSpread)
+        Err(EngineError::NoVariance)
     }
 }

@@ -292,7 +292,7 @@ fn read_range(
         Some(Packing::Zstd) => {
             return Err(Failure::File(EngineError::Packed {
                 path: path.display().to_string(),
-                cause: std::io::Error::other(crate::left_out("Zstandard", "imports")),
+                cause: std::io::Error::other(crate::feature_disabled("Zstandard", "imports")),
             }));
         }
         None => plain,

@@ -63,7 +63,7 @@ pub struct UnfinishedRun {
 
 /// A measured run with its values by query.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct WholeRun {
+pub struct MeasuredRunDetail {
     /// The run and its metrics.
     #[serde(flatten)]
     pub run: MeasuredRun,
@@ -146,7 +146,7 @@ impl RetrievalOperations<'_> {
                 all.retain(|row| row.run_id == run_id || is_over_time(row));
                 let older = all.into_iter().skip_while(|row| row.run_id != run_id).nth(1);
                 older
-                    .ok_or_else(|| EngineError::NotThere {
+                    .ok_or_else(|| EngineError::NotFound {
                         what: format!("measured run before `{run_id}`"),
                         hint: "name the run to compare with".into(),
                     })?
@@ -157,14 +157,14 @@ impl RetrievalOperations<'_> {
     }
 
     /// Returns a measured run with its values by query.
-    pub async fn measured_run(self, run_id: &str) -> Result<WholeRun, EngineError> {
+    pub async fn measured_run(self, run_id: &str) -> Result<MeasuredRunDetail, EngineError> {
         let row = self.stored_run(run_id).await?;
         let mut report = row.report.clone();
         if let Some(whole) = report.as_object_mut() {
             // Returned separately, in a form that does not depend on the request.
             whole.remove("per_query");
         }
-        Ok(WholeRun {
+        Ok(MeasuredRunDetail {
             by_query: self.by_query(run_id).await?,
             run: run(row),
             report,
@@ -173,7 +173,7 @@ impl RetrievalOperations<'_> {
 
     async fn stored_run(self, run_id: &str) -> Result<StoredResult, EngineError> {
         let found = self.engine.store().await?.evaluation().result(run_id).await?;
-        found.ok_or_else(|| EngineError::NotThere {
+        found.ok_or_else(|| EngineError::NotFound {
             what: format!("measured run `{run_id}`"),
             hint: "list the runs to see their ids".into(),
         })

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use satiety::ids;
 use satiety::retrieval::{
-    Comparison, ComparisonSettings, Document, EvalQuery, EvaluationOptions, FileFormat, Gate, JudgmentSource,
-    KnownTexts, Latency, Measure, OrderOptions, Qrels, QrelsReader, RunReader, TraceReader, Verdict, compare,
-    evaluate_with, query_changes,
+    Comparison, ComparisonSettings, Document, DocumentMatcher, EvalQuery, EvaluationOptions, FileFormat,
+    Gate, JudgmentSource, Latency, Measure, OrderOptions, Qrels, QrelsReader, RunReader, TraceReader,
+    Verdict, compare, evaluate_with, query_changes,
 };
 use satiety::stats::BootstrapSettings;
 use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow, EvalResultRow};
@@ -269,7 +269,7 @@ impl RetrievalOperations<'_> {
         self,
         system: &System,
         corpus: &Corpus,
-        known: &KnownTexts,
+        known: &DocumentMatcher,
         run_id: &str,
         answers: &mut BTreeMap<String, AnswerRow>,
         stop: &Stop,
@@ -279,7 +279,7 @@ impl RetrievalOperations<'_> {
         let (mut prose, mut failed, mut warm) = (0, 0, false);
         let planned = corpus.len();
         for (row, _) in corpus {
-            if stop.is_asked() {
+            if stop.is_requested() {
                 break;
             }
             if answers.contains_key(&row.query_id) {
@@ -326,8 +326,8 @@ impl RetrievalOperations<'_> {
         self,
         request: &ReplayRequest,
         system: &System,
-    ) -> Result<(KnownTexts, Vec<Document>), EngineError> {
-        let mut texts = KnownTexts::default();
+    ) -> Result<(DocumentMatcher, Vec<Document>), EngineError> {
+        let mut texts = DocumentMatcher::default();
         let mut documents = Vec::new();
         let mut after = 0;
         loop {
@@ -340,7 +340,7 @@ impl RetrievalOperations<'_> {
                 }
                 documents.push(Document {
                     id: row.memory_id,
-                    tier: satiety::memory::tier_named(&row.tier).ok(),
+                    tier: satiety::memory::parse_tier(&row.tier).ok(),
                     folder: Some(row.folder),
                     ..Document::default()
                 });

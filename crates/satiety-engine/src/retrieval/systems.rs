@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use satiety::bench::contract::spec::{HttpSpec, McpSpec};
 use satiety::bench::contract::{Request, TargetSpec};
 use satiety::memory::{Mode, ValidPipeline};
-use satiety::retrieval::{AnswerPaths, KnownTexts, PRESETS, read_answer};
+use satiety::retrieval::{AnswerPaths, DocumentMatcher, PRESETS, read_answer};
 use serde_json::{Map, Value, json};
 
 use super::golden_error::GoldenError;
@@ -209,7 +209,7 @@ impl System {
         &self,
         engine: &Engine,
         query: &str,
-        known: &KnownTexts,
+        known: &DocumentMatcher,
     ) -> Result<SystemAnswer, EngineError> {
         match &self.way {
             SystemClient::Memory {

@@ -41,7 +41,7 @@ impl Bench {
             api_key: None,
             anthropic_key: None,
         })
-        .with_ab(settings)
+        .with_experiments(settings)
     }
 
     /// Rows of a table.
@@ -191,7 +191,7 @@ async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
         bench.rows("memories").await,
     );
     assert_eq!(before.0, 1);
-    let tally = engine.experiments().finish_shadows(LIMIT).await;
+    let tally = engine.experiments().drain_shadows(LIMIT).await;
     assert_eq!(
         (tally.queued, tally.recorded, tally.dropped, tally.lost),
         (1, 1, 0, 0)
@@ -236,7 +236,7 @@ async fn a_shadow_that_fails_is_written_down_and_not_raised() {
         .await
         .unwrap();
     engine.memory().search(ask(0)).await.unwrap();
-    engine.experiments().finish_shadows(LIMIT).await;
+    engine.experiments().drain_shadows(LIMIT).await;
     let status = engine.experiments().status("slow").await.unwrap();
     assert_eq!(
         (
@@ -261,7 +261,7 @@ async fn a_full_line_drops_and_counts_and_the_caller_does_not_notice() {
     for _ in 0..5 {
         engine.memory().search(ask(0)).await.unwrap();
     }
-    let tally = engine.experiments().finish_shadows(LIMIT).await;
+    let tally = engine.experiments().drain_shadows(LIMIT).await;
     assert_eq!((tally.queued, tally.dropped, tally.recorded), (2, 3, 2));
 }
 
@@ -291,7 +291,7 @@ async fn what_the_asker_does_is_counted_once() {
         rank > 1,
         "the example is pointless when the answer is first already"
     );
-    engine.experiments().finish_shadows(LIMIT).await;
+    engine.experiments().drain_shadows(LIMIT).await;
     assert_eq!(
         engine
             .experiments()
@@ -324,7 +324,7 @@ async fn what_the_asker_does_is_counted_once() {
         ..ask(1)
     };
     patient.memory().search(request).await.unwrap();
-    patient.experiments().finish_shadows(LIMIT).await;
+    patient.experiments().drain_shadows(LIMIT).await;
     let request = ValidateRequest {
         id: answers[1].clone(),
         useful: true,
@@ -393,7 +393,7 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
     };
     assert_eq!(engine.memory().search(request).await.unwrap().results.len(), 2);
     // The shadow of one who got the change is the pipeline without it.
-    while engine.experiments().finish_shadows(LIMIT).await.recorded == 0 {}
+    while engine.experiments().drain_shadows(LIMIT).await.recorded == 0 {}
     let store = Store::open(&bench.url()).await.unwrap();
     let runs = store.experiments().shadow_runs("one-result", 1000).await.unwrap();
     for run in &runs {
@@ -427,7 +427,7 @@ async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back()
     );
     for round in 0..24 {
         engine.memory().search(ask(round % 12)).await.unwrap();
-        engine.experiments().finish_shadows(LIMIT).await;
+        engine.experiments().drain_shadows(LIMIT).await;
     }
     let status = engine.experiments().status("critical-first").await.unwrap();
     assert_eq!(
@@ -506,7 +506,7 @@ async fn it_graduates_by_itself_only_when_told_to() {
             .unwrap();
         for round in 0..30 {
             engine.memory().search(ask(round % 10)).await.unwrap();
-            engine.experiments().finish_shadows(LIMIT).await;
+            engine.experiments().drain_shadows(LIMIT).await;
         }
         let status = engine.experiments().status("critical-first").await.unwrap();
         let expected = if auto_graduate { "graduated" } else { "running" };
@@ -535,7 +535,7 @@ async fn the_same_pipeline_twice_stays_undecided_and_a_bad_one_is_refused() {
         .unwrap();
     for round in 0..40 {
         engine.memory().search(ask(round % 10)).await.unwrap();
-        engine.experiments().finish_shadows(LIMIT).await;
+        engine.experiments().drain_shadows(LIMIT).await;
     }
     let same = engine.experiments().graduate("same", None).await.unwrap();
     assert_eq!(
@@ -552,7 +552,7 @@ async fn the_same_pipeline_twice_stays_undecided_and_a_bad_one_is_refused() {
     // Decided: what comes now does not count.
     let samples = bad.status.test.samples;
     engine.memory().search(ask(0)).await.unwrap();
-    engine.experiments().finish_shadows(LIMIT).await;
+    engine.experiments().drain_shadows(LIMIT).await;
     assert_eq!(
         engine
             .experiments()
@@ -583,7 +583,7 @@ async fn two_processes_count_every_run_once() {
             tokio::spawn(async move {
                 for round in 0..20 {
                     engine.memory().search(ask(round % 5)).await.unwrap();
-                    engine.experiments().finish_shadows(LIMIT).await;
+                    engine.experiments().drain_shadows(LIMIT).await;
                 }
             })
         })

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use satiety::bench::{ErrorOwner, GatePolicy, Status};
-use satiety_engine::bench::{AcceptRequest, Override, RunBenchRequest, RunBenchResponse, Stop};
+use satiety_engine::bench::{AcceptRequest, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride};
 use satiety_engine::{Engine, Settings, StoreUrl};
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
@@ -163,7 +163,7 @@ async fn a_clear_answer_saves_calls() {
     let accept = AcceptRequest {
         run: good.run.run_id.clone(),
         suite: None,
-        accepted: Override {
+        accepted: VerdictOverride {
             by: "ann".into(),
             reason: "first".into(),
         },

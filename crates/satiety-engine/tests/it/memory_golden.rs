@@ -511,7 +511,7 @@ async fn experiment(recorder: &mut Recorder) {
     let tally = recorder
         .engine
         .experiments()
-        .finish_shadows(Duration::from_mins(1))
+        .drain_shadows(Duration::from_mins(1))
         .await;
     assert_eq!((tally.dropped, tally.lost), (0, 0));
 }

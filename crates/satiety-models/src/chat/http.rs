@@ -84,7 +84,7 @@ impl HttpChat {
     /// Adds a hint to errors that a user can fix.
     fn explain(&self, error: TransportError) -> ChatError {
         match (self.provider, error) {
-            (Provider::Ollama, TransportError::Unreachable { url, source }) => ChatError::NotThere {
+            (Provider::Ollama, TransportError::Unreachable { url, source }) => ChatError::NotFound {
                 what: format!("Ollama server at {url}"),
                 hint: format!(
                     "start it with `ollama serve`, or set another address with @URL ({})",
@@ -99,7 +99,7 @@ impl HttpChat {
                     message,
                     ..
                 },
-            ) => ChatError::NotThere {
+            ) => ChatError::NotFound {
                 what: format!("model {} at {url}", self.model),
                 hint: match provider {
                     Provider::Ollama => format!("run `ollama pull {}` ({message})", self.model),

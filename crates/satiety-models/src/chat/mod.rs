@@ -123,7 +123,7 @@ pub enum ChatError {
     BadSpec { spec: String, reason: String },
     /// The specification is valid, but the model or server does not exist or is not reachable.
     #[error("{what} not found: {hint}")]
-    NotThere {
+    NotFound {
         what: String,
         /// One action that fixes it.
         hint: String,

@@ -67,7 +67,7 @@ impl Wire {
                 status: 404,
                 message,
                 ..
-            }) => EmbedError::NotThere {
+            }) => EmbedError::NotFound {
                 what: format!("model {model} at {url}"),
                 hint: match self {
                     Self::Ollama => format!("run `ollama pull {model}` ({message})"),
@@ -152,7 +152,7 @@ pub(super) async fn ollama_digest(transport: &Transport, model: &str) -> Result<
         .find(|tag| tag.name == model || tag.name == latest)
     {
         Some(tag) => Ok(Some(tag.digest)),
-        None => Err(EmbedError::NotThere {
+        None => Err(EmbedError::NotFound {
             what: format!("model {model} at {}", transport.base()),
             hint: format!("run `ollama pull {model}`"),
         }),

@@ -1,7 +1,7 @@
 //! all-MiniLM-L6-v2 and encoders with the same architecture, computed locally.
 //!
 //! [`MiniLm::builtin`] has its weights inside the binary (int8, see `assets/NOTICE`) and needs nothing else;
-//! [`MiniLm::from_folder`] reads f32 weights as published on Hugging Face and matches sentence-transformers
+//! [`MiniLm::from_directory`] reads f32 weights as published on Hugging Face and matches sentence-transformers
 //! to the last float bits. Texts longer than the model's limit (256 tokens) are truncated, as in the
 //! reference.
 mod activations;
@@ -101,7 +101,7 @@ impl MiniLm {
     /// Loads a model from a directory with `config.json`, `vocab.txt` and `model.safetensors` (f32). If
     /// sentence-transformers' `sentence_bert_config.json` and `1_Pooling/config.json` exist, they set the
     /// token limit and the pooling.
-    pub fn from_folder(directory: &Path) -> Result<Self, EmbedError> {
+    pub fn from_directory(directory: &Path) -> Result<Self, EmbedError> {
         Ok(Self {
             model: Arc::new(directory::load(directory)?),
         })

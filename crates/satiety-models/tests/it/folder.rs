@@ -31,7 +31,7 @@ fn copy() -> tempfile::TempDir {
 }
 
 fn message(folder: &Path) -> String {
-    MiniLm::from_folder(folder).unwrap_err().to_string()
+    MiniLm::from_directory(folder).unwrap_err().to_string()
 }
 
 fn assert_same(found: &[f32], expected: &[f32], text: &str) {
@@ -47,7 +47,7 @@ fn assert_same(found: &[f32], expected: &[f32], text: &str) {
 #[test]
 fn a_tiny_encoder_of_odd_sizes_agrees_with_transformers() {
     let rows: Vec<TinyRow> = serde_json::from_str(include_str!("tiny/reference.json")).unwrap();
-    let mean = MiniLm::from_folder(&tiny()).unwrap();
+    let mean = MiniLm::from_directory(&tiny()).unwrap();
     let folder = copy();
     fs_err::create_dir(folder.path().join("1_Pooling")).unwrap();
     fs_err::write(
@@ -55,7 +55,7 @@ fn a_tiny_encoder_of_odd_sizes_agrees_with_transformers() {
         r#"{"pooling_mode_cls_token": true}"#,
     )
     .unwrap();
-    let cls = MiniLm::from_folder(folder.path()).unwrap();
+    let cls = MiniLm::from_directory(folder.path()).unwrap();
     assert_eq!((mean.id().pooling(), cls.id().pooling()), ("mean", "cls"));
     assert_eq!(mean.dimension(), 36);
     let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
@@ -71,7 +71,7 @@ fn the_real_model_agrees_with_sentence_transformers() {
     let Some(folder) = std::env::var_os("SATIETY_TEST_MINILM") else {
         return;
     };
-    let model = MiniLm::from_folder(Path::new(&folder)).unwrap();
+    let model = MiniLm::from_directory(Path::new(&folder)).unwrap();
     let rows = rows();
     let vectors = model.encode(&texts(&rows));
     for (row, vector) in rows.iter().zip(&vectors) {
@@ -86,7 +86,7 @@ fn a_missing_file_is_named() {
     for file in ["config.json", "vocab.txt", "model.safetensors"] {
         let folder = copy();
         fs_err::remove_file(folder.path().join(file)).unwrap();
-        let error = MiniLm::from_folder(folder.path()).unwrap_err();
+        let error = MiniLm::from_directory(folder.path()).unwrap_err();
         assert!(
             matches!(error, EmbedError::MissingFile { file: missing, .. } if missing == file),
             "{error}"

@@ -10,7 +10,7 @@ use satiety::bench::{
 };
 use satiety::stats::wilson;
 
-use crate::charts::{Margined, Mark, Ranged};
+use crate::charts::{IntervalMark, MarginMark, Mark};
 use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, or_dash, percent, strong};
 use crate::row;
 
@@ -215,10 +215,10 @@ fn by_case(summary: &BenchmarkSummary) -> Option<Block> {
         .filter_map(|case| Some((case, case.pass_rate?)))
         .collect();
     cases.sort_by(|(a, rate), (b, other)| rate.total_cmp(other).then_with(|| a.case_id.cmp(&b.case_id)));
-    let rows: Vec<Ranged> = cases
+    let rows: Vec<IntervalMark> = cases
         .iter()
         .take(MAX_PLOTTED)
-        .map(|(case, value)| Ranged {
+        .map(|(case, value)| IntervalMark {
             label: case.case_id.clone(),
             value: *value,
             interval: wilson(case.passes, case.decided, 0.95)
@@ -498,7 +498,7 @@ fn variant(report: &AblationReport, found: &VariantReport) -> Block {
 }
 
 /// Orients the difference so that right is better.
-fn margined(metric: &MetricReport) -> Margined {
+fn margined(metric: &MetricReport) -> MarginMark {
     let sign = match metric.direction {
         Direction::Higher => 1.0,
         Direction::Lower => -1.0,
@@ -507,8 +507,8 @@ fn margined(metric: &MetricReport) -> Margined {
         let (a, b) = (sign * ci.low, sign * ci.high);
         (a.min(b), a.max(b))
     });
-    Margined {
-        difference: Ranged {
+    MarginMark {
+        difference: IntervalMark {
             label: metric.metric.clone(),
             value: sign * metric.difference,
             interval,

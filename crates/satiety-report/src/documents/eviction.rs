@@ -7,7 +7,7 @@ use satiety::eviction::simulation::{Budget, PolicyReport, Simulation};
 use satiety::eviction::{ItemOutcome, ResolvedBy, Timeline, TimelineRow};
 use satiety::stats::wilson;
 
-use crate::charts::{Calibration, CalibrationPoint, Ranged, Stack, StackBar};
+use crate::charts::{Calibration, CalibrationPoint, IntervalMark, Stack, StackBar};
 use crate::document::{Block, Chart, Document, Medium, Table, or_dash};
 use crate::row;
 
@@ -46,7 +46,7 @@ fn report_blocks(report: &FeedbackReport) -> Vec<Block> {
     for (name, rows) in groups {
         // A single group equals the overall rate, which is already reported above.
         if rows.len() > 1 {
-            let shares = rows.iter().map(|row| Ranged {
+            let shares = rows.iter().map(|row| IntervalMark {
                 label: format!("{} ({})", row.group, row.proposed),
                 value: row.rate,
                 interval: Some((row.interval.low, row.interval.high)),
@@ -265,7 +265,7 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
         Block::Table(Table::new(&header, &[1, 2, 3, 4, 5, 6], rows)),
     ];
     for name in others {
-        let rows: Vec<Ranged> = found
+        let rows: Vec<IntervalMark> = found
             .policies
             .iter()
             .filter_map(|report| against(report, name))
@@ -276,10 +276,10 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
     Document::new("Eviction: policy comparison", blocks)
 }
 
-fn against(report: &PolicyReport, name: &str) -> Option<Ranged> {
+fn against(report: &PolicyReport, name: &str) -> Option<IntervalMark> {
     let other = report.against.iter().find(|other| other.policy == name)?;
     let (value, interval) = (other.difference.estimate, other.difference.interval);
-    Some(Ranged {
+    Some(IntervalMark {
         label: report.policy.clone(),
         value,
         interval: Some((interval.low, interval.high)),

@@ -382,7 +382,7 @@ struct ErrorPage {
 impl From<EngineError> for ErrorPage {
     fn from(error: EngineError) -> Self {
         let status = match (&error, error.category().exit_code()) {
-            (EngineError::NotThere { .. }, _) => StatusCode::NOT_FOUND,
+            (EngineError::NotFound { .. }, _) => StatusCode::NOT_FOUND,
             (_, 2) => StatusCode::BAD_REQUEST,
             (_, 1) => StatusCode::CONFLICT,
             _ => StatusCode::SERVICE_UNAVAILABLE,

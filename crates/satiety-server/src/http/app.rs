@@ -70,7 +70,7 @@ impl Default for Limits {
             mcp_sessions_per_caller: 64,
             cost: AdmissionSettings {
                 request_units: Some(30_000),
-                caller_units_per_minute: Some(default_caller_units()),
+                caller_units_per_minute: Some(default_caller_cost()),
             },
             jobs: 2,
             shutdown: Duration::from_secs(20),
@@ -80,7 +80,7 @@ impl Default for Limits {
 
 /// Default cost budget of one caller per minute: all processors of this machine. Requests are charged their
 /// actual time, so that the limit only rejects work that would queue behind a full minute of other work.
-pub fn default_caller_units() -> u64 {
+pub fn default_caller_cost() -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     60_000 * processors as u64
 }
@@ -198,7 +198,7 @@ impl App {
     }
 
     /// Whether the server is shutting down.
-    pub fn is_ending(&self) -> bool {
+    pub fn is_shutting_down(&self) -> bool {
         *self.ending.borrow()
     }
 
@@ -241,7 +241,7 @@ impl App {
     pub(crate) fn redact(&self, error: satiety_engine::EngineError) -> Problem {
         let mut problem = Problem::from(error);
         if let Some(root) = &self.folders.root {
-            problem.detail = root_path::without_place(root, &problem.detail).into();
+            problem.detail = root_path::hide_root(root, &problem.detail).into();
         }
         let harness = self.folders.harness.display().to_string();
         if !matches!(&*harness, "" | ".") {

@@ -36,7 +36,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::mcp::{CallLimits, Context, Profile, Reach, Registry, http_service_until};
 
 pub use api::{ResearchJobProgress, RetrievalJobProgress};
-pub use app::{AllowedRoots, App, Limits, ResearchAccess, default_caller_units};
+pub use app::{AllowedRoots, App, Limits, ResearchAccess, default_caller_cost};
 pub use guard::{CONTENT_POLICY, Peer, RequestId};
 pub use jobs::{BenchJobProgress, JobProgress, JobState, JobView};
 pub use listen::{ListenError, Listening, Tls, bind};
@@ -62,7 +62,7 @@ pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>
         admissions: app.admissions.clone(),
         timeout: app.limits.request,
     });
-    let registry = Registry::of_profile(Profile::Full).for_callers_elsewhere();
+    let registry = Registry::from_profile(Profile::Full).for_remote_callers();
     let service = http_service_until(context, registry, hosts, app.ending.clone());
     Router::new().nest_service("/mcp", service)
 }

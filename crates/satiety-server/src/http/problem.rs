@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn the_asker_is_told_what_to_do() {
-        let error = EngineError::NotThere {
+        let error = EngineError::NotFound {
             what: "conversation `x`".into(),
             hint: "begin it".into(),
         };

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
-use satiety_engine::maintenance::{Repeatable, Repeated};
+use satiety_engine::maintenance::{IdempotentWrite, Repeated};
 use satiety_engine::tokens::AuditEntry;
 use tracing::Instrument as _;
 
@@ -216,7 +216,7 @@ fn idempotency_record(
     parts: &Parts,
     caller: Option<&Caller>,
     body: &[u8],
-) -> Result<Option<Repeatable>, Problem> {
+) -> Result<Option<IdempotentWrite>, Problem> {
     let Some(key) = parts.headers.get(KEY) else {
         return Ok(None);
     };
@@ -230,14 +230,14 @@ fn idempotency_record(
     let who = caller.map_or("", |caller| &caller.who);
     let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
     let request = [parts.method.as_str().as_bytes(), target.as_bytes(), body];
-    Ok(Some(Repeatable::new(who, key, &request)))
+    Ok(Some(IdempotentWrite::new(who, key, &request)))
 }
 
 /// Performs a write, stores its response for replays, and audits it.
 async fn perform_write(
     app: Arc<App>,
     work: Work,
-    idempotency_record: Option<Repeatable>,
+    idempotency_record: Option<IdempotentWrite>,
     status: StatusCode,
     entry: AuditEntry,
 ) -> Result<Response, Problem> {
@@ -245,7 +245,7 @@ async fn perform_write(
     if let Some(write) = &idempotency_record {
         match app.engine.database().repeated(write).await? {
             Repeated::First => {}
-            Repeated::UnderWay => {
+            Repeated::InProgress => {
                 return Err(Problem::new(
                     StatusCode::CONFLICT,
                     "a request with this `Idempotency-Key` is still in progress",
@@ -275,11 +275,11 @@ async fn perform_write(
                 let text = String::from_utf8_lossy(text);
                 app.engine
                     .database()
-                    .keep_answer(write, status.as_u16(), &text)
+                    .store_response(write, status.as_u16(), &text)
                     .await
             }
             // Nothing was written, so the key may be used again with a corrected request.
-            Err(_) => app.engine.database().forget_attempt(write).await,
+            Err(_) => app.engine.database().release_key(write).await,
         };
         if let Err(error) = kept {
             tracing::warn!(%error, "cannot store the response for replay");

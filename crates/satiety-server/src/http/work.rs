@@ -47,7 +47,7 @@ where
 
 /// Registers a job without starting it, or fails at capacity.
 pub(crate) fn admit(app: &App, kind: &'static str, subject: &str) -> Result<Arc<Job>, Problem> {
-    if app.is_ending() {
+    if app.is_shutting_down() {
         return Err(
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down").retry_after(5),
         );
@@ -87,7 +87,7 @@ where
         Place::None => None,
         Place::Own => {
             let room = app.jobs.room.clone().acquire_owned().await;
-            if job.stop.is_asked() || room.is_err() {
+            if job.stop.is_requested() || room.is_err() {
                 return job.change(JobState::Stopped, None, None);
             }
             room.ok()

@@ -139,7 +139,7 @@ impl Call {
             ));
         };
         let suite = root_path::below(root, &suite.to_string_lossy()).map_err(|problem| {
-            let what = root_path::without_place(root, &problem.to_string());
+            let what = root_path::hide_root(root, &problem.to_string());
             Problem::new(what, "use a path relative to the server's root, without `..`")
         })?;
         Ok((suite, room.clone().acquire_owned().await.ok()))
@@ -176,8 +176,8 @@ impl Call {
     /// Problem without details that the caller must not see.
     pub(super) fn redact(&self, mut problem: Problem) -> Problem {
         if let Reach::Below { root: Some(root), .. } = &self.context.reach {
-            problem.what = root_path::without_place(root, &problem.what);
-            problem.hint = problem.hint.map(|hint| root_path::without_place(root, &hint));
+            problem.what = root_path::hide_root(root, &problem.what);
+            problem.hint = problem.hint.map(|hint| root_path::hide_root(root, &hint));
         }
         problem
     }

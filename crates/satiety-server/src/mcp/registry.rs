@@ -345,7 +345,7 @@ pub struct Registry {
 
 impl Registry {
     /// All tools of a profile.
-    pub fn of_profile(profile: Profile) -> Self {
+    pub fn from_profile(profile: Profile) -> Self {
         let mut tools = tools::all();
         tools.retain(|tool| tool.spec.profile <= profile);
         Self { tools }
@@ -354,7 +354,7 @@ impl Registry {
     /// Removes arguments that name files and programs, for remote callers. Harness tools use the configured
     /// directory, and a suite runs against the target described next to it. Operations that need scope
     /// `admin` over HTTP need it here, too.
-    pub fn for_callers_elsewhere(mut self) -> Self {
+    pub fn for_remote_callers(mut self) -> Self {
         for tool in &mut self.tools {
             if matches!(tool.name(), "bench_run" | "harness_record") {
                 tool.require_scope(Scope::Admin);
@@ -369,7 +369,7 @@ impl Registry {
     }
 
     /// Tools with these names, in this order.
-    pub fn of_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, RegistryError> {
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, RegistryError> {
         let all = tools::all();
         let mut chosen: Vec<Tool> = Vec::new();
         for name in names {
@@ -437,8 +437,8 @@ mod tests {
 
     #[test]
     fn who_is_elsewhere_can_name_no_file() {
-        let all = Registry::of_profile(Profile::Full);
-        let elsewhere = Registry::of_profile(Profile::Full).for_callers_elsewhere();
+        let all = Registry::from_profile(Profile::Full);
+        let elsewhere = Registry::from_profile(Profile::Full).for_remote_callers();
         for (name, argument) in [
             ("bench_run", "target"),
             ("harness_status", "folder"),

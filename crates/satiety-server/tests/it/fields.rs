@@ -140,7 +140,7 @@ fn every_field_that_could_be_a_place_is_listed() {
 
 #[test]
 fn every_argument_of_a_tool_that_could_be_a_place_is_listed() {
-    let registry = Registry::of_profile(Profile::Full).for_callers_elsewhere();
+    let registry = Registry::from_profile(Profile::Full).for_remote_callers();
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for tool in registry.tools() {
         let schema = Value::Object(tool.input_schema().clone());

@@ -17,7 +17,7 @@ impl Server {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let context = Context::new(crate::engine(folder.path()));
-        let service = http_service(context, Registry::of_profile(Profile::Core), &[]);
+        let service = http_service(context, Registry::from_profile(Profile::Core), &[]);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let router = axum::Router::new().nest_service("/mcp", service);

@@ -126,7 +126,7 @@ expansion_proposals:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_tool_answers_as_its_schema_says() {
-    let mut place = Place::new(Registry::of_profile(Profile::Full)).await;
+    let mut place = Place::new(Registry::from_profile(Profile::Full)).await;
     memory(&mut place).await;
     conversations(&mut place).await;
     eviction(&mut place).await;
@@ -314,7 +314,7 @@ async fn benchmarks(place: &mut Place) {
 
 #[tokio::test]
 async fn wrong_calls_say_what_where_and_what_to_do() {
-    let place = Place::new(Registry::of_profile(Profile::Memory)).await;
+    let place = Place::new(Registry::from_profile(Profile::Memory)).await;
     for (tool, arguments, expected) in [
         ("memory_search", json!({}), "missing field `query`"),
         (
@@ -357,19 +357,19 @@ async fn wrong_calls_say_what_where_and_what_to_do() {
 
 #[test]
 fn profiles_are_small_and_nobody_approves_over_mcp() {
-    let sizes = Profile::ALL.map(|profile| Registry::of_profile(profile).tools().len());
+    let sizes = Profile::ALL.map(|profile| Registry::from_profile(profile).tools().len());
     assert!(
         sizes[0] <= 8 && sizes[0] < sizes[1] && sizes[1] < sizes[2],
         "{sizes:?}"
     );
-    let cost = Registry::of_profile(Profile::Core).cost();
+    let cost = Registry::from_profile(Profile::Core).cost();
     assert!(
         cost.tokens <= CORE_TOKENS,
         "{} tokens: {:#?}",
         cost.tokens,
         cost.tools
     );
-    for tool in Registry::of_profile(Profile::Full).tools() {
+    for tool in Registry::from_profile(Profile::Full).tools() {
         let about = format!("{} {:?}", tool.name(), tool.input_schema());
         for word in [
             "approve",
@@ -384,7 +384,7 @@ fn profiles_are_small_and_nobody_approves_over_mcp() {
             assert!(!about.contains(word), "{} offers to {word}", tool.name());
         }
     }
-    let error = Registry::of_names(["search"]).unwrap_err().to_string();
+    let error = Registry::from_names(["search"]).unwrap_err().to_string();
     assert!(error.contains("did you mean `memory_search`?"), "{error}");
 }
 
@@ -394,7 +394,7 @@ fn the_documentation_lists_the_tools() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/mcp.md");
     let page = fs_err::read_to_string(page).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
-    let tools = Registry::of_profile(Profile::Full);
+    let tools = Registry::from_profile(Profile::Full);
     let expected: Vec<String> = tools
         .tools()
         .iter()

@@ -75,19 +75,19 @@ on_both_engines! {
     async fn a_key_is_taken_once_and_remembers_its_answer(fixture: Fixture) {
         let store = fixture.open().await;
         assert_eq!(store.idempotency().claim(&claim("a", "x", 1000)).await.unwrap(), Claim::Ours);
-        assert_eq!(store.idempotency().claim(&claim("b", "x", 1001)).await.unwrap(), Claim::UnderWay);
+        assert_eq!(store.idempotency().claim(&claim("b", "x", 1001)).await.unwrap(), Claim::InProgress);
         assert_eq!(store.idempotency().claim(&claim("b", "y", 1001)).await.unwrap(), Claim::OtherRequest);
         // Who does not hold it can neither answer nor give it back.
         store.idempotency().settle(&claim("b", "x", 1002), 500, "no").await.unwrap();
         store.idempotency().release(&claim("b", "x", 1002)).await.unwrap();
-        assert_eq!(store.idempotency().claim(&claim("b", "x", 1003)).await.unwrap(), Claim::UnderWay);
+        assert_eq!(store.idempotency().claim(&claim("b", "x", 1003)).await.unwrap(), Claim::InProgress);
         store.idempotency().settle(&claim("a", "x", 1004), 201, "yes").await.unwrap();
         let answered = Claim::Answered { status: 201, body: "yes".into() };
         assert_eq!(store.idempotency().claim(&claim("b", "x", 1500)).await.unwrap(), answered);
         // A day later the key is free again.
         assert_eq!(store.idempotency().claim(&claim("c", "z", 2500)).await.unwrap(), Claim::Ours);
         // Work without an answer was lost, and somebody else may do it.
-        assert_eq!(store.idempotency().claim(&claim("d", "z", 2550)).await.unwrap(), Claim::UnderWay);
+        assert_eq!(store.idempotency().claim(&claim("d", "z", 2550)).await.unwrap(), Claim::InProgress);
         assert_eq!(store.idempotency().claim(&claim("d", "z", 2650)).await.unwrap(), Claim::Ours);
         store.idempotency().release(&claim("d", "z", 2651)).await.unwrap();
         assert_eq!(store.idempotency().claim(&claim("e", "w", 2652)).await.unwrap(), Claim::Ours);
@@ -110,7 +110,7 @@ on_both_engines! {
         for task in tasks {
             match task.await.unwrap() {
                 Claim::Ours => ours += 1,
-                other => assert_eq!(other, Claim::UnderWay),
+                other => assert_eq!(other, Claim::InProgress),
             }
         }
         assert_eq!(ours, 1);

@@ -62,7 +62,7 @@ pub(crate) async fn fill(store: &Store) {
         .unwrap();
     let turn = store
         .maintenance()
-        .take_turn("retention \0", LONG, LONG)
+        .acquire_turn("retention \0", LONG, LONG)
         .await
         .unwrap()
         .unwrap();
@@ -203,20 +203,20 @@ on_both_engines! {
         let (one, two) = (fixture.open().await, fixture.open().await);
         for round in 0..50 {
             let name = format!("chore-{round}");
-            let (first, second) = tokio::join!(one.maintenance().take_turn(&name, LONG, LONG), two.maintenance().take_turn(&name, LONG, LONG));
+            let (first, second) = tokio::join!(one.maintenance().acquire_turn(&name, LONG, LONG), two.maintenance().acquire_turn(&name, LONG, LONG));
             let mut turns: Vec<_> = [first.unwrap(), second.unwrap()].into_iter().flatten().collect();
             assert_eq!(turns.len(), 1, "round {round}");
             if round > 2 {
                 turns.pop().unwrap().done().await.unwrap();
                 continue;
             }
-            assert!(one.maintenance().take_turn(&name, LONG, LONG).await.unwrap().is_none(), "somebody has it");
+            assert!(one.maintenance().acquire_turn(&name, LONG, LONG).await.unwrap().is_none(), "somebody has it");
             turns.pop().unwrap().done().await.unwrap();
             for store in [&one, &two] {
-                assert!(store.maintenance().take_turn(&name, LONG, LONG).await.unwrap().is_none(), "it was done just now");
+                assert!(store.maintenance().acquire_turn(&name, LONG, LONG).await.unwrap().is_none(), "it was done just now");
             }
             // Who asks for it more often gets it again.
-            let turn = two.maintenance().take_turn(&name, Duration::ZERO, LONG).await.unwrap().unwrap();
+            let turn = two.maintenance().acquire_turn(&name, Duration::ZERO, LONG).await.unwrap().unwrap();
             turn.let_go().await.unwrap();
         }
     }
@@ -225,13 +225,13 @@ on_both_engines! {
 on_both_engines! {
     async fn a_turn_whose_holder_dies_is_free_again(fixture: Fixture) {
         let (one, two) = (fixture.open().await, fixture.open().await);
-        let lost = one.maintenance().take_turn("chore", LONG, SHORT).await.unwrap().unwrap();
-        assert!(two.maintenance().take_turn("chore", LONG, SHORT).await.unwrap().is_none());
+        let lost = one.maintenance().acquire_turn("chore", LONG, SHORT).await.unwrap().unwrap();
+        assert!(two.maintenance().acquire_turn("chore", LONG, SHORT).await.unwrap().is_none());
         // Dropped, as a process that dies would: the connection is gone, or the row falls due.
         drop(lost);
         let until = std::time::Instant::now() + Duration::from_secs(10);
         let turn = loop {
-            if let Some(turn) = two.maintenance().take_turn("chore", LONG, SHORT).await.unwrap() {
+            if let Some(turn) = two.maintenance().acquire_turn("chore", LONG, SHORT).await.unwrap() {
                 break turn;
             }
             assert!(std::time::Instant::now() < until, "the dead one holds on to it");
@@ -239,9 +239,9 @@ on_both_engines! {
         };
         turn.done().await.unwrap();
         // What was given up undone can be taken at once.
-        let turn = one.maintenance().take_turn("other", LONG, LONG).await.unwrap().unwrap();
+        let turn = one.maintenance().acquire_turn("other", LONG, LONG).await.unwrap().unwrap();
         turn.let_go().await.unwrap();
-        assert!(two.maintenance().take_turn("other", LONG, LONG).await.unwrap().is_some());
+        assert!(two.maintenance().acquire_turn("other", LONG, LONG).await.unwrap().is_some());
     }
 }
 

@@ -165,7 +165,7 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
             Some(Err(error)) => push(at("value"), error),
             Some(Ok(())) => {}
         },
-        Mode::LlmJudge if super::rubric::rubric_of(expected).is_none() => push(
+        Mode::LlmJudge if super::rubric::parse_rubric(expected).is_none() => push(
             at("value"),
             "must be a rubric string, a list of criteria, or an object with `rubric` and `criteria`"
                 .to_owned(),

@@ -144,7 +144,7 @@ impl BenchmarkExpected {
     }
 
     /// Reasons why the expectation is unsupported; `None` when it can be checked.
-    pub fn unsupported_because(&self) -> Option<String> {
+    pub fn unsupported_reason(&self) -> Option<String> {
         let mut reasons: Vec<&str> = Vec::new();
         self.walk(&mut |part| {
             if part.mode == Mode::Unsupported {

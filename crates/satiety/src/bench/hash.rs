@@ -77,11 +77,11 @@ pub fn case_hash(case: &BenchmarkCase, files: &BTreeMap<String, String>) -> Stri
 /// Content hash of a suite: its id and the hashes of its cases, in any order.
 pub fn suite_hash(suite: &BenchmarkSuite, files: &BTreeMap<String, String>) -> String {
     let hashes: Vec<String> = suite.cases.iter().map(|case| case_hash(case, files)).collect();
-    suite_hash_of(suite, &hashes)
+    suite_hash_from_cases(suite, &hashes)
 }
 
 /// Content hash of a suite from precomputed case hashes, in the order of the cases.
-pub fn suite_hash_of(suite: &BenchmarkSuite, hashes: &[String]) -> String {
+pub fn suite_hash_from_cases(suite: &BenchmarkSuite, hashes: &[String]) -> String {
     let ids = suite.cases.iter().map(|case| case.case_id.as_str());
     let cases: BTreeMap<&str, &String> = ids.zip(hashes).collect();
     // Same as `content_hash`, but without building a value of the whole suite.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::compare_values::{as_json, as_text, number_in, same_json, shorten};
 use super::expected::{BenchmarkExpected, Direction, Mode};
-use super::rubric::{Rubric, rubric_of};
+use super::rubric::{Rubric, parse_rubric};
 use super::run::Status;
 
 /// Scores are sums of products, so they are compared with a threshold within this tolerance.
@@ -66,7 +66,7 @@ pub struct Pending {
 pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answers) -> Assessment {
     // An unsupported check must not be hidden by a failing one: the case is skipped either way, so that it
     // shows as skipped for as long as it cannot be checked.
-    if let Some(reason) = expected.unsupported_because() {
+    if let Some(reason) = expected.unsupported_reason() {
         return skipped(reason);
     }
     let mut context = Context {
@@ -241,7 +241,7 @@ impl Context<'_> {
     }
 
     fn judged(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
-        let rubric = rubric_of(expected);
+        let rubric = parse_rubric(expected);
         let threshold = expected
             .threshold
             .unwrap_or_else(|| rubric.as_ref().map_or(1.0, Rubric::default_threshold));

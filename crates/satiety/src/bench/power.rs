@@ -21,7 +21,7 @@ pub struct Design {
     pub cases: u64,
     /// Number of repeats per case, in both runs.
     pub repeats: u64,
-    /// Mean over cases of `p (1 − p)`, the variance of one result; see [`noise_of`].
+    /// Mean over cases of `p (1 − p)`, the variance of one result; see [`estimate_noise`].
     pub noise: f64,
     /// False-alarm level between 0 and 1.
     pub alpha: f64,
@@ -61,7 +61,7 @@ impl Design {
 /// Noise of measured cases: the unbiased estimate of the mean of `p (1 − p)` over cases with repeats. Without
 /// repeats, flaky cases cannot be distinguished from hard ones, and the variance of all results is the upper
 /// bound.
-pub fn noise_of(cases: &[CaseSummary]) -> Option<f64> {
+pub fn estimate_noise(cases: &[CaseSummary]) -> Option<f64> {
     let repeated: Vec<f64> = cases
         .iter()
         .filter(|case| case.decided >= 2)
@@ -175,8 +175,8 @@ mod tests {
             mean_latency_ms: None,
         };
         // 5/5 has none; 3/5 has 3 · 2 / (5 · 4) = .3.
-        assert!((noise_of(&[case(5, 5), case(3, 5)]).unwrap() - 0.15).abs() < 1e-12);
-        assert!((noise_of(&[case(1, 1), case(0, 1)]).unwrap() - 0.25).abs() < 1e-12);
-        assert_eq!(noise_of(&[]), None);
+        assert!((estimate_noise(&[case(5, 5), case(3, 5)]).unwrap() - 0.15).abs() < 1e-12);
+        assert!((estimate_noise(&[case(1, 1), case(0, 1)]).unwrap() - 0.25).abs() < 1e-12);
+        assert_eq!(estimate_noise(&[]), None);
     }
 }

@@ -26,7 +26,7 @@ impl Rubric {
 
 /// Extracts the rubric from an expectation's `value`: a string, a list of criteria, or an object with
 /// `rubric` and `criteria`.
-pub fn rubric_of(expected: &BenchmarkExpected) -> Option<Rubric> {
+pub fn parse_rubric(expected: &BenchmarkExpected) -> Option<Rubric> {
     let rubric = match expected.value.as_ref()? {
         Value::String(text) => Rubric {
             text: Some(text.clone()),
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn all_forms_of_a_rubric_are_read() {
-        let of = |value: Value| rubric_of(&BenchmarkExpected::with_value(Mode::LlmJudge, value));
+        let of = |value: Value| parse_rubric(&BenchmarkExpected::with_value(Mode::LlmJudge, value));
         assert_eq!(of(json!("is polite")).unwrap().text.as_deref(), Some("is polite"));
         assert_eq!(of(json!(["a", "b"])).unwrap().criteria, ["a", "b"]);
         let both = of(json!({"rubric": "polite", "criteria": ["greets"]})).unwrap();

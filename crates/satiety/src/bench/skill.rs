@@ -215,7 +215,7 @@ fn assertions(value: &Value) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::rubric::rubric_of;
+    use crate::bench::rubric::parse_rubric;
 
     fn read(text: &str) -> Result<SkillEvals, SuiteError> {
         read_skill_evals(
@@ -248,7 +248,7 @@ mod tests {
         );
         let ids: Vec<&str> = suite.cases.iter().map(|case| case.case_id.as_str()).collect();
         assert_eq!(ids, ["1", "named", "s", "4", "5", "named-2"]);
-        let rubric = |index: usize| rubric_of(&suite.cases[index].expected).unwrap();
+        let rubric = |index: usize| parse_rubric(&suite.cases[index].expected).unwrap();
         assert_eq!(rubric(0).criteria, ["one", "two"]);
         assert_eq!(
             (rubric(1).text.as_deref(), rubric(1).criteria.len()),

@@ -33,7 +33,7 @@ pub use graduation::{
     MeasuredChange, ShadowCounts, check_graduation,
 };
 pub use history::History;
-pub use outcome::{Outcome, RELEVANT, Used, grades_of_use, outcome};
+pub use outcome::{Outcome, RELEVANT, Used, grades_from_usage, outcome};
 pub use overrides::{OverrideError, overridden};
 pub use shadow::{ListDifference, Listed, compare_lists};
 pub use trial::{Bounds, Decision, Method, Observation, Standing, Trial, TrialSettings};

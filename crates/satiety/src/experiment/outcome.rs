@@ -36,7 +36,7 @@ pub struct Used<'a> {
 /// read or quoted, 0 for memories marked useless; the last of several judgments counts. Memories that were
 /// skipped or ignored get no grade, and neither does a repeated query, because it does not name the memory
 /// that should have been found.
-pub fn grades_of_use<'a>(events: impl IntoIterator<Item = Used<'a>>) -> BTreeMap<String, i32> {
+pub fn grades_from_usage<'a>(events: impl IntoIterator<Item = Used<'a>>) -> BTreeMap<String, i32> {
     let mut validated: BTreeMap<&str, i32> = BTreeMap::new();
     let mut used: BTreeMap<String, i32> = BTreeMap::new();
     for event in events {
@@ -113,7 +113,7 @@ mod tests {
             ("passed", ScrollPast),
             ("asked-again", ReSearch),
         ];
-        let grades = grades_of_use(events.map(|(memory_id, kind)| Used { memory_id, kind }));
+        let grades = grades_from_usage(events.map(|(memory_id, kind)| Used { memory_id, kind }));
         let expected = [
             ("changed", 3),
             ("read", 2),

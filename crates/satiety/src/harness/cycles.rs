@@ -44,7 +44,7 @@ pub struct CycleSnapshot {
     pub saturation_level: Level,
     /// Measured saturation; absent without suitable runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<MeasuredMark>,
+    pub measured: Option<MeasuredSaturation>,
     /// Whether the metrics were stated by the caller instead of derived from stored runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
@@ -55,7 +55,7 @@ pub struct CycleSnapshot {
 
 /// Measured saturation of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MeasuredMark {
+pub struct MeasuredSaturation {
     /// Probability that closing all headroom would go undetected, from 0 to 1.
     pub probability: f64,
     /// Verdict of the measurement.

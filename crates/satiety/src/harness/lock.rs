@@ -115,7 +115,7 @@ struct LockFile {
 
 impl Lock {
     /// Creates a lock that contains only a manifest.
-    pub fn of_manifest(manifest: Manifest) -> Self {
+    pub fn from_manifest(manifest: Manifest) -> Self {
         Self {
             format: FORMAT,
             id: None,

@@ -185,7 +185,7 @@ pub fn is_tree_hash(hash: &str) -> bool {
 impl Manifest {
     /// Builds the manifest of suites, without thresholds, gates or judges. `files` are hashes of file
     /// contents, by suite and by the file name used in cases.
-    pub fn of_suites(
+    pub fn from_suites(
         suites: &[BenchmarkSuite],
         files: &BTreeMap<String, BTreeMap<String, String>>,
     ) -> Result<Self, ManifestError> {
@@ -318,7 +318,7 @@ impl CaseEntry {
             } else {
                 Tier::Capability
             },
-            enabled: case.skip.is_none() && case.expected.unsupported_because().is_none(),
+            enabled: case.skip.is_none() && case.expected.unsupported_reason().is_none(),
             repeats: suite.repeats_of(case),
             deterministic: suite.is_deterministic(case),
             timeout_ms: case.timeout_ms.or(suite.timeout_ms),

@@ -58,7 +58,7 @@ impl Rules {
             gates: self.gates.clone(),
             judges: self.judges.clone(),
             retired: self.retired.clone(),
-            ..Manifest::of_suites(suites, files)?
+            ..Manifest::from_suites(suites, files)?
         };
         manifest.check()?;
         Ok(manifest)
@@ -84,7 +84,7 @@ mod tests {
     fn rules_are_part_of_the_version() {
         let suites = [BenchmarkSuite::new("s")];
         let plain = Rules::default().manifest(&suites, &FileHashes::new()).unwrap();
-        assert_eq!(plain, Manifest::of_suites(&suites, &FileHashes::new()).unwrap());
+        assert_eq!(plain, Manifest::from_suites(&suites, &FileHashes::new()).unwrap());
         let strict = Rules {
             alpha: 0.01,
             ..Rules::default()

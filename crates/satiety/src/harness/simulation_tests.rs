@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
 
 use super::cycles::{
-    Action, Aggregate, ConsistencyThresholds, CycleSnapshot, Driver, MeasuredMark, SCHEMA_VERSION,
+    Action, Aggregate, ConsistencyThresholds, CycleSnapshot, Driver, MeasuredSaturation, SCHEMA_VERSION,
 };
 use super::literal::{literal_counts, literal_score};
 use super::measurement::{CaseHistory, Matrix, MeasureSettings, Verdict, measure};
@@ -111,7 +111,7 @@ fn history(seed: u64, cases: usize, abilities: &[f64], resamples: u64) -> Histor
             metrics,
             saturation_score: signal.score,
             saturation_level: signal.level,
-            measured: Some(MeasuredMark {
+            measured: Some(MeasuredSaturation {
                 probability: found.headroom.saturation,
                 verdict: found.verdict,
                 level: Level::of(found.headroom.saturation, LEVELS),

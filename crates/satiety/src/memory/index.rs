@@ -174,12 +174,12 @@ impl MemoryIndex {
     }
 
     /// Approximate memory used by the lexical index, in bytes.
-    pub fn word_bytes(&self) -> usize {
+    pub fn lexical_bytes(&self) -> usize {
         self.lexical.bytes()
     }
 
     /// Whether so many chunks were removed that the index should be rebuilt.
-    pub fn is_wasteful(&self) -> bool {
+    pub fn needs_rebuild(&self) -> bool {
         let gone = self.lexical.gone();
         gone > MIN_REMOVED_FOR_REBUILD && gone > self.lexical.pieces() / 2
     }
@@ -218,7 +218,7 @@ impl MemoryIndex {
     }
 
     /// Sets the chunks of a memory. No effect if they are unchanged or the memory is unknown.
-    pub fn set_pieces(&mut self, id: &str, chunks: &[IndexedChunk<'_>]) {
+    pub fn set_chunks(&mut self, id: &str, chunks: &[IndexedChunk<'_>]) {
         let Some(memory) = self.position(id).filter(|_| !chunks.is_empty()) else {
             return;
         };

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Draft, DraftError, tier_named};
+use super::{Draft, DraftError, parse_tier};
 use crate::retrieval::Tier;
 
 /// Reason why a file cannot be read as a memory.
@@ -51,7 +51,7 @@ pub fn read_markdown(text: &str, name: &str, folder: &str) -> Result<Draft, Mark
         title: title.chars().take(300).collect(),
         // A file with only a title is still a memory.
         content: if body.trim().is_empty() { title } else { body }.to_owned(),
-        tier: front.tier.as_deref().map_or(Ok(Tier::Normal), tier_named)?,
+        tier: front.tier.as_deref().map_or(Ok(Tier::Normal), parse_tier)?,
         triggers: front.triggers,
         folder: front.folder.unwrap_or_else(|| folder.to_owned()),
         kind: front.kind.unwrap_or_default(),

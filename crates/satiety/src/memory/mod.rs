@@ -49,13 +49,13 @@ pub use intent::{Classified, Intent, classify, wants_depth, weights};
 pub use lexical::LexicalSettings;
 pub use markdown::{MarkdownError, read_markdown};
 pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, choose_mode, estimate_tokens};
-pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, tier_named};
+pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, parse_tier};
 pub use pipeline::{
     ChannelSwitches, IntentWeights, LinkSettings, ModeTable, Pipeline, PipelineError, RerankSettings,
     SessionSettings, ValidPipeline,
 };
 pub use project::{Author, NeedsPerson, Project, ProjectError, Scope, indexed_tier, may_write};
-pub use query::{QueryTerms, excerpt_of_query, query_terms};
+pub use query::{QueryTerms, query_terms, truncate_query};
 pub use rank::{
     Candidate, Chosen, ConfidenceFactors, Diversity, RankSettings, Ranked, TierFactors, rank,
     session_attention,

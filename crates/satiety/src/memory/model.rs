@@ -165,7 +165,7 @@ pub fn in_folder(folder: &str, asked: &str) -> bool {
 }
 
 /// Parses the name of a tier.
-pub fn tier_named(name: &str) -> Result<Tier, DraftError> {
+pub fn parse_tier(name: &str) -> Result<Tier, DraftError> {
     let lower = name.trim().to_lowercase();
     let found = Tier::ALL.into_iter().find(|tier| tier.name() == lower);
     found.ok_or_else(|| DraftError::Tier(name.into()))
@@ -286,9 +286,9 @@ mod tests {
             assert_eq!(kind.name().to_uppercase().parse(), Ok(kind));
         }
         assert!("causes".parse::<LinkKind>().is_err());
-        assert_eq!(tier_named("Critical"), Ok(Tier::Critical));
+        assert_eq!(parse_tier("Critical"), Ok(Tier::Critical));
         assert!(
-            tier_named("vital")
+            parse_tier("vital")
                 .unwrap_err()
                 .to_string()
                 .contains("constitutional")

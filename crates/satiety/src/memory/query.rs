@@ -99,7 +99,7 @@ const MAX_LOGGED_CHARS: usize = 512;
 /// assert_eq!(excerpt_of_query("why sqlite"), "why sqlite");
 /// assert_eq!(excerpt_of_query(&"ü".repeat(600)).chars().count(), 513);
 /// ```
-pub fn excerpt_of_query(query: &str) -> std::borrow::Cow<'_, str> {
+pub fn truncate_query(query: &str) -> std::borrow::Cow<'_, str> {
     match query.char_indices().nth(MAX_LOGGED_CHARS) {
         None => query.into(),
         Some((end, _)) => format!("{}…", &query[..end]).into(),

@@ -15,8 +15,8 @@ use super::index::{ChunkEntry, Filter, MemoryHeader, MemoryIndex};
 use super::{
     Candidate, Channel, Classified, Found, Fused, Hit, Mode, ModeChoice, ModeSettings, Project, Ranked,
     Scope, SessionSettings, Stage, StageTrace, ValidPipeline, Weights, choose_mode, classify,
-    estimate_tokens, excerpt_of_query, fuse, is_research, quality_proxy, query_terms, rank,
-    session_attention, wants_depth,
+    estimate_tokens, fuse, is_research, quality_proxy, query_terms, rank, session_attention, truncate_query,
+    wants_depth,
 };
 use crate::retrieval::Tier;
 use crate::text::{Tokenization, jaccard};
@@ -68,7 +68,7 @@ impl SessionHistory {
         let used = used.into_iter().map(|(memory, query)| (memory, turns(query)));
         let again = queries
             .first()
-            .filter(|(_, query, _)| is_research(&excerpt_of_query(asked), query));
+            .filter(|(_, query, _)| is_research(&truncate_query(asked), query));
         Self {
             attention: session_attention(used, settings.decay),
             shown: queries
@@ -367,7 +367,7 @@ impl SearchMachine {
             found.hits_before_dedup += all.len();
             for (memory, _) in &all {
                 if index.chunks_of(*memory).nth(1).is_some()
-                    && let Some(place) = question.best_piece(settings, *memory)
+                    && let Some(place) = question.best_chunk(settings, *memory)
                 {
                     found.best_place.insert(*memory, place);
                 }
@@ -812,7 +812,7 @@ mod tests {
                     body,
                     vector: Some(("letters", vector)),
                 });
-            self.index.set_pieces(id, &chunks.collect::<Vec<_>>());
+            self.index.set_chunks(id, &chunks.collect::<Vec<_>>());
             self.texts
                 .extend((first..).zip(bodies.iter().map(ToString::to_string)));
         }

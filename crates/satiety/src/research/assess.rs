@@ -39,7 +39,7 @@ impl Assessor {
     }
 
     /// Whether this assessor uses vectors of a sentence model.
-    pub fn wants_vectors(self) -> bool {
+    pub fn uses_vectors(self) -> bool {
         matches!(self, Self::Semantic | Self::Auto)
     }
 }

@@ -33,7 +33,7 @@ pub struct Spent {
 /// Budget limit that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum BudgetEnd {
+pub enum BudgetLimit {
     /// The time limit was reached.
     Seconds,
     /// The token limit was reached.
@@ -42,7 +42,7 @@ pub enum BudgetEnd {
     Money,
 }
 
-impl BudgetEnd {
+impl BudgetLimit {
     /// Describes the limit as a clause.
     pub fn words(self) -> &'static str {
         match self {
@@ -55,15 +55,15 @@ impl BudgetEnd {
 
 impl Budget {
     /// Returns the first limit that is reached.
-    pub fn end(&self, spent: &Spent) -> Option<BudgetEnd> {
+    pub fn end(&self, spent: &Spent) -> Option<BudgetLimit> {
         if self.seconds.is_some_and(|limit| spent.seconds >= limit) {
-            return Some(BudgetEnd::Seconds);
+            return Some(BudgetLimit::Seconds);
         }
         if self.tokens.is_some_and(|limit| spent.tokens >= limit) {
-            return Some(BudgetEnd::Tokens);
+            return Some(BudgetLimit::Tokens);
         }
         if self.money.is_some_and(|limit| spent.money >= limit) {
-            return Some(BudgetEnd::Money);
+            return Some(BudgetLimit::Money);
         }
         None
     }
@@ -111,7 +111,7 @@ mod tests {
                 seconds: Some(10.0),
                 ..Budget::default()
             }),
-            Some(BudgetEnd::Seconds)
+            Some(BudgetLimit::Seconds)
         );
         assert_eq!(
             end(Budget {
@@ -119,7 +119,7 @@ mod tests {
                 money: Some(0.1),
                 ..Budget::default()
             }),
-            Some(BudgetEnd::Money)
+            Some(BudgetLimit::Money)
         );
         assert!(
             Budget {

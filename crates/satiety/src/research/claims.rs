@@ -60,7 +60,7 @@ pub(super) fn sentences_of(source: &str) -> Sentences {
 
 /// Claims of results: the sentences of their snippets, or the title when the snippet is empty. Duplicates are
 /// one claim.
-pub fn claims_of(results: &[Hit]) -> Vec<Claim> {
+pub fn extract_claims(results: &[Hit]) -> Vec<Claim> {
     let read: Vec<Sentences> = results.iter().map(|hit| sentences_of(source_of(hit))).collect();
     claims_in(&read)
 }
@@ -265,7 +265,7 @@ mod tests {
 
     fn accepted(texts: &[&str]) -> Ledger {
         let mut ledger = Ledger::new().unwrap();
-        take(&mut ledger, &claims_of(&hits(texts)), None);
+        take(&mut ledger, &extract_claims(&hits(texts)), None);
         ledger
     }
 
@@ -275,7 +275,10 @@ mod tests {
     }
 
     fn share(ledger: &Ledger, texts: &[&str]) -> f64 {
-        ledger.judge(&claims_of(&hits(texts)), None).share_new().unwrap()
+        ledger
+            .judge(&extract_claims(&hits(texts)), None)
+            .share_new()
+            .unwrap()
     }
 
     #[test]
@@ -321,7 +324,7 @@ mod tests {
                     )
                 })
                 .collect();
-            let claims = claims_of(&results);
+            let claims = extract_claims(&results);
             let share = ledger.judge(&claims, None).share_new().unwrap();
             assert!(share > 0.95, "round {round}: {share}");
             take(&mut ledger, &claims, None);
@@ -331,9 +334,9 @@ mod tests {
     #[test]
     fn meaning_matches_where_words_do_not() {
         let mut ledger = Ledger::new().unwrap();
-        let old = claims_of(&hits(&["The cache went cold overnight."]));
+        let old = extract_claims(&hits(&["The cache went cold overnight."]));
         take(&mut ledger, &old, Some(&[vec![1.0, 0.0]]));
-        let new = claims_of(&hits(&["By morning nothing was warm any more."]));
+        let new = extract_claims(&hits(&["By morning nothing was warm any more."]));
         let near = ledger.judge(&new, Some(&[vec![0.9, 0.435_889_9]]));
         assert_eq!(near.standing, [Standing::SameMeaning]);
         assert!(near.mean_distance().unwrap().abs() < 1e-9);
@@ -348,7 +351,7 @@ mod tests {
     fn clusters_count_repeated_claims() {
         let mut ledger = accepted(&["Wings bend when heated."]);
         let more = hits(&["Wings bend when heated", "Ribs carry the load."]);
-        take(&mut ledger, &claims_of(&more), None);
+        take(&mut ledger, &extract_claims(&more), None);
         assert_eq!(ledger.abundances(), [2, 1]);
     }
 
@@ -356,9 +359,9 @@ mod tests {
     fn results_without_words_have_no_share() {
         let ledger = accepted(&["Wings bend when heated."]);
         assert_eq!(
-            ledger.judge(&claims_of(&hits(&["", " "])), None).share_new(),
+            ledger.judge(&extract_claims(&hits(&["", " "])), None).share_new(),
             None
         );
-        assert_eq!(claims_of(&[Hit::new("Only a title here", "u", "")]).len(), 1);
+        assert_eq!(extract_claims(&[Hit::new("Only a title here", "u", "")]).len(), 1);
     }
 }

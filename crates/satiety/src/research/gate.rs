@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assess::{ModelScore, Novelty, score};
 use super::claims::{
-    Claim, Judged, Ledger, Sentences, Standing, claims_in, claims_of, sentences_of, source_of,
+    Claim, Judged, Ledger, Sentences, Standing, claims_in, extract_claims, sentences_of, source_of,
 };
 use super::compress;
 use super::coverage::{Task, relevance};
@@ -265,7 +265,7 @@ impl Gate {
 
     /// Claims of results, to be embedded for [`RoundInput::vectors`].
     pub fn claims(results: &[Hit]) -> Vec<Claim> {
-        claims_of(results)
+        extract_claims(results)
     }
 
     /// Scores how new results are without changing the gate.

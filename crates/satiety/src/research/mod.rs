@@ -41,7 +41,7 @@ pub mod unseen;
 
 pub use address::canonical_url;
 pub use assess::{Agreement, Assessor, Novelty};
-pub use budget::{Budget, BudgetEnd, Spent};
+pub use budget::{Budget, BudgetLimit, Spent};
 pub use gate::{Decision, Gate, Reason, RoundInput, Verdict};
 pub use hit::Hit;
 pub use record::{ModelCalls, RoundOutcome, RoundRecord};

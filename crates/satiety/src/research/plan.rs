@@ -20,7 +20,7 @@ const FEWEST_TO_HALVE: usize = 4;
 
 /// Term statistics of accepted results, from which queries are built.
 #[derive(Debug, Clone)]
-pub struct Readings {
+pub struct TermStatistics {
     vocabulary: Vocabulary,
     /// For each term, the word it was first written as.
     words: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Readings {
     having: Vec<u32>,
 }
 
-impl Default for Readings {
+impl Default for TermStatistics {
     fn default() -> Self {
         Self {
             vocabulary: Vocabulary::new(StopWords::Research),
@@ -41,7 +41,7 @@ impl Default for Readings {
     }
 }
 
-impl Readings {
+impl TermStatistics {
     /// Adds the terms of a result.
     pub fn add(&mut self, hit: &Hit) {
         let mut terms = Vec::new();
@@ -77,7 +77,7 @@ impl Readings {
 }
 
 /// Next query, or `None` when every query was already asked. `asked` lists all earlier queries.
-pub(crate) fn gap_query(task: &Task, accepted: &Readings, asked: &[String]) -> Option<String> {
+pub(crate) fn gap_query(task: &Task, accepted: &TermStatistics, asked: &[String]) -> Option<String> {
     let fresh = feedback(task, accepted, asked);
     let turn = asked.len().saturating_sub(1);
     let whole: Vec<&str> = task.terms.iter().map(|(word, _)| word.as_str()).collect();
@@ -110,7 +110,7 @@ fn halves(task: &Task) -> Option<(Vec<&str>, Vec<&str>)> {
 }
 
 /// Words of the task, ordered by the number of accepted results that contain them.
-fn least_covered<'a>(task: &'a Task, accepted: &Readings) -> Vec<&'a str> {
+fn least_covered<'a>(task: &'a Task, accepted: &TermStatistics) -> Vec<&'a str> {
     let covered = |term: &str| {
         accepted
             .vocabulary
@@ -128,7 +128,7 @@ fn least_covered<'a>(task: &'a Task, accepted: &Readings) -> Vec<&'a str> {
 }
 
 /// Words of the most relevant results that several results contain, few others do, and no query used.
-fn feedback<'a>(task: &Task, accepted: &'a Readings, asked: &[String]) -> Vec<&'a str> {
+fn feedback<'a>(task: &Task, accepted: &'a TermStatistics, asked: &[String]) -> Vec<&'a str> {
     let find = |term: &str| accepted.vocabulary.find(term);
     let wanted: Vec<u32> = task.terms.iter().filter_map(|(_, term)| find(term)).collect();
     let used: BTreeSet<u32> = asked
@@ -190,8 +190,8 @@ pub fn planned(task: &Task) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn readings(texts: &[&str]) -> Readings {
-        let mut readings = Readings::default();
+    fn readings(texts: &[&str]) -> TermStatistics {
+        let mut readings = TermStatistics::default();
         for text in texts {
             readings.add(&Hit::new("", "", *text));
         }
@@ -229,7 +229,7 @@ mod tests {
     fn queries_never_repeat_and_end() {
         let task = Task::new("alpha beta gamma delta");
         let mut asked = vec![task.text.clone()];
-        while let Some(query) = gap_query(&task, &Readings::default(), &asked) {
+        while let Some(query) = gap_query(&task, &TermStatistics::default(), &asked) {
             assert!(asked.len() < 20);
             assert!(!asked.contains(&query), "{query}");
             asked.push(query);

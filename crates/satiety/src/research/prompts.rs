@@ -71,7 +71,7 @@ pub fn plan(task: &str, summary: &str, asked: &[String]) -> Prompt {
 
 /// Extracts a query from a model's answer: the first line without quotation marks, or `None` if that is not a
 /// query.
-pub fn query_in(answer: &str) -> Option<String> {
+pub fn parse_query(answer: &str) -> Option<String> {
     let line = answer.lines().map(str::trim).find(|line| !line.is_empty())?;
     let query = line
         .trim_matches(|c: char| matches!(c, '"' | '\'' | '`' | '\u{201c}' | '\u{201d}') || c.is_whitespace());
@@ -80,7 +80,7 @@ pub fn query_in(answer: &str) -> Option<String> {
 }
 
 /// Extracts a summary from a model's answer, truncated to the limit.
-pub fn summary_in(answer: &str, max_chars: usize) -> Option<String> {
+pub fn parse_summary(answer: &str, max_chars: usize) -> Option<String> {
     let text = cut(answer.trim(), max_chars);
     (!text.is_empty()).then_some(text)
 }
@@ -160,14 +160,14 @@ mod tests {
     #[test]
     fn queries_and_summaries_are_extracted_from_answers() {
         assert_eq!(
-            query_in("\n \"wing flutter at speed\"\nBecause …").as_deref(),
+            parse_query("\n \"wing flutter at speed\"\nBecause …").as_deref(),
             Some("wing flutter at speed")
         );
-        assert_eq!(query_in("  \n"), None);
-        assert_eq!(query_in("\"\""), None);
-        assert_eq!(query_in(&"x".repeat(301)), None);
-        assert_eq!(summary_in("  - a\n- b  ", 4).as_deref(), Some("- a\n"));
-        assert_eq!(summary_in(" ", 4), None);
+        assert_eq!(parse_query("  \n"), None);
+        assert_eq!(parse_query("\"\""), None);
+        assert_eq!(parse_query(&"x".repeat(301)), None);
+        assert_eq!(parse_summary("  - a\n- b  ", 4).as_deref(), Some("- a\n"));
+        assert_eq!(parse_summary(" ", 4), None);
     }
 
     proptest! {

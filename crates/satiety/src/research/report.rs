@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::assess::{Agreement, agreement};
-use super::budget::{BudgetEnd, Spent};
+use super::budget::{BudgetLimit, Spent};
 use super::coverage::QuestionCoverage;
 use super::gate::Reason;
 use super::record::{ModelCalls, RoundRecord};
@@ -36,7 +36,7 @@ pub enum StopReason {
     /// A budget limit was reached.
     Budget {
         /// Limit that was reached.
-        limit: BudgetEnd,
+        limit: BudgetLimit,
     },
     /// Every query that could be planned was already asked.
     NothingLeftToAsk,

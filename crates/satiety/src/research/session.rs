@@ -2,8 +2,8 @@
 //! back its result, and a list of records restores the same state.
 
 use super::assess::{ModelScore, Novelty};
-use super::budget::{BudgetEnd, Spent};
-use super::claims::claims_of;
+use super::budget::{BudgetLimit, Spent};
+use super::claims::extract_claims;
 use super::compress;
 use super::coverage::{QuestionCoverage, Task, coverage};
 use super::enrich::{self, PageChoice};
@@ -56,7 +56,7 @@ pub struct Research {
     records: Vec<RoundRecord>,
     stopped: Option<StopReason>,
     /// Term statistics of the kept results.
-    readings: plan::Readings,
+    readings: plan::TermStatistics,
     /// Results that were decided and not added yet.
     pending: Option<GateEvaluation>,
 }
@@ -95,7 +95,7 @@ impl Research {
             summary: String::new(),
             records: Vec::new(),
             stopped: None,
-            readings: plan::Readings::default(),
+            readings: plan::TermStatistics::default(),
             pending: None,
         })
     }
@@ -222,7 +222,7 @@ impl Research {
             let claims = if let Some(evaluation) = &self.pending {
                 &evaluation.claims
             } else {
-                own = claims_of(results);
+                own = extract_claims(results);
                 &own
             };
             let new = claims.iter().map(|claim| claim.text.as_str());
@@ -316,7 +316,7 @@ impl Research {
     }
 
     /// Returns the budget limit that is reached, if any.
-    pub fn budget_end(&self, spent: &Spent) -> Option<BudgetEnd> {
+    pub fn budget_end(&self, spent: &Spent) -> Option<BudgetLimit> {
         self.settings.budget.end(spent)
     }
 }
@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(
             research.next(&spent),
             Step::Stop(StopReason::Budget {
-                limit: BudgetEnd::Tokens
+                limit: BudgetLimit::Tokens
             })
         );
         assert!(Research::new(" ", Vec::new(), settings()).is_err());

@@ -152,12 +152,12 @@ pub fn compare(
     treatment: (&Run, &Evaluation),
     settings: &ComparisonSettings,
 ) -> Result<Comparison, ComparisonError> {
-    compare_until(control, treatment, settings, &Cancellation::default())
+    compare_with_cancellation(control, treatment, settings, &Cancellation::default())
 }
 
 /// Like [`compare`], but fails with [`ComparisonError::Cancelled`] once the flag is set. Checked before each
 /// measure.
-pub fn compare_until(
+pub fn compare_with_cancellation(
     control: (&Run, &Evaluation),
     treatment: (&Run, &Evaluation),
     settings: &ComparisonSettings,

@@ -40,7 +40,8 @@ mod tables;
 
 pub use comparison::{
     Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, GroupComparison,
-    MeasureComparison, QueryChange, Verdict, compare, compare_groups, compare_until, query_changes,
+    MeasureComparison, QueryChange, Verdict, compare, compare_groups, compare_with_cancellation,
+    query_changes,
 };
 pub(crate) use corpus::{CATEGORY_TARGETS, INTENTS};
 pub use corpus::{
@@ -58,8 +59,8 @@ pub use evaluation::{
 pub use facts::Facts;
 pub use golden::{
     Agreement, AnnotationItem, AnnotationProgress, AnnotationSettings, AnnotatorPair, AnswerPaths,
-    AnswerPreset, Answered, Consensus, Disagreement, FeedbackSignal, FoundResult, Harvest, HarvestSettings,
-    HarvestedQuery, JudgedFromFeedback, KnownTexts, LoggedQuery, PRESETS, PoolEntry, Rating, Said,
+    AnswerPreset, AnswerResult, Answered, Consensus, Disagreement, DocumentMatcher, FeedbackSignal, Harvest,
+    HarvestSettings, HarvestedQuery, JudgedFromFeedback, LoggedQuery, PRESETS, PoolEntry, Rating, Said,
     SignalRules, SkipReason, SkippedQuery, Stratum, agreement, annotation_progress, categories_of, consensus,
     harvest, judge_from_feedback, next_annotation, read_answer, signal_rules, weighted_kappa,
 };

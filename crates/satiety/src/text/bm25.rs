@@ -276,7 +276,7 @@ impl Question<'_> {
     }
 
     /// Position of the chunk of a memory that contains most of the words; the first one on ties.
-    pub fn best_piece(&self, settings: impl Into<Bm25>, memory: u32) -> Option<u32> {
+    pub fn best_chunk(&self, settings: impl Into<Bm25>, memory: u32) -> Option<u32> {
         let settings = settings.into();
         let span = self
             .index
@@ -396,15 +396,15 @@ mod tests {
             ],
         );
         assert_eq!(
-            index.question(&terms(&["dog"])).best_piece(Bm25::default(), 7),
+            index.question(&terms(&["dog"])).best_chunk(Bm25::default(), 7),
             Some(2)
         );
         assert_eq!(
-            index.question(&terms(&["bird"])).best_piece(Bm25::default(), 7),
+            index.question(&terms(&["bird"])).best_chunk(Bm25::default(), 7),
             Some(0)
         );
         assert_eq!(
-            index.question(&terms(&["dog"])).best_piece(Bm25::default(), 3),
+            index.question(&terms(&["dog"])).best_chunk(Bm25::default(), 3),
             None
         );
     }

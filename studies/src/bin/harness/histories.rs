@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use satiety::bench::gate::Tally;
 use satiety::harness::cycles::{
-    Action, Aggregate, ConsistencyThresholds, CycleSnapshot, Driver, MeasuredMark, SCHEMA_VERSION,
+    Action, Aggregate, ConsistencyThresholds, CycleSnapshot, Driver, MeasuredSaturation, SCHEMA_VERSION,
 };
 use satiety::harness::literal::{literal_counts, literal_score};
 use satiety::harness::measurement::{
@@ -108,7 +108,7 @@ fn snapshot(
         metrics,
         saturation_score: signal.score,
         saturation_level: signal.level,
-        measured: Some(MeasuredMark {
+        measured: Some(MeasuredSaturation {
             probability,
             verdict,
             level: Level::of(probability, settings.levels),

@@ -52,7 +52,7 @@ fn manifests(cases: usize) -> anyhow::Result<(Manifest, Manifest)> {
     let suite = |cases: Vec<BenchmarkCase>| {
         let mut suite = BenchmarkSuite::new("suite");
         suite.cases = cases;
-        Manifest::of_suites(&[suite], &BTreeMap::new())
+        Manifest::from_suites(&[suite], &BTreeMap::new())
     };
     let old = suite((0..cases).map(|i| case(format!("c{i:06}"), vec!["a"])).collect())?;
     let mut new = suite(

@@ -24,7 +24,7 @@ pub(super) async fn run(
 ) -> Result<Exit, Failure> {
     let mut labelling = engine
         .bench()
-        .labelling(&arguments.run, arguments.suite.as_deref())
+        .open_label_session(&arguments.run, arguments.suite.as_deref())
         .await?;
     if let Some(file) = &arguments.file {
         labelling.label_all(&read_labels(file)?).await?;

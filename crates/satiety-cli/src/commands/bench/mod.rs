@@ -16,7 +16,9 @@ use satiety::bench::{
 };
 use satiety_engine::Engine;
 use satiety_engine::bench::limits::Limits;
-use satiety_engine::bench::{AblationRequest, AcceptRequest, CompareRunsRequest, Override, RunBenchRequest};
+use satiety_engine::bench::{
+    AblationRequest, AcceptRequest, CompareRunsRequest, RunBenchRequest, VerdictOverride,
+};
 use satiety_report::documents::bench::{RunReport, runs};
 use satiety_report::markdown;
 
@@ -80,7 +82,7 @@ async fn baseline(arguments: BenchBaselineArgs, engine: &Engine, printer: &Print
         .accept(AcceptRequest {
             run: arguments.run,
             suite: arguments.suite,
-            accepted: Override {
+            accepted: VerdictOverride {
                 by: who(arguments.by)?,
                 reason: arguments.reason,
             },
@@ -182,9 +184,9 @@ fn gate_exit(report: &GateReport, accepted: bool) -> Exit {
     }
 }
 
-fn policy(arguments: GatePolicyArgs) -> Result<(GatePolicy, Option<Override>), Failure> {
+fn policy(arguments: GatePolicyArgs) -> Result<(GatePolicy, Option<VerdictOverride>), Failure> {
     let accepted = match arguments.accept_regression {
-        Some(reason) => Some(Override {
+        Some(reason) => Some(VerdictOverride {
             by: who(arguments.by)?,
             reason,
         }),

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::commands::eviction::Resolved;
 use crate::failure::Failure;
-use crate::printer::Render;
 
 /// Trace of six short sessions.
 const TRACE: &str = include_str!("../../../../../examples/eviction/trace.jsonl");
@@ -102,12 +101,17 @@ impl Evicted {
                 feedback.evicted.join(", "),
                 feedback.freed_tokens
             ),
-            format!("Replayed on {}, share of needed items still in the context:", self.simulated.trace),
+            format!(
+                "Replayed on {}, share of needed items still in the context:",
+                self.simulated.trace
+            ),
         ];
         let policies = &self.simulated.simulation.policies;
-        lines.extend(policies.iter().map(|policy| {
-            format!("  {:<12} {:>5.1} %", policy.policy, 100.0 * policy.hit_rate)
-        }));
+        lines.extend(
+            policies
+                .iter()
+                .map(|policy| format!("  {:<12} {:>5.1} %", policy.policy, 100.0 * policy.hit_rate)),
+        );
         lines
     }
 }

@@ -9,7 +9,6 @@ use satiety_engine::harness::{ExpandRequest, ProposeExpansionResponse, RecordCyc
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::printer::Render;
 
 /// Files of the demo harness: a suite that its agent passes completely, and its thresholds.
 const HARNESS: [(&str, &str); 5] = [

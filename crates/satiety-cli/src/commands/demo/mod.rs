@@ -13,7 +13,7 @@ use satiety::retrieval::{
     ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions, decisive_measures,
 };
 use satiety_engine::Engine;
-use satiety_engine::bench::{AcceptRequest, Override, RunBenchRequest, RunBenchResponse, Stop};
+use satiety_engine::bench::{AcceptRequest, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use satiety_engine::retrieval::{CompareRequest, CompareResponse, FactFiles, ImportCorpusRequest, Rankings};
@@ -23,12 +23,12 @@ use satiety_report::{Block, Document, terminal};
 
 use super::bench::init;
 use super::block_on;
+use crate::args::{DemoArgs, DemoScene};
 use crate::commands::score::coloured;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::settings::Settings;
-use crate::args::{DemoArgs, DemoScene};
 use crate::table::sparkline;
 
 /// Database of the demo, in its directory.
@@ -75,7 +75,8 @@ const RANKINGS: [(&str, &str); 3] = [
 ];
 
 pub(super) fn run(arguments: DemoArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
-    let cannot = |error| Failure::environment(format!("cannot create the directory of the demo: {error}"), None);
+    let cannot =
+        |error| Failure::environment(format!("cannot create the directory of the demo: {error}"), None);
     let temporary = tempfile::tempdir().map_err(cannot)?;
     let directory = match &arguments.keep {
         Some(directory) => {
@@ -194,7 +195,7 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<RunBenchResponse, F
     let stop = Stop::default();
     let plan = engine.bench().plan(request.clone()).await?;
     let good = engine.bench().execute(plan, &stop, |_| {}).await?;
-    let accepted = Override {
+    let accepted = VerdictOverride {
         by: "demo".into(),
         reason: "first run".into(),
     };

@@ -10,7 +10,6 @@ use satiety_engine::research::{Prices, ResearchRequest, ResearchResponse};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::printer::Render;
 use crate::settings::Settings;
 
 /// Demo documents.

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use satiety::memory::{Author, Fusion, Mode, Pipeline, Scope, tier_named};
+use satiety::memory::{Author, Fusion, Mode, Pipeline, Scope, parse_tier};
 use satiety::retrieval::Tier;
 use satiety_engine::memory::{
     IndexRequest, IndexResponse, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest,
@@ -174,7 +174,7 @@ async fn delete(
 
 fn save_request(arguments: MemorySaveArgs, scope: Option<Scope>) -> Result<SaveRequest, Failure> {
     Ok(SaveRequest {
-        tier: Some(tier_named(&arguments.tier).map_err(bad)?),
+        tier: Some(parse_tier(&arguments.tier).map_err(bad)?),
         title: arguments.title,
         content: text_or_input(arguments.content)?,
         triggers: arguments.triggers,
@@ -230,7 +230,7 @@ async fn search(
     }
     printer.answer(&found)?;
     // The results are printed; shadow comparisons may keep the process alive a little longer.
-    engine.experiments().finish_shadows(SHADOW_TIMEOUT).await;
+    engine.experiments().drain_shadows(SHADOW_TIMEOUT).await;
     Ok(())
 }
 
@@ -248,7 +248,7 @@ async fn list(
         tier: arguments
             .tier
             .as_deref()
-            .map(tier_named)
+            .map(parse_tier)
             .transpose()
             .map_err(bad)?,
         limit: Some(arguments.limit),
@@ -271,7 +271,7 @@ async fn update(
         tier: arguments
             .tier
             .as_deref()
-            .map(tier_named)
+            .map(parse_tier)
             .transpose()
             .map_err(bad)?,
         triggers: arguments.triggers,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use satiety::retrieval::{Gate, MeasureComparison, Verdict};
 use satiety_engine::retrieval::{CompareResponse, RunComparison};
-use satiety_report::charts::{Mark, Ranged};
+use satiety_report::charts::{IntervalMark, Mark};
 use satiety_report::document::{or_dash, strong};
 use satiety_report::{Block, Chart, Document, Medium, Table, Tone, row};
 
@@ -82,7 +82,7 @@ fn section(compared: &CompareResponse, found: &RunComparison) -> Block {
     ];
     parts.extend(details(found).into_iter().map(Block::text));
     for (field, groups) in &found.by {
-        let shares = groups.iter().map(|group| Ranged {
+        let shares = groups.iter().map(|group| IntervalMark {
             label: format!("{} ({})", group.value, group.comparison.queries),
             value: group.comparison.difference,
             interval: group.comparison.ci.map(|ci| (ci.low, ci.high)),

@@ -2,7 +2,7 @@
 
 use satiety::retrieval::{Aggregate, MissingQueries, NoRelevant};
 use satiety_engine::retrieval::{EvaluateResponse, RunReport};
-use satiety_report::charts::Ranged;
+use satiety_report::charts::IntervalMark;
 use satiety_report::document::{or_dash, strong};
 use satiety_report::{Block, Chart, Document, Medium, Table, Text, row};
 
@@ -117,7 +117,7 @@ fn groups(run: &RunReport) -> Vec<Block> {
     for (field, groups) in &run.by {
         let shares = groups.iter().filter_map(|(value, group)| {
             let (_, found) = group.metrics.0.first()?;
-            Some(Ranged {
+            Some(IntervalMark {
                 label: format!("{value} ({})", group.queries),
                 value: found.mean?,
                 interval: found.ci.map(|ci| (ci.low, ci.high)),

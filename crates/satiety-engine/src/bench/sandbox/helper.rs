@@ -18,7 +18,7 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// Runs the helper if the arguments (without the program name) request it, and returns the exit code; `None`
 /// otherwise.
-pub fn run_if_asked(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
+pub fn run_if_requested(mut args: impl Iterator<Item = OsString>) -> Option<u8> {
     INSTALLED.store(true, Ordering::Relaxed);
     let command = args.next()?;
     let args: Vec<OsString> = args.collect();

@@ -36,12 +36,12 @@ pub struct ProbedIsolation {
     /// Whether the runner was root.
     pub as_root: bool,
     /// Result of each escape attempt.
-    pub probes: Vec<ProbedIsolations>,
+    pub probes: Vec<EscapeAttempt>,
 }
 
 /// Single attempt to escape from the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ProbedIsolations {
+pub struct EscapeAttempt {
     /// Description of the attempt.
     pub probe: String,
     /// Result of the attempt.
@@ -346,7 +346,7 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
             // Attempts that report themselves whether they succeeded.
             _ => text.is_none_or(|text| text.contains(&arena.secret) || text == "succeeded"),
         };
-        ProbedIsolations {
+        EscapeAttempt {
             probe: (*name).to_owned(),
             result: if leaked {
                 ProbeResult::Leak

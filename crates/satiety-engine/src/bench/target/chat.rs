@@ -31,7 +31,7 @@ impl ChatTarget {
                 let key = context.environment.get(name).ok_or_else(|| {
                     OpenError::description("key_env", format!("the environment variable {name} is not set"))
                 })?;
-                Some(ApiKey::new(key, KeyOwner::of_variable(name)))
+                Some(ApiKey::new(key, KeyOwner::from_variable(name)))
             }
             None => match parsed.provider {
                 Provider::Anthropic => context.anthropic_key.clone(),

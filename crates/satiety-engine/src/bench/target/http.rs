@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use satiety::bench::contract::parse::{from_object, from_stdout, usage_of};
+use satiety::bench::contract::parse::{from_object, from_stdout, parse_usage};
 use satiety::bench::contract::spec::HttpSpec;
 use satiety::bench::contract::{ErrorKind, Request, Response, TargetError};
 use satiety_models::http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -89,7 +89,7 @@ impl Http {
             .spec
             .usage_pointer
             .as_ref()
-            .and_then(|pointer| usage_of(value.pointer(pointer)?.as_object()?));
+            .and_then(|pointer| parse_usage(value.pointer(pointer)?.as_object()?));
         let mut response = match &self.spec.output_pointer {
             Some(pointer) => Response {
                 output: value
@@ -97,7 +97,7 @@ impl Http {
                     .cloned()
                     .ok_or_else(|| wrong(format!("the response has no value at `{pointer}`")))?,
                 // Without a configured pointer, look for token usage in the usual fields.
-                usage: value.as_object().and_then(usage_of),
+                usage: value.as_object().and_then(parse_usage),
                 ..Response::default()
             },
             None => match value {
@@ -148,7 +148,7 @@ pub(crate) fn address(url: &str) -> Result<Url, OpenError> {
 
 /// Rejects sending a provider's own key to an address in a description.
 pub(super) fn refuse_foreign_key(key: &'static str, variable: &str, url: &Url) -> Result<(), OpenError> {
-    match KeyOwner::of_variable(variable).may_be_sent(url, AddressOrigin::Described) {
+    match KeyOwner::from_variable(variable).check_destination(url, AddressOrigin::Described) {
         Err(refusal @ KeyRefusal::ForeignHost { .. }) => {
             Err(OpenError::description(key, refusal.to_string()))
         }

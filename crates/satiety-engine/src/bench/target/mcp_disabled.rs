@@ -11,7 +11,10 @@ pub enum Mcp {}
 
 impl Mcp {
     pub(super) fn open(_spec: &McpSpec, _surroundings: &TargetContext) -> Result<Self, OpenError> {
-        Err(OpenError::description("type", crate::left_out("MCP", "mcp")))
+        Err(OpenError::description(
+            "type",
+            crate::feature_disabled("MCP", "mcp"),
+        ))
     }
 
     #[expect(clippy::unused_async, reason = "same signature as the other targets")]

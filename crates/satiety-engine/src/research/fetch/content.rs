@@ -15,7 +15,7 @@ pub struct PageText {
 }
 
 /// Returns the character set named by a content type.
-pub fn charset_of(content_type: &str) -> Option<String> {
+pub fn parse_charset(content_type: &str) -> Option<String> {
     content_type.split(';').skip(1).find_map(|part| {
         let (name, value) = part.split_once('=')?;
         let value = value.trim().trim_matches(['"', '\'']);
@@ -61,11 +61,11 @@ fn declared_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     not(feature = "html"),
     expect(unused_variables, reason = "the build does not include HTML")
 )]
-pub fn page_of_html(html: &str, address: Option<&str>) -> Result<PageText, String> {
+pub fn extract_html(html: &str, address: Option<&str>) -> Result<PageText, String> {
     #[cfg(feature = "html")]
-    return Ok(super::html::page_of_html(html, address));
+    return Ok(super::html::extract_html(html, address));
     #[cfg(not(feature = "html"))]
-    Err(crate::left_out("reading HTML", "html"))
+    Err(crate::feature_disabled("reading HTML", "html"))
 }
 
 /// Extracts the text of a PDF, page by page. Skips unreadable pages; a file without any text is an error.
@@ -73,11 +73,11 @@ pub fn page_of_html(html: &str, address: Option<&str>) -> Result<PageText, Strin
     not(feature = "pdf"),
     expect(unused_variables, reason = "the build does not include PDF")
 )]
-pub fn text_of_pdf(bytes: &[u8]) -> Result<String, String> {
+pub fn extract_pdf(bytes: &[u8]) -> Result<String, String> {
     #[cfg(feature = "pdf")]
-    return super::pdf::text_of_pdf(bytes);
+    return super::pdf::extract_pdf(bytes);
     #[cfg(not(feature = "pdf"))]
-    Err(crate::left_out("reading PDF", "pdf"))
+    Err(crate::feature_disabled("reading PDF", "pdf"))
 }
 
 #[cfg(test)]
@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn character_sets_are_found_where_they_are_said() {
         assert_eq!(
-            charset_of("text/html; charset=\"ISO-8859-1\"").as_deref(),
+            parse_charset("text/html; charset=\"ISO-8859-1\"").as_deref(),
             Some("ISO-8859-1")
         );
-        assert_eq!(charset_of("text/html"), None);
+        assert_eq!(parse_charset("text/html"), None);
         assert_eq!(decoded(b"Fl\xfcgel", Some("iso-8859-1")), "Flügel");
         assert_eq!(decoded(b"Fl\xfcgel", None), "Flügel");
         assert_eq!(decoded("Flügel".as_bytes(), None), "Flügel");

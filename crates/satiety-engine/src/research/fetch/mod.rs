@@ -200,7 +200,7 @@ impl Fetcher {
             .unwrap_or_default()
             .trim()
             .to_ascii_lowercase();
-        let charset = content::charset_of(kind);
+        let charset = content::parse_charset(kind);
         let address = url.to_string();
         let max_chars = self.settings.max_chars;
         let failed_with = |reason| FetchError::Failed { reason };
@@ -216,11 +216,11 @@ impl Fetcher {
             let mut page = match essence.as_str() {
                 "application/pdf" => PageText {
                     title: String::new(),
-                    markdown: content::text_of_pdf(&bytes).map_err(failed_with)?,
+                    markdown: content::extract_pdf(&bytes).map_err(failed_with)?,
                 },
                 "" | "text/html" | "application/xhtml+xml" => {
                     let html = content::decoded(&bytes, charset.as_deref());
-                    content::page_of_html(&html, Some(&address)).map_err(failed_with)?
+                    content::extract_html(&html, Some(&address)).map_err(failed_with)?
                 }
                 _ => PageText {
                     title: String::new(),

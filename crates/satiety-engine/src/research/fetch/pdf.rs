@@ -18,7 +18,7 @@ const MAX_TEXT_BYTES: usize = 4 << 20;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Extracts the text of a PDF, page by page. Skips unreadable pages; a file without any text is an error.
-pub(super) fn text_of_pdf(bytes: &[u8]) -> Result<String, String> {
+pub(super) fn extract_pdf(bytes: &[u8]) -> Result<String, String> {
     let streams = count(bytes, b"stream") / 2;
     if streams > MAX_STREAMS {
         return Err(format!("more than {MAX_STREAMS} streams in the PDF"));
@@ -84,7 +84,7 @@ mod tests {
             b"%PDF-1.7\n1 0 obj\n<< /Length -1 >>",
             &[0xff; 64],
         ] {
-            assert!(text_of_pdf(pdf).is_err());
+            assert!(extract_pdf(pdf).is_err());
         }
     }
 
@@ -121,7 +121,7 @@ mod tests {
             ("streams", streams.into_bytes()),
         ] {
             let began = std::time::Instant::now();
-            let read = text_of_pdf(&pdf);
+            let read = extract_pdf(&pdf);
             assert!(
                 began.elapsed() < Duration::from_secs(8),
                 "{name}: {:?}",
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn the_text_of_a_pdf_is_read() {
         let pdf = super::test_pdf::one_page("Heated wings bend upwards.");
-        let text = text_of_pdf(&pdf).unwrap();
+        let text = extract_pdf(&pdf).unwrap();
         assert!(text.contains("Heated wings bend upwards."), "{text}");
     }
 }

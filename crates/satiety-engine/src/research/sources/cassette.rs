@@ -92,7 +92,7 @@ impl Source for Recorder {
     }
 
     /// Answers from the cache would be missing from the recording.
-    fn is_worth_remembering(&self) -> bool {
+    fn is_cacheable(&self) -> bool {
         false
     }
 
@@ -167,7 +167,7 @@ impl Source for Replay {
         Box::pin(std::future::ready(answer))
     }
 
-    fn is_worth_remembering(&self) -> bool {
+    fn is_cacheable(&self) -> bool {
         false
     }
 }

@@ -122,7 +122,7 @@ impl Source for Local {
         Box::pin(std::future::ready(Ok(self.find(query, count))))
     }
 
-    fn is_worth_remembering(&self) -> bool {
+    fn is_cacheable(&self) -> bool {
         false
     }
 }
@@ -187,10 +187,10 @@ fn read(path: &Path) -> Result<(String, String), String> {
             (heading.map(str::to_owned), text)
         }
         Form::Html => {
-            let page = content::page_of_html(&content::decoded(&bytes, None), None)?;
+            let page = content::extract_html(&content::decoded(&bytes, None), None)?;
             (Some(page.title).filter(|title| !title.is_empty()), page.markdown)
         }
-        Form::Pdf => (None, content::text_of_pdf(&bytes)?),
+        Form::Pdf => (None, content::extract_pdf(&bytes)?),
     };
     if text.trim().is_empty() {
         return Err("no text in the file".into());

@@ -39,7 +39,7 @@ pub trait Source: fmt::Debug + Send + Sync {
 
     /// Returns true if searches may be cached for a day. Directories change at any time and are cheap to
     /// search.
-    fn is_worth_remembering(&self) -> bool {
+    fn is_cacheable(&self) -> bool {
         true
     }
 

@@ -87,7 +87,7 @@ async fn live(_: Arc<App>, _: NoFields) -> Result<Word, Problem> {
 }
 
 async fn ready(app: Arc<App>, _: NoFields) -> Result<Word, Problem> {
-    if app.is_ending() {
+    if app.is_shutting_down() {
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "the server is shutting down",

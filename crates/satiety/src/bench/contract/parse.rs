@@ -54,7 +54,7 @@ pub fn from_object(mut object: Map<String, Value>) -> Result<Response, TargetErr
         .unwrap_or(Value::Null);
     Ok(Response {
         output,
-        usage: usage_of(&object),
+        usage: parse_usage(&object),
         cost_usd,
         metrics: object
             .get("metrics")
@@ -81,7 +81,7 @@ pub fn is_answer(object: &Map<String, Value>) -> bool {
 }
 
 /// Token usage under any known name, inside `usage` or `tokenUsage` or at the top level.
-pub fn usage_of(object: &Map<String, Value>) -> Option<Usage> {
+pub fn parse_usage(object: &Map<String, Value>) -> Option<Usage> {
     let inside = ["usage", "tokenUsage", "token_usage"]
         .iter()
         .find_map(|name| object.get(*name)?.as_object());

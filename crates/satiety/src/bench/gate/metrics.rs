@@ -23,7 +23,7 @@ const SEED: u64 = 20;
 
 /// Comparison of one metric between two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FigureComparison {
+pub struct MetricComparison {
     /// Number of cases that have the metric in both runs.
     pub cases: usize,
     /// Mean over cases in the baseline.
@@ -45,7 +45,7 @@ pub struct FigureComparison {
 pub(super) fn compare_scores(
     pairs: &[CasePair<'_>],
     policy: &GatePolicy,
-) -> Result<Option<FigureComparison>, StatsError> {
+) -> Result<Option<MetricComparison>, StatsError> {
     let score = |result: &&BenchmarkResult| result.llm_judge_score;
     let rows = rows(pairs, score, score);
     let level = policy.alpha / 5.0;
@@ -72,7 +72,7 @@ pub(super) fn compare_scores(
 pub(super) fn compare_latency(
     pairs: &[CasePair<'_>],
     policy: &GatePolicy,
-) -> Result<Option<FigureComparison>, StatsError> {
+) -> Result<Option<MetricComparison>, StatsError> {
     let measured = |result: &&BenchmarkResult| {
         Some(result.latency_ms).filter(|latency| answered(result) && *latency > 0.0 && latency.is_finite())
     };
@@ -103,7 +103,7 @@ pub(super) fn compare_latency(
     Ok(Some(found))
 }
 
-impl FigureComparison {
+impl MetricComparison {
     /// Tests the change over cases, if it is large enough to matter.
     fn test_change(
         &mut self,
@@ -164,7 +164,7 @@ fn compare(
     kind: ChangeKind,
     flag: impl Fn(&Row<'_>) -> bool,
     describe: impl Fn(&Row<'_>) -> String,
-) -> Result<Option<FigureComparison>, StatsError> {
+) -> Result<Option<MetricComparison>, StatsError> {
     if rows.is_empty() {
         return Ok(None);
     }
@@ -201,7 +201,7 @@ fn compare(
         });
     }
     let n = rows.len() as f64;
-    Ok(Some(FigureComparison {
+    Ok(Some(MetricComparison {
         cases: rows.len(),
         baseline: rows.iter().map(|row| row.before).sum::<f64>() / n,
         candidate: rows.iter().map(|row| row.now).sum::<f64>() / n,

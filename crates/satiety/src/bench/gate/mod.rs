@@ -64,7 +64,7 @@ use super::run::{BenchmarkRun, Status};
 use super::summary::{by_case, leading};
 pub use cases::{CaseChange, ChangeKind, Tally};
 use cases::{CasePair, pair_cases};
-use metrics::{FigureComparison, compare_latency, compare_scores};
+use metrics::{MetricComparison, compare_latency, compare_scores};
 use stratified::{Stratum, case_tests, suite_p_value};
 
 /// Error level and thresholds of a gate comparison.
@@ -126,9 +126,9 @@ pub struct GateReport {
     /// Pass rates over comparable cases; absent when no case is comparable.
     pub pass: Option<PassComparison>,
     /// Judge scores, when both runs have them.
-    pub score: Option<FigureComparison>,
+    pub score: Option<MetricComparison>,
     /// Latencies in milliseconds, when both runs measured them.
-    pub latency: Option<FigureComparison>,
+    pub latency: Option<MetricComparison>,
     /// Every case that changed, deciding changes first.
     pub changes: Vec<CaseChange>,
     /// Number of candidate results that are missing because a component other than the target failed, or that

@@ -118,7 +118,7 @@ pub fn import_promptfoo(
                     *copy += 1;
                     case.case_id = format!("{wanted} ({copy})");
                 }
-                match case.skip.clone().or_else(|| case.expected.unsupported_because()) {
+                match case.skip.clone().or_else(|| case.expected.unsupported_reason()) {
                     Some(reason) => {
                         import.report.skipped.insert(case.case_id.clone(), reason);
                     }

@@ -111,7 +111,7 @@ fn unsupported_parts_are_skipped_and_reported() {
         found.report.skipped["test 2 / prompt 1"],
         "variable file not found: file://long.txt"
     );
-    let reason = found.suite.cases[4].expected.unsupported_because();
+    let reason = found.suite.cases[4].expected.unsupported_reason();
     assert_eq!(reason.as_deref(), Some("javascript: requires running code"));
     assert_eq!(found.report.needs.iter().collect::<Vec<_>>(), ["long.txt"]);
     assert_eq!(found.report.assertions["latency"], 10);

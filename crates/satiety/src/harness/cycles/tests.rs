@@ -154,7 +154,7 @@ fn cycles_are_neither_rewritten_nor_back_dated() {
 #[test]
 fn the_measured_score_drives_if_present() {
     let mut marked = snapshot(0, "v1", 0.9);
-    marked.measured = Some(MeasuredMark {
+    marked.measured = Some(MeasuredSaturation {
         probability: 0.1,
         verdict: Verdict::Discriminates,
         level: Level::Normal,

@@ -8,7 +8,7 @@ use crate::harness::manifest::laws::weaker::WEAKER;
 /// Returns a lock with content in every part, around a random harness.
 pub(in crate::harness) fn lock(seed: u64) -> Lock {
     let manifest = harness(&mut Dice::new(seed));
-    let mut lock = Lock::of_manifest(manifest);
+    let mut lock = Lock::from_manifest(manifest);
     lock.id = Some("harness-1".into());
     for (suite, cases) in &lock.manifest.suites {
         lock.targets.insert(suite.clone(), format!("target of {suite}"));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::bench::expected::{BenchmarkExpected, Direction, Mode};
 use crate::bench::matching::default_direction;
-use crate::bench::rubric::{Rubric, rubric_of};
+use crate::bench::rubric::{Rubric, parse_rubric};
 
 /// Strictness of a new expectation compared with the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +26,7 @@ pub enum Order {
 /// proves nothing, nor does an unsupported check: a case whose metric is not measured is skipped, whatever
 /// else it expects.
 pub fn order(old: &BenchmarkExpected, new: &BenchmarkExpected) -> Order {
-    let checked =
-        new.unsupported_because().is_none() && checked_metrics(new).is_subset(&checked_metrics(old));
+    let checked = new.unsupported_reason().is_none() && checked_metrics(new).is_subset(&checked_metrics(old));
     match (implies(new, old) && checked, implies(old, new)) {
         (true, true) => Order::Same,
         (true, false) => Order::Stricter,
@@ -209,7 +208,7 @@ fn contains_text(text: &str, part: &str, a: &BenchmarkExpected, b: &BenchmarkExp
 
 fn judge_threshold(expected: &BenchmarkExpected) -> f64 {
     expected.threshold.unwrap_or_else(|| {
-        rubric_of(expected)
+        parse_rubric(expected)
             .as_ref()
             .map_or(1.0, Rubric::default_threshold)
     })

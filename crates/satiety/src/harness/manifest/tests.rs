@@ -33,7 +33,7 @@ pub(in crate::harness) fn manifest(cases: usize) -> Manifest {
     if let Some(first) = regression.cases.first_mut() {
         first.deterministic = Some(true);
     }
-    let mut manifest = Manifest::of_suites(&[capability, regression], &BTreeMap::new()).unwrap();
+    let mut manifest = Manifest::from_suites(&[capability, regression], &BTreeMap::new()).unwrap();
     manifest.thresholds = BTreeMap::from([
         (
             "capability/pass".into(),
@@ -414,7 +414,7 @@ fn a_version_is_its_content() {
     let mut suite = BenchmarkSuite::new("s");
     suite.cases = vec![case("a", 1), case("a", 2)];
     assert!(matches!(
-        Manifest::of_suites(&[suite], &BTreeMap::new()),
+        Manifest::from_suites(&[suite], &BTreeMap::new()),
         Err(ManifestError::Duplicate(_))
     ));
     let mut bad = manifest.clone();

@@ -98,7 +98,7 @@ pub static PRESETS: LazyLock<Vec<AnswerPreset>> = LazyLock::new(|| {
 
 /// One result of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FoundResult {
+pub struct AnswerResult {
     /// Id assigned by the tool.
     pub id: Option<String>,
     /// Text of the result.
@@ -109,7 +109,7 @@ pub struct FoundResult {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     /// Results, best first.
-    pub results: Vec<FoundResult>,
+    pub results: Vec<AnswerResult>,
     /// Whether the answer was prose, split into paragraphs.
     pub prose: bool,
 }
@@ -165,7 +165,7 @@ pub fn read_answer(output: &Value, paths: &AnswerPaths) -> Result<Answered, Stri
     }
 }
 
-fn by_paths(output: &Value, paths: &AnswerPaths) -> Result<Vec<FoundResult>, String> {
+fn by_paths(output: &Value, paths: &AnswerPaths) -> Result<Vec<AnswerResult>, String> {
     let column = |path: &Option<String>| -> Result<Option<Vec<Option<String>>>, String> {
         let Some(path) = path else { return Ok(None) };
         let (list, rest) = path.split_once("/*").unwrap_or((path, ""));
@@ -188,21 +188,21 @@ fn by_paths(output: &Value, paths: &AnswerPaths) -> Result<Vec<FoundResult>, Str
     let count = ids.as_ref().or(texts.as_ref()).map_or(0, Vec::len);
     let cell = |column: &Option<Vec<Option<String>>>, at: usize| column.as_ref()?.get(at)?.clone();
     Ok((0..count)
-        .map(|at| FoundResult {
+        .map(|at| AnswerResult {
             id: cell(&ids, at),
             text: cell(&texts, at),
         })
         .collect())
 }
 
-fn guess_result(item: &Value) -> FoundResult {
+fn guess_result(item: &Value) -> AnswerResult {
     let named = |names: &[&str]| names.iter().find_map(|name| plain(item.get(*name)?));
     match item {
-        Value::String(text) => FoundResult {
+        Value::String(text) => AnswerResult {
             id: None,
             text: Some(text.clone()),
         },
-        _ => FoundResult {
+        _ => AnswerResult {
             id: named(&IDS),
             text: named(&TEXTS),
         },
@@ -223,7 +223,7 @@ fn plain(value: &Value) -> Option<String> {
 }
 
 /// Splits prose at list items and paragraphs.
-fn paragraphs(text: &str) -> Vec<FoundResult> {
+fn paragraphs(text: &str) -> Vec<AnswerResult> {
     let mut parts: Vec<String> = Vec::new();
     let mut fresh = true;
     for line in text.lines() {
@@ -241,7 +241,7 @@ fn paragraphs(text: &str) -> Vec<FoundResult> {
         }
         fresh = false;
     }
-    let result = |text| FoundResult {
+    let result = |text| AnswerResult {
         id: None,
         text: Some(text),
     };
@@ -259,14 +259,14 @@ fn begins_item(line: &str) -> bool {
 
 /// Known documents, for identifying results by id or text.
 #[derive(Debug, Clone, Default)]
-pub struct KnownTexts {
+pub struct DocumentMatcher {
     ids: Vec<String>,
     positions: BTreeMap<String, usize>,
     sizes: Vec<usize>,
     words: BTreeMap<String, Vec<usize>>,
 }
 
-impl KnownTexts {
+impl DocumentMatcher {
     /// Adds a document. Without text it can only be identified by id.
     pub fn add(&mut self, id: &str, text: &str) {
         if self.positions.contains_key(id) {
@@ -295,7 +295,7 @@ impl KnownTexts {
     /// Converts results to a ranking of distinct ids: a known id is kept, another result is replaced by the
     /// document with matching text, and an unknown result keeps its own id or a placeholder, so that the
     /// ranks are preserved.
-    pub fn ranking(&self, results: &[FoundResult]) -> Vec<String> {
+    pub fn ranking(&self, results: &[AnswerResult]) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let names = results
             .iter()
@@ -304,7 +304,7 @@ impl KnownTexts {
         names.filter(|name| seen.insert(name.clone())).collect()
     }
 
-    fn name(&self, result: &FoundResult, at: usize) -> String {
+    fn name(&self, result: &AnswerResult, at: usize) -> String {
         let known = result.id.as_ref().filter(|id| self.positions.contains_key(*id));
         let by_text = || result.text.as_deref().and_then(|text| self.find_by_text(text));
         known
@@ -402,7 +402,7 @@ mod tests {
             let found = read_answer(&output, &preset("server-memory")).unwrap();
             assert_eq!(
                 found.results,
-                [FoundResult {
+                [AnswerResult {
                     id: Some("wal".into()),
                     text: Some("one\ntwo".into())
                 }]
@@ -434,7 +434,7 @@ mod tests {
 
     #[test]
     fn prose_is_identified_by_text() {
-        let mut known = KnownTexts::default();
+        let mut known = DocumentMatcher::default();
         known.add(
             "m1",
             "Readers never wait for the writer because the log is separate.",
@@ -449,7 +449,7 @@ mod tests {
         let ranking = known.ranking(&found.results);
         assert_eq!(ranking, ["unknown-1", "m2", "m1", "unknown-4"]);
         // Known ids are kept; a part of a document counts as that document; each document occurs once.
-        let result = |id: Option<&str>, text: &str| FoundResult {
+        let result = |id: Option<&str>, text: &str| AnswerResult {
             id: id.map(Into::into),
             text: Some(text.into()),
         };

@@ -15,7 +15,7 @@ pub use annotation::{
     AnnotationItem, AnnotationProgress, AnnotationSettings, Consensus, PoolEntry, Said, annotation_progress,
     consensus, next_annotation,
 };
-pub use answers::{AnswerPaths, AnswerPreset, Answered, FoundResult, KnownTexts, PRESETS, read_answer};
+pub use answers::{AnswerPaths, AnswerPreset, AnswerResult, Answered, DocumentMatcher, PRESETS, read_answer};
 pub use categories::{LoggedQuery, categories_of};
 pub use harvest::{Harvest, HarvestSettings, HarvestedQuery, SkipReason, SkippedQuery, Stratum, harvest};
 pub use signals::{FeedbackSignal, JudgedFromFeedback, SignalRules, judge_from_feedback, signal_rules};

@@ -81,7 +81,7 @@ pub(super) fn case(dice: &mut Dice, tier: Tier) -> CaseEntry {
 
 /// Returns a harness with two capability suites, one regression suite, and some rules of every kind.
 pub(in crate::harness) fn harness(dice: &mut Dice) -> Manifest {
-    let mut manifest = Manifest::of_suites(&[], &BTreeMap::new()).unwrap();
+    let mut manifest = Manifest::from_suites(&[], &BTreeMap::new()).unwrap();
     for (suite, tier) in [
         ("one", Tier::Capability),
         ("two", Tier::Capability),
