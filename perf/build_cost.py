@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 # The file that a contributor changes in this measurement: one capability of the engine.
-TOUCHED = ["crates/satiety-engine/src/research/run.rs", "crates/satiety-engine/src/research/running.rs"]
+EDITED = ["crates/satiety-engine/src/research/run.rs", "crates/satiety-engine/src/research/running.rs"]
 PRODUCTION = ["crates"]
 MEASUREMENTS = ["release", "binary", "touch", "minimal", "library", "test", "lines"]
 
@@ -94,9 +94,9 @@ def measure(revision, only):
             binary = target / "release" / "satiety"
             print(f"  {'size of the binary':<34}{binary.stat().st_size / 1e6:8.1f} MB", flush=True)
         if "touch" in only:
-            touched = next(clone / path for path in TOUCHED if (clone / path).exists())
-            touched.write_text(touched.read_text() + "\n")
-            report("rebuild after touching one file", *cpu_seconds(["cargo", "build", "--release"], clone, env))
+            touched = next(clone / path for path in EDITED if (clone / path).exists())
+            touched.write_text(touched.read_text() + "\n#[allow(dead_code)]\nfn touched() {}\n")
+            report("rebuild after editing one file", *cpu_seconds(["cargo", "build", "--release"], clone, env))
         if "library" in only:
             shutil.rmtree(target, ignore_errors=True)
             cost = cpu_seconds(["cargo", "build", "--release", "-p", "satiety"], clone, env)
