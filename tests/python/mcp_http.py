@@ -77,11 +77,11 @@ async def benchmarks():
     async with connect({"Authorization": f"Bearer {TOKEN}"}, "legacy") as client:
         await refused(client, "bench_run", "scope `admin`", suite="executor")
         await refused(client, "harness_record", "scope `admin`")
-        await refused(client, "bench_status", "no run", run="/etc/passwd")
+        await refused(client, "bench_status", "not found", run="/etc/passwd")
     async with connect({"Authorization": f"Bearer {ADMIN}"}, "legacy") as client:
-        await refused(client, "bench_run", "not a place below", suite="../transcripts")
-        await refused(client, "bench_run", "not a place below", suite="/etc")
-        await refused(client, "bench_run", "nothing at", suite="nowhere")
+        await refused(client, "bench_run", "outside the server's root", suite="../transcripts")
+        await refused(client, "bench_run", "outside the server's root", suite="/etc")
+        await refused(client, "bench_run", "not found", suite="nowhere")
         await refused(client, "bench_run", "not allowed for remote callers", suite="executor", target="/bin/sh")
         await refused(client, "bench_run", "from 1 to", suite="executor", repeats=1000000)
         ran = await call(client, "bench_run", suite="executor")
@@ -91,7 +91,7 @@ async def benchmarks():
         check((await call(client, "bench_status", run="latest"))["runs"][0]["run_id"] == ran["run_id"], ran)
         compared = await call(client, "bench_compare", baseline=ran["run_id"], candidate=ran["run_id"])
         check(compared["verdict"] != "regression", compared)
-        await refused(client, "bench_compare", "no run", baseline=ran["run_id"], candidate="Cargo.toml")
+        await refused(client, "bench_compare", "not found", baseline=ran["run_id"], candidate="Cargo.toml")
 
 
 def writes_are_noted():

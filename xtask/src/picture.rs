@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 /// The command of the picture, as a reader would type it.
 const ARGUMENTS: [&str; 2] = ["score", "examples/calibration/two-agents-converge.json"];
 const LINE_HEIGHT: usize = 20;
-const CHARACTER_WIDTH: f64 = 8.4;
+/// Width of a character in tenths of a pixel.
+const CHARACTER_WIDTH: usize = 84;
 const MARGIN: usize = 20;
 
 /// Colours of a page: background, text, dimmed, good, warning, bad.
@@ -60,15 +61,14 @@ fn svg(printed: &str, theme: &Theme) -> String {
         .chain(printed.trim_end().lines())
         .collect();
     let columns = lines.iter().map(|line| plain_length(line)).max().unwrap_or(0);
-    let width = (columns as f64 * CHARACTER_WIDTH) as usize + 2 * MARGIN;
+    let width = columns * CHARACTER_WIDTH / 10 + 2 * MARGIN;
     let height = lines.len() * LINE_HEIGHT + 2 * MARGIN;
     let [background, text, ..] = theme.colours;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
          role=\"img\" aria-label=\"Output of satiety score\">\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{background}\"/>\n\
-         <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, monospace\" font-size=\"14\" fill=\"{text}\" \
-         xml:space=\"preserve\">\n"
+         <g font-family=\"ui-monospace, SFMono-Regular, Menlo, Consolas, monospace\" font-size=\"14\" fill=\"{text}\">\n"
     );
     for (index, line) in lines.iter().enumerate() {
         let y = MARGIN + index * LINE_HEIGHT + 14;
@@ -110,6 +110,8 @@ fn spans(line: &str, theme: &Theme) -> String {
             .replace('&', "&amp;")
             .replace('<', "&lt;")
             .replace('>', "&gt;");
+        // Browsers collapse ordinary spaces in SVG text.
+        let escaped = escaped.replace(' ', "\u{a0}");
         let weight = if bold { " font-weight=\"bold\"" } else { "" };
         let fill = colour
             .map(|colour| format!(" fill=\"{colour}\""))

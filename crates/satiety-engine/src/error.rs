@@ -214,14 +214,14 @@ pub enum EngineError {
     #[error("cannot read web pages: {0}")]
     Fetch(#[from] crate::research::fetch::FetchError),
     /// A named object that does not exist.
-    #[error("not found: {what}")]
+    #[error("{what} not found")]
     NotFound {
         /// Kind and name, such as "run `x`".
         what: String,
         hint: String,
     },
     /// An object of that name already exists.
-    #[error("already exists: {what}")]
+    #[error("{what} already exists")]
     AlreadyExists {
         /// Kind and name, such as "a conversation `x`".
         what: String,

@@ -153,7 +153,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Harness(Harness),
     /// Choose which context to evict: propose, exclude, calibrate, simulate
-    #[command(subcommand, visible_alias = "eviction")]
+    #[command(subcommand, alias = "eviction")]
     Evict(Box<Evict>),
     /// Search in rounds until nothing is new, and report with sources
     Research(ResearchArgs),
@@ -162,7 +162,7 @@ pub(crate) enum Command {
     /// Save, search and validate an agent's memories
     Memory(Box<MemoryArgs>),
     /// Test a change to memory search: shadow runs, sequential test, checklist
-    #[command(subcommand, visible_alias = "experiment")]
+    #[command(subcommand, alias = "experiment")]
     Ab(Ab),
     /// Serve the HTTP API and dashboard, on loopback by default
     Serve(Box<ServeArgs>),

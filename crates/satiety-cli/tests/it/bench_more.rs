@@ -286,7 +286,7 @@ fn labels_from_the_terminal_settle_what_waits() {
         "asked: say a",
         "note: is it friendly?",
         "unknown answer `perhaps` (expected one of: p, f, s, q)",
-        "1 label of run",
+        "1 label for run",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
@@ -312,7 +312,7 @@ fn labels_from_the_terminal_settle_what_waits() {
     // A person may change their mind; q keeps what was said.
     let shown = piped(&place, &["bench", "label", "latest", "--all"], "f\nq\n");
     assert!(
-        shown.contains("labelled pass before") && shown.contains("1 label of run"),
+        shown.contains("labelled pass before") && shown.contains("1 label for run"),
         "{shown}"
     );
     let run = json_of(&place, &["bench", "report", "latest", "--format", "json"]);
@@ -332,7 +332,7 @@ fn labels_from_a_file_are_all_kept_or_none() {
         ),
         (
             r#"{"case_id": "zz", "pass": true}"#,
-            "has no result of case `zz`, repeat 0",
+            "has no result for case `zz`, repeat 0",
         ),
         (
             r#"{"case_id": "b", "repeat": 4, "pass": true}"#,
@@ -526,7 +526,7 @@ fn a_failure_becomes_a_case_once() {
 
     let again = place.run(&make);
     assert!(
-        again.starts_with("exit 2") && again.contains("is in greeter already"),
+        again.starts_with("exit 2") && again.contains("already exists in greeter"),
         "{again}"
     );
     for (record, expected) in [

@@ -230,7 +230,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     );
     page(
         "/eviction/session-1",
-        &["Tokens of each proposal", "kept back", "still needed"],
+        &["Tokens of each proposal", "excluded", "still needed"],
     );
     page(
         "/",

@@ -420,3 +420,20 @@ fn the_demo_plays_through() {
     }
     assert!(!place.path(".local").exists(), "the demo left something behind");
 }
+
+#[test]
+fn the_demo_plays_one_scene_and_keeps_its_results_on_request() {
+    let place = Place::new();
+    let shown = place.run(&["demo", "dialogue", "--keep=tour"]);
+    assert!(
+        shown.starts_with("exit 0") && !shown.contains("REGRESSION"),
+        "{shown}"
+    );
+    let listed = place.run(&["--db", "sqlite:tour/demo.db", "db", "status"]);
+    assert!(listed.contains("conversations"), "{listed}");
+    let again = place.run(&["demo", "dialogue", "--keep=tour"]);
+    assert!(
+        again.starts_with("exit 2") && again.contains("tour already exists"),
+        "{again}"
+    );
+}

@@ -95,7 +95,7 @@ fn a_context_is_filled_relieved_and_its_story_told() {
     );
     let nothing = place.run(&["evict", "propose", "elsewhere", "--budget", "0"]);
     assert!(
-        nothing.starts_with("exit 2") && nothing.contains("no scope `elsewhere`"),
+        nothing.starts_with("exit 2") && nothing.contains("scope `elsewhere` not found"),
         "{nothing}"
     );
 }
@@ -329,7 +329,7 @@ fn traces_are_simulated_and_logs_converted() {
                 "--policy",
                 "nonsense",
             ],
-            "no scorer `nonsense`",
+            "scorer `nonsense` not found",
         ),
     ] {
         let shown = place.run(arguments);

@@ -411,7 +411,7 @@ fn damaged_objects_are_refused() {
     fs_err::write(&path, easier.finish().unwrap()).unwrap();
     repo.lab.place.write("suites/harness.toml", "alpha = 0.05");
     let (_, err) = repo.lab.expect(2, &["harness", "check", "git:HEAD", "suites"]);
-    assert!(err.contains("damaged"), "{err}");
+    assert!(err.contains("corrupt"), "{err}");
 }
 
 #[cfg(unix)]
@@ -878,7 +878,7 @@ fn a_person_signs_a_transition_at_the_terminal_and_sees_all_of_it() {
     assert_eq!(code, 2, "{seen}");
     for words in [
         "suites.echoes.c01",
-        "case echoes/c01 changes",
+        "case echoes/c01 changed",
         "expected old",
         "expected new",
         "can sign: a terminal proves neither presence nor identity",

@@ -535,7 +535,7 @@ fn agents_over_mcp_keep_to_the_same_rules() {
         saved[1]
     );
     assert_eq!(saved[2]["structuredContent"]["results"][0]["project"], "a");
-    assert!(text(&saved[3]).contains("at most 16384"), "{}", saved[3]);
+    assert!(text(&saved[3]).contains("limit 16384"), "{}", saved[3]);
     assert!(text(&saved[4]).contains("session name too long"), "{}", saved[4]);
     let outside = [
         ("memory_search", json!({"query": "swordfish"})),

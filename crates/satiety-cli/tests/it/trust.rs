@@ -495,7 +495,7 @@ fn a_cloned_target_gets_no_providers_key() {
         clone.place.write("repo/evals/target.toml", &target);
         let shown = run();
         assert!(
-            shown.starts_with("exit 2") && shown.contains("is sent to api."),
+            shown.starts_with("exit 2") && shown.contains("is only sent to api."),
             "{target}: {shown}"
         );
     }

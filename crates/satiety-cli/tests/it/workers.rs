@@ -457,7 +457,7 @@ fn a_case_that_ends_its_worker_becomes_an_error_and_the_others_do_not() {
             (&json!("abandoned"), &json!("infra"))
         );
         assert!(
-            killer["error"].as_str().unwrap().contains("5 workers"),
+            killer["error"].as_str().unwrap().contains("5 attempts"),
             "{killer}"
         );
     }

@@ -185,7 +185,7 @@ impl EvictionOperations<'_> {
             .proposal(&request.proposal_id)
             .await?;
         let scope_id = row.map(|row| row.scope_id).ok_or_else(|| EngineError::NotFound {
-            what: format!("proposal `{}`; nothing was changed", request.proposal_id),
+            what: format!("proposal `{}`", request.proposal_id),
             hint: "`satiety evict timeline SCOPE` shows the proposals of a scope".into(),
         })?;
         let default = if request.exclude_ctx_ids.is_empty() {

@@ -310,7 +310,7 @@ pub struct MemoryHealth {
     /// Memory used by vectors, in bytes.
     pub vector_bytes: usize,
     /// Approximate memory used by the word index, in bytes.
-    pub lexical_bytes: usize,
+    pub word_bytes: usize,
     /// State of this process's query log.
     pub log: LogState,
     /// Reason why semantic search is unavailable or incomplete; absent if it works.
@@ -517,7 +517,7 @@ impl MemoryOperations<'_> {
             embedder: name,
             vectors_of_other_models: index.other_vectors(),
             vector_bytes: index.vector_bytes(),
-            lexical_bytes: index.lexical_bytes(),
+            word_bytes: index.word_bytes(),
             log: store.query_log().state(),
             degraded,
             tasks: self.task_metrics().await?,

@@ -140,7 +140,7 @@ async fn wrong_and_late_answers_change_nothing() {
             .all(|candidate| proposed.view.iter().all(|held| held.ctx_id != candidate.ctx_id))
     );
     for (request, part) in [
-        (answers("prop-unknown", &[]), "no proposal `prop-unknown`"),
+        (answers("prop-unknown", &[]), "proposal `prop-unknown` not found"),
         (answers(&id, &["nobody"]), "no candidate `nobody`"),
         (answers(&id, &[&other.view[0].ctx_id]), "no candidate"),
         (answers(&id, &[&first, &first]), "duplicate ids"),

@@ -205,7 +205,7 @@ async fn nonsense_is_an_error_that_names_the_round() {
     let cases = [
         (
             "Sure! The critic says a lot.",
-            "was asked for JSON and sent `Sure! The critic says a lot.`",
+            "did not answer with JSON: `Sure! The critic says a lot.`",
         ),
         (r#"{"claims": "many"}"#, "invalid type: string \"many\""),
         (
@@ -256,7 +256,7 @@ async fn a_key_that_is_refused_names_its_variable() {
     for (provider, variable) in [("openai", "OPENAI_API_KEY"), ("anthropic", "ANTHROPIC_API_KEY")] {
         let engine = engine(Some(format!("{provider}:m@{}", server.uri())));
         let error = score(&engine, &log(), Extract::Model).await.unwrap_err();
-        assert!(error.to_string().contains("answered 401"), "{error}");
+        assert!(error.to_string().contains("denied access (status 401"), "{error}");
         assert!(error.hint().unwrap().contains(variable));
     }
 }

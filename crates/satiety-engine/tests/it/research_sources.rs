@@ -325,7 +325,7 @@ fn what_cannot_be_opened_says_what_to_do() {
             "cannot read /nowhere/at/all",
             "directory",
         ),
-        ("command:", "no command", "command:PROGRAM"),
+        ("command:", "missing command", "command:PROGRAM"),
     ] {
         let error = open(spec, &settings).expect_err(spec);
         assert!(error.to_string().contains(part), "{spec}: {error}");

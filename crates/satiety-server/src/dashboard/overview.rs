@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use satiety_report::document;
 use satiety_report::html::{Html, escape, joined, line, link, paragraph, told};
 
-use super::shell::{ago, badge, card, count, frame, percent, signal_tone};
+use super::shell::{ago, badge, card, command, count, frame, percent, signal_tone};
 
 /// Data of each card, or the error.
 pub(super) struct Overview {
@@ -31,7 +31,27 @@ pub(super) struct Overview {
     pub(super) measured: Result<Option<MeasuredRun>, String>,
 }
 
+impl Overview {
+    /// Whether the database holds nothing to show yet. An error is something to show.
+    fn is_empty(&self) -> bool {
+        self.harness.is_none()
+            && self.conversations.as_ref().is_ok_and(Vec::is_empty)
+            && self.research.as_ref().is_ok_and(Vec::is_empty)
+            && self.memory.as_ref().is_ok_and(|health| health.memories == 0)
+            && self.runs.as_ref().is_ok_and(Vec::is_empty)
+            && self.scopes.as_ref().is_ok_and(|found| found.scopes.is_empty())
+            && self
+                .features
+                .as_ref()
+                .is_ok_and(|found| found.features.is_empty())
+            && self.measured.as_ref().is_ok_and(Option::is_none)
+    }
+}
+
 pub(super) fn page(seen: &Overview, now: Timestamp) -> String {
+    if seen.is_empty() {
+        return frame("/", "Overview", &[first_steps()]);
+    }
     let mut cards = vec![
         conversations(&seen.conversations),
         research(&seen.research),
@@ -47,6 +67,31 @@ pub(super) fn page(seen: &Overview, now: Timestamp) -> String {
         Html(format!("<ul class=\"cards\">{}</ul>", joined(&cards))),
     ];
     frame("/", "Overview", &body)
+}
+
+/// What to run first, for an empty database.
+fn first_steps() -> Html {
+    let steps = [
+        (
+            "Score a conversation or an agent's session log:",
+            "satiety score FILE",
+        ),
+        (
+            "Run a small benchmark suite:",
+            "satiety bench init suites/first\nsatiety bench run suites/first",
+        ),
+        ("Give an agent a memory, over MCP:", "satiety mcp"),
+        (
+            "Or look around in the results of the demo:",
+            "satiety demo --keep\nsatiety --db sqlite:satiety-demo/demo.db serve",
+        ),
+    ];
+    let steps = steps.map(|(what, run)| Html(format!("<li><p>{}</p>{}</li>", escape(what), command(run))));
+    Html(format!(
+        "<section>\n<h2>Get started</h2>\n<p>This database is empty. Run one of these, then reload the page.</p>\n\
+         <ol>{}</ol>\n</section>",
+        joined(&steps)
+    ))
 }
 
 /// List of findings that need attention.

@@ -110,7 +110,7 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
     let mut responses = Map::new();
     responses.insert(
         about.status.to_string(),
-        json!({"description": "Success", "content": content}),
+        json!({"description": "Result of the operation", "content": content}),
     );
     if about.method == axum::http::Method::GET && is_json {
         responses.insert(

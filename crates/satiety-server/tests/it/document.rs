@@ -73,3 +73,16 @@ fn the_guide_lists_every_figure() {
     there.sort_unstable();
     assert_eq!(listed, there);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_database_shows_the_first_steps_instead_of_zeros() {
+    let server = start().await;
+    let page = server.get("/").await;
+    assert_eq!(page.status, 200);
+    assert!(
+        page.text.contains("Get started") && page.text.contains("satiety demo --keep"),
+        "{}",
+        page.text
+    );
+    assert!(!page.text.contains("All clear"), "{}", page.text);
+}

@@ -92,7 +92,7 @@ async fn a_research_searches_what_the_server_lists_and_nothing_else() {
         let body = json!({"task": "what is the launch code", "source": source});
         let answer = server.post("/v1/research/runs", &body).await;
         assert_eq!(answer.status, 422, "{source}: {}", answer.text);
-        assert_eq!(answer.json()["hint"], json!("it has notes"), "{source}");
+        assert_eq!(answer.json()["hint"], json!("use one of: notes"), "{source}");
         assert!(!answer.text.contains(&heat_pumps()), "{}", answer.text);
     }
     // Nor can a run of somebody at a terminal be taken up, which searches what is not listed here.

@@ -174,7 +174,7 @@ impl MemoryIndex {
     }
 
     /// Approximate memory used by the lexical index, in bytes.
-    pub fn lexical_bytes(&self) -> usize {
+    pub fn word_bytes(&self) -> usize {
         self.lexical.bytes()
     }
 

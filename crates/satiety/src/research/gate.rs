@@ -191,7 +191,7 @@ pub struct RoundInput<'a> {
 ///
 /// ```
 /// use satiety::research::{Decision, Gate, GateSettings, Hit, RoundInput};
-/// Without the random draw, so that the example is deterministic.
+/// // Without the random draw, so that the example is deterministic.
 /// let settings = GateSettings { epsilon: 0.0, ..GateSettings::default() };
 /// let mut gate = Gate::new(settings, "how do heated wings bend")?;
 /// let results = [Hit::new("Wings", "https://example.org/1", "Heated wings bend upwards. Ribs carry the load.")];

@@ -56,7 +56,7 @@ pub(crate) async fn measure(
     println!(
         "  of that vectors {:.0} MB, words {:.0} MB",
         health.vector_bytes as f64 / 1e6,
-        health.lexical_bytes as f64 / 1e6
+        health.word_bytes as f64 / 1e6
     );
     println!("  {:<34} {:>8} {:>8} {:>8} {:>8}", "", "p50", "p95", "p99", "CPU");
     for mode in [Mode::Quick, Mode::Focused, Mode::Deep] {

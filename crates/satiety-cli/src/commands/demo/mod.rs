@@ -79,8 +79,14 @@ pub(super) fn run(arguments: DemoArgs, settings: &Settings, printer: &Printer) -
         |error| Failure::environment(format!("cannot create the directory of the demo: {error}"), None);
     let temporary = tempfile::tempdir().map_err(cannot)?;
     let directory = match &arguments.keep {
+        Some(directory) if directory.exists() => {
+            return Err(Failure::bad_input(
+                format!("{} already exists", directory.display()),
+                "remove it, or choose another directory: `satiety demo --keep=DIR`",
+            ));
+        }
         Some(directory) => {
-            fs_err::create_dir(directory).map_err(cannot)?;
+            fs_err::create_dir_all(directory).map_err(cannot)?;
             fs_err::canonicalize(directory).map_err(cannot)?
         }
         None => temporary.path().to_owned(),

@@ -282,7 +282,7 @@ impl Render for VerifyResponse {
                 let _ = write!(text, "\ncompared with known entry {}", anchor.seq);
             }
             None => {
-                text.push_str("\nno anchor: a truncated or completely rewritten log would not be detected")
+                text.push_str("\nno anchor: a truncated or completely rewritten log would not be detected");
             }
         }
         if let Some(last) = &self.last {

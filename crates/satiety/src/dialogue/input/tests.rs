@@ -236,11 +236,11 @@ fn errors_name_line_and_field() {
     );
     assert_eq!(error(" \n "), "the input is empty");
     assert!(
-        error(r#"{"turns":[]}"#).ends_with("an object with `turns`"),
+        error(r#"{"turns":[]}"#).contains("found an object with `turns` (expected"),
         "{}",
         error(r#"{"turns":[]}"#)
     );
-    assert!(error("[1,2]").ends_with("a list that begins with a number"));
+    assert!(error("[1,2]").contains("found a list that begins with a number (expected"));
     assert_eq!(
         parse(b"ab\n\xff", AUTO).unwrap_err(),
         InputError::NotUtf8 { line: 2 }
