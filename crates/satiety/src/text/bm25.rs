@@ -101,6 +101,7 @@ impl LexicalIndex {
     /// consecutively from [`LexicalIndex::pieces`].
     pub fn put<'a>(&mut self, memory: u32, chunks: impl IntoIterator<Item = (&'a str, &'a str)>) {
         self.remove(memory);
+        self.vocabulary.consolidate();
         let first = u32::try_from(self.owners.len()).unwrap_or(GONE);
         let rule = self.vocabulary.stop_words().word_rule();
         let mut length = 0;

@@ -1,7 +1,7 @@
 //! Stop words, stemming, and a vocabulary that numbers terms.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use rust_stemmers::{Algorithm, Stemmer};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -60,13 +60,24 @@ fn read(list: &'static str) -> FxHashSet<&'static str> {
 }
 
 /// Maps words to numbered terms: each distinct word is stemmed once.
+///
+/// A clone copies only the entries since the last [`consolidate`](Self::consolidate) and shares the others.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Vocabulary {
     stop_words: StopWords,
-    /// [`STOP`] for stop words.
+    shared: Arc<Entries>,
+    recent: Entries,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Entries {
+    /// Number of the term of each word; [`STOP`] for stop words.
     words: FxHashMap<Box<str>, u32>,
     terms: FxHashMap<Box<str>, u32>,
 }
+
+/// Number of recent words that are always cheap enough to copy.
+const RECENT_WORDS: usize = 1024;
 
 const STOP: u32 = u32::MAX;
 
@@ -85,29 +96,49 @@ impl Vocabulary {
 
     /// Number of terms, which are numbered from zero in order of first occurrence.
     pub(crate) fn len(&self) -> usize {
-        self.terms.len()
+        self.shared.terms.len() + self.recent.terms.len()
+    }
+
+    /// Moves recent entries to the shared ones when a clone would copy many of them. The cost is linear, and paid only
+    /// after the vocabulary has grown by an eighth.
+    pub(crate) fn consolidate(&mut self) {
+        if self.recent.words.len() < RECENT_WORDS.max(self.shared.words.len() / 8) {
+            return;
+        }
+        let shared = Arc::make_mut(&mut self.shared);
+        shared.words.extend(self.recent.words.drain());
+        shared.terms.extend(self.recent.terms.drain());
     }
 
     /// Approximate heap size: a word has its own allocation, a pointer, a number and an entry in a table.
     pub(crate) fn bytes(&self) -> usize {
-        48 * (self.words.len() + self.terms.len())
+        48 * (self.len() + self.shared.words.len() + self.recent.words.len())
     }
 
     /// Number of a known term.
     pub(crate) fn find(&self, term: &str) -> Option<u32> {
-        self.terms.get(term).copied()
+        let found = self
+            .recent
+            .terms
+            .get(term)
+            .or_else(|| self.shared.terms.get(term));
+        found.copied()
     }
 
     /// Number of a word's term; `None` for a stop word.
     pub(crate) fn number(&mut self, word: &str) -> Option<u32> {
-        let known = self.words.get(word).copied();
-        let number = known.unwrap_or_else(|| {
+        let known = self
+            .shared
+            .words
+            .get(word)
+            .or_else(|| self.recent.words.get(word));
+        let number = known.copied().unwrap_or_else(|| {
             let number = if self.stop_words.contains(word) {
                 STOP
             } else {
                 self.number_term(&stem(word))
             };
-            self.words.insert(word.into(), number);
+            self.recent.words.insert(word.into(), number);
             number
         });
         (number != STOP).then_some(number)
@@ -127,12 +158,12 @@ impl Vocabulary {
     }
 
     fn number_term(&mut self, term: &str) -> u32 {
-        if let Some(number) = self.terms.get(term) {
-            return *number;
+        if let Some(number) = self.find(term) {
+            return number;
         }
         // Memory is exhausted long before the numbers are.
-        let number = u32::try_from(self.terms.len()).unwrap_or(STOP);
-        self.terms.insert(term.into(), number);
+        let number = u32::try_from(self.len()).unwrap_or(STOP);
+        self.recent.terms.insert(term.into(), number);
         number
     }
 }
@@ -153,6 +184,23 @@ mod tests {
         assert_eq!(
             (vocabulary.len(), vocabulary.find("cach"), vocabulary.find("the")),
             (3, Some(0), None)
+        );
+    }
+
+    #[test]
+    fn consolidating_changes_no_number() {
+        let mut plain = Vocabulary::new(StopWords::Conversation);
+        let mut consolidated = plain.clone();
+        for index in 0..3 * RECENT_WORDS {
+            let word = format!("word{index}");
+            assert_eq!(plain.number(&word), consolidated.number(&word));
+            consolidated.consolidate();
+        }
+        assert!(consolidated.recent.words.len() < RECENT_WORDS);
+        assert_eq!(consolidated.number("word7"), plain.number("word7"));
+        assert_eq!(
+            (consolidated.len(), consolidated.bytes()),
+            (plain.len(), plain.bytes())
         );
     }
 }
