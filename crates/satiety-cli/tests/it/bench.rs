@@ -293,7 +293,7 @@ fn what_is_wrong_is_told_with_its_place() {
             &["bench", "run", "s", "--target", "echo", "--sandbox"],
             "it starts no process",
         ),
-        (&["bench", "report", "run-none"], "not found: run `run-none`"),
+        (&["bench", "report", "run-none"], "run `run-none` not found"),
         (&["bench", "compare", "typo/suite.json", "latest"], "run_id"),
         (
             &["bench", "run", "s", "--without-skill"],

@@ -263,7 +263,7 @@ fn a_log_of_a_crash_has_only_its_journal() {
     assert!(
         place
             .run(&["bench", "report", "twice"])
-            .contains("not found: run"),
+            .contains("run `twice` not found"),
         "half a run was kept"
     );
 }
@@ -312,7 +312,7 @@ fn labels_from_the_terminal_settle_what_waits() {
     // A person may change their mind; q keeps what was said.
     let shown = piped(&place, &["bench", "label", "latest", "--all"], "f\nq\n");
     assert!(
-        shown.contains("labelled pass before") && shown.contains("1 label for run"),
+        shown.contains("labelled pass earlier") && shown.contains("1 label for run"),
         "{shown}"
     );
     let run = json_of(&place, &["bench", "report", "latest", "--format", "json"]);

@@ -161,7 +161,7 @@ fn a_token_lets_in_until_it_is_taken_back() {
     }
     let again = place.run(&["token", "revoke", "ci"]);
     assert!(
-        again.starts_with("exit 2\n") && again.contains("not found: token `ci`"),
+        again.starts_with("exit 2\n") && again.contains("token `ci` not found"),
         "{again}"
     );
     assert!(place.run(&["token", "audit"]).contains("The audit log is empty"));

@@ -430,7 +430,7 @@ fn outside_root(problem: &OutsideRoot) -> EngineError {
 
 fn run_not_found(run_id: &str) -> EngineError {
     EngineError::NotFound {
-        what: format!("run `{run_id}` in the store"),
+        what: format!("run `{run_id}`"),
         hint: "`satiety bench list --runs` shows the runs".into(),
     }
 }

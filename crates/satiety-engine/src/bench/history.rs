@@ -125,8 +125,8 @@ impl BenchOperations<'_> {
             None => store.bench().run(named).await?,
         };
         let row = row.ok_or_else(|| EngineError::NotFound {
-            what: format!("run `{named}` in the database, or a file of that name"),
-            hint: "`satiety bench list --runs` shows the runs".into(),
+            what: format!("run `{named}`"),
+            hint: "`satiety bench list --runs` shows the runs; a run in a file is named by its path".into(),
         })?;
         load(store, row, detail).await
     }

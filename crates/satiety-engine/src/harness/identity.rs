@@ -216,6 +216,10 @@ impl State {
                 same |= suites.keys().any(|suite| folder.suite(suite).is_some());
             }
             if same {
+                // Another process may have created the id after the marks were read; the caller reads them again.
+                if RepositoryMarks::read(&folder.root)?.id.is_some() {
+                    return Err(HarnessError::Conflict.into());
+                }
                 return Err(HarnessError::AnchorMissing { harness_id: id }.into());
             }
         }

@@ -258,6 +258,6 @@ mod tests {
         };
         let problem = Problem::from(error);
         assert_eq!((problem.status, problem.hint.as_deref()), (404, Some("begin it")));
-        assert_eq!(&*problem.detail, "not found: conversation `x`");
+        assert_eq!(&*problem.detail, "conversation `x` not found");
     }
 }

@@ -95,9 +95,9 @@ const MAX_LOGGED_CHARS: usize = 512;
 /// Query text as logged: its first 512 characters, followed by `…` if truncated.
 ///
 /// ```
-/// use satiety::memory::excerpt_of_query;
-/// assert_eq!(excerpt_of_query("why sqlite"), "why sqlite");
-/// assert_eq!(excerpt_of_query(&"ü".repeat(600)).chars().count(), 513);
+/// use satiety::memory::truncate_query;
+/// assert_eq!(truncate_query("why sqlite"), "why sqlite");
+/// assert_eq!(truncate_query(&"ü".repeat(600)).chars().count(), 513);
 /// ```
 pub fn truncate_query(query: &str) -> std::borrow::Cow<'_, str> {
     match query.char_indices().nth(MAX_LOGGED_CHARS) {
