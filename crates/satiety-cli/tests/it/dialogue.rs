@@ -429,8 +429,9 @@ fn the_demo_plays_one_scene_and_keeps_its_results_on_request() {
         shown.starts_with("exit 0") && !shown.contains("REGRESSION"),
         "{shown}"
     );
-    let listed = place.run(&["--db", "sqlite:tour/demo.db", "db", "status"]);
-    assert!(listed.contains("conversations"), "{listed}");
+    let status = ["--db", "sqlite:tour/demo.db", "db", "status", "--format", "json"];
+    let listed: String = place.run(&status).split_whitespace().collect();
+    assert!(listed.contains(r#""name":"conversations","rows":5"#), "{listed}");
     let again = place.run(&["demo", "dialogue", "--keep=tour"]);
     assert!(
         again.starts_with("exit 2") && again.contains("tour already exists"),
