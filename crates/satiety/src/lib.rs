@@ -33,6 +33,7 @@ pub mod research;
 pub mod retrieval;
 pub mod stats;
 pub mod text;
+pub mod trajectory;
 mod yaml;
 
 pub use cancel::{Cancellation, Cancelled};

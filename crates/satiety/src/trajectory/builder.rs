@@ -1,0 +1,199 @@
+//! Builds a trajectory from the records of a log: turns, calls, results, replies.
+
+use serde_json::Value;
+
+use super::classify::{CallKind, classify};
+use super::step::{Call, CallResult, PlanItem, Reply, Step, Trajectory};
+
+/// Collects records in the order of the log and forms steps from them.
+///
+/// Call [`turn`](Self::turn) when the agent speaks, then [`text`](Self::text) and [`call`](Self::call) for
+/// the content of the turn; [`result`](Self::result) and [`reply`](Self::reply) for what comes back.
+#[derive(Debug, Default)]
+pub struct Builder {
+    trajectory: Trajectory,
+    /// Whether a result or reply arrived since the last turn began.
+    answered: bool,
+    /// Steps at the front that were already taken by [`take_complete`](Self::take_complete).
+    taken: usize,
+}
+
+/// Whether a record of an agent begins a new step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnStart {
+    /// Always: the record is a complete turn, such as an assistant message.
+    New,
+    /// Only after a result or reply, or if the agent changed: the log splits one turn into several records.
+    AfterAnswer,
+    /// Never, unless there is no step: the record continues the last one.
+    Continue,
+}
+
+impl Builder {
+    /// Creates an empty builder.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the id of the run, unless it is already known.
+    pub fn id(&mut self, id: Option<&str>) {
+        if self.trajectory.id.is_none() {
+            self.trajectory.id = id.filter(|id| !id.is_empty()).map(str::to_owned);
+        }
+    }
+
+    /// Sets the task, unless it is already known.
+    pub fn task(&mut self, task: &str) {
+        if self.trajectory.task.is_none() && !task.trim().is_empty() {
+            self.trajectory.task = Some(task.to_owned());
+        }
+    }
+
+    /// Begins or continues a turn of `agent` and returns its step.
+    pub fn turn(&mut self, agent: Option<&str>, start: TurnStart) -> &mut Step {
+        let begins = match (start, self.trajectory.steps.last()) {
+            (_, None) | (TurnStart::New, _) => true,
+            (TurnStart::AfterAnswer, Some(last)) => self.answered || last.agent.as_deref() != agent,
+            (TurnStart::Continue, Some(_)) => false,
+        };
+        if begins {
+            self.answered = false;
+            self.trajectory.steps.push(Step {
+                agent: agent.filter(|name| !name.is_empty()).map(str::to_owned),
+                ..Step::default()
+            });
+        }
+        self.last_step()
+    }
+
+    /// Adds text to the current turn.
+    pub fn text(&mut self, text: &str) {
+        let text = text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let step = self.last_step();
+        if !step.text.is_empty() {
+            step.text.push_str("\n\n");
+        }
+        step.text.push_str(text);
+    }
+
+    /// Adds a call to the current turn. Arguments that are JSON in a string are parsed; plans, edits and
+    /// finish calls are recognized by tool and arguments.
+    pub fn call(&mut self, id: Option<&str>, tool: &str, arguments: Value) {
+        let arguments = match arguments {
+            Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
+                serde_json::from_str(&text).unwrap_or(Value::String(text))
+            }
+            other => other,
+        };
+        let mut call = Call::new(tool, arguments);
+        call.id = id.filter(|id| !id.is_empty()).map(str::to_owned);
+        let class = classify(&call);
+        call.edits = class.edits;
+        let step = self.last_step();
+        if let Some(plan) = class.plan {
+            step.plan = Some(plan);
+        }
+        step.finish |= class.kind == CallKind::Finish;
+        step.calls.push(call);
+    }
+
+    /// Attaches a result to the call with `id`, or to the first call of the latest step without a result. Returns whether there
+    /// was such a call.
+    pub fn result(&mut self, id: Option<&str>, result: CallResult) -> bool {
+        self.answered = true;
+        let id = id.filter(|id| !id.is_empty());
+        // Results arrive soon after their calls; far older ones are not searched for, so that a log with many
+        // unknown ids stays linear.
+        let recent = self.trajectory.steps.len().saturating_sub(RESULT_WINDOW);
+        let by_id = id.is_some_and(|id| {
+            self.trajectory.steps[recent..]
+                .iter()
+                .flat_map(|step| &step.calls)
+                .any(|call| call.id.as_deref() == Some(id))
+        });
+        let call = self.trajectory.steps[recent..]
+            .iter_mut()
+            .rev()
+            .flat_map(|step| &mut step.calls)
+            .filter(|call| call.result.is_none())
+            .find(|call| {
+                if by_id {
+                    call.id.as_deref() == id
+                } else {
+                    id.is_none() || call.id.is_none()
+                }
+            });
+        match call {
+            Some(call) => {
+                call.result = Some(result);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Adds a message of a user or program. Before the first turn it is the task.
+    pub fn reply(&mut self, from: Option<&str>, text: &str) {
+        self.answered = true;
+        if text.trim().is_empty() {
+            return;
+        }
+        match self.trajectory.steps.last_mut() {
+            Some(step) => step.replies.push(Reply {
+                from: from.filter(|name| !name.is_empty()).map(str::to_owned),
+                text: text.to_owned(),
+            }),
+            None => self.task(text),
+        }
+    }
+
+    /// Sets the plan of the current turn.
+    pub fn plan(&mut self, plan: Vec<PlanItem>) {
+        self.last_step().plan = Some(plan);
+    }
+
+    /// Steps that cannot change any more, except by late results: all before the last, and the last one if
+    /// `include_last` is set and it is complete. Each step is returned once.
+    pub fn take_complete(&mut self, include_last: bool) -> &[Step] {
+        let steps = &self.trajectory.steps;
+        let mut end = steps.len().saturating_sub(1);
+        if include_last && steps.last().is_some_and(Step::is_complete) {
+            end = steps.len();
+        }
+        let begin = self.taken.min(end);
+        self.taken = self.taken.max(end);
+        &self.trajectory.steps[begin..end]
+    }
+
+    /// Whether any step has been recorded.
+    pub fn is_empty(&self) -> bool {
+        self.trajectory.steps.is_empty()
+    }
+
+    /// The trajectory under construction, for fields that the builder does not set.
+    pub fn trajectory_mut(&mut self) -> &mut Trajectory {
+        &mut self.trajectory
+    }
+
+    /// Finishes the trajectory. Steps without text, calls and plan are removed.
+    pub fn finish(mut self) -> Trajectory {
+        self.trajectory
+            .steps
+            .retain(|step| !step.text.is_empty() || step.has_calls() || step.plan.is_some());
+        self.trajectory
+    }
+
+    fn last_step(&mut self) -> &mut Step {
+        if self.trajectory.steps.is_empty() {
+            self.trajectory.steps.push(Step::default());
+        }
+        let last = self.trajectory.steps.len() - 1;
+        &mut self.trajectory.steps[last]
+    }
+}
+
+/// Number of steps, counted from the end, among which the call of a result is searched.
+const RESULT_WINDOW: usize = 64;
