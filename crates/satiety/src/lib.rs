@@ -29,6 +29,7 @@ pub mod explanation;
 pub mod harness;
 pub mod ids;
 pub mod memory;
+pub mod progress;
 pub mod research;
 pub mod retrieval;
 pub mod stats;
