@@ -1,7 +1,7 @@
-"""The pairwise loop: each claim's word set against those of all earlier claims, best match kept.
+"""Pairwise loop: compares each claim's word set with those of all earlier claims and keeps the best match.
 
-Arguments: a file with a claim a line, a threshold. Prints a JSON object for each size and variant. Two variants: word
-sets kept from one comparison to the next, and words split anew for every pair, as a first implementation does it.
+Arguments: a file with one claim per line, a threshold. Prints a JSON object for each size and variant. Two variants:
+cached word sets, and words split again for every pair, as in a first implementation.
 Sizes that would take too long are measured on their last claims and extrapolated: the mean claim costs half as much.
 """
 
