@@ -42,7 +42,7 @@ fn code(place: &Place, arguments: &[&str]) -> Option<i32> {
 }
 
 #[test]
-fn what_init_writes_runs() {
+fn a_generated_suite_runs() {
     let place = Place::new();
     let text = place.run(&["bench", "init", "suites/greeter"]);
     assert!(text.starts_with("exit 0"), "{text}");
@@ -59,7 +59,7 @@ fn what_init_writes_runs() {
 }
 
 #[test]
-fn a_run_a_baseline_and_a_gate_with_three_answers() {
+fn the_gate_passes_fails_or_is_inconclusive() {
     let place = Place::new();
     suite(&place);
     let text = place.run(&["bench", "run", "s", "--gate"]);
@@ -144,7 +144,7 @@ fn a_run_a_baseline_and_a_gate_with_three_answers() {
 }
 
 #[test]
-fn a_removed_case_is_a_regression_and_a_changed_one_is_told_apart() {
+fn removed_cases_are_regressions_and_edited_cases_are_not() {
     let place = Place::new();
     suite(&place);
     let first = run(&place, &["-n", "2"]);
@@ -170,7 +170,7 @@ fn a_removed_case_is_a_regression_and_a_changed_one_is_told_apart() {
 }
 
 #[test]
-fn a_run_is_taken_up_where_it_was() {
+fn an_interrupted_run_resumes() {
     let place = Place::new();
     suite(&place);
     place.write(
@@ -201,7 +201,7 @@ fn a_run_is_taken_up_where_it_was() {
 }
 
 #[test]
-fn an_ablation_ships_what_does_no_harm() {
+fn an_ablation_ships_a_harmless_change() {
     let place = Place::new();
     suite(&place);
     for (name, script) in [
@@ -250,7 +250,7 @@ fn an_ablation_ships_what_does_no_harm() {
 }
 
 #[test]
-fn an_answer_is_paid_for_once_but_every_repeat_for_itself() {
+fn answers_are_cached_per_repeat() {
     let place = Place::new();
     suite(&place);
     // Every answer carries the number of answers so far.
@@ -271,7 +271,7 @@ fn an_answer_is_paid_for_once_but_every_repeat_for_itself() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_name_file_and_field() {
     let place = Place::new();
     suite(&place);
     place.write("typo/suite.json", "{\"suite_id\": \"t\", \"target\": \"x\", \"version\": \"1.0.0\", \"cases\": [{\"case_id\": \"a\", \"input\": {\"goal\": \"g\"}, \"expected\": {\"mode\": \"contians\", \"value\": \"x\"}}]}");

@@ -57,7 +57,7 @@ fn can_fence() -> bool {
 }
 
 #[test]
-fn the_agents_do_as_their_baselines_say() {
+fn results_match_the_baselines() {
     for (suite, cases, failing) in [
         ("proxy", 10, "ambiguous-after-context"),
         ("planner", 8, "hidden-order"),
@@ -81,7 +81,7 @@ fn the_agents_do_as_their_baselines_say() {
 }
 
 #[test]
-fn every_attempt_to_get_out_is_stopped_by_the_fence() {
+fn the_sandbox_blocks_every_escape_attempt() {
     if !can_fence() {
         return;
     }
@@ -99,7 +99,7 @@ fn every_attempt_to_get_out_is_stopped_by_the_fence() {
 
 /// The counterpart: cases that passed without a fence would prove nothing about it.
 #[test]
-fn without_the_fence_the_attempts_succeed() {
+fn escape_attempts_succeed_without_the_sandbox() {
     let place = Place::new();
     let folder = example("bench/executor");
     let run = json(&bench(&place, &["run", &folder, "--format", "json"]), 0);
@@ -126,7 +126,7 @@ fn without_the_fence_the_attempts_succeed() {
 }
 
 #[test]
-fn a_flaky_day_is_the_same_day_again_and_the_gate_sees_it() {
+fn a_flaky_target_is_reproducible_and_fails_the_gate() {
     let (suite, flaky) = (example("bench/planner"), example("bench/flaky.toml"));
     let run = |repeats: &str| {
         let place = Place::new();
@@ -166,7 +166,7 @@ fn a_flaky_day_is_the_same_day_again_and_the_gate_sees_it() {
 }
 
 #[test]
-fn a_skill_is_worth_what_it_adds() {
+fn a_skill_is_compared_with_its_absence() {
     let place = Place::new();
     let folder = example("bench/skills/shell");
     let run = json(
@@ -182,7 +182,7 @@ fn a_skill_is_worth_what_it_adds() {
 }
 
 #[test]
-fn a_skill_with_prose_waits_for_a_judge_and_says_so() {
+fn prose_without_a_judge_stays_pending() {
     let place = Place::new();
     let folder = example("bench/skills/release-notes");
     let run = json(&bench(&place, &["run", &folder, "--format", "json"]), 3);
@@ -198,7 +198,7 @@ fn a_skill_with_prose_waits_for_a_judge_and_says_so() {
 }
 
 #[test]
-fn all_of_them_can_be_checked_and_listed() {
+fn all_examples_can_be_checked_and_listed() {
     let place = Place::new();
     let found = json(
         &bench(&place, &["check", &example("bench"), "--format", "json"]),

@@ -166,7 +166,7 @@ fn results(run: &Value) -> BTreeMap<(String, u64), Value> {
 }
 
 #[test]
-fn thirty_kills_lose_nothing_and_change_nothing() {
+fn thirty_kills_lose_and_change_no_result() {
     let (disturbed, quiet) = (Bench::new(), Bench::new());
     let report = ["report", "latest:killed", "--format", "json"];
     let mut chance = Chance(7);

@@ -112,7 +112,7 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
 }
 
 #[test]
-fn what_is_no_configuration_is_told_with_file_and_field() {
+fn invalid_promptfoo_configurations_name_file_and_field() {
     let place = Place::new();
     place.write("list.yaml", "- 1\n");
     place.write("broken.yaml", "prompts: [\n");
@@ -174,7 +174,7 @@ fn archive(place: &Place, name: &str, method: CompressionMethod, members: &[(&st
 }
 
 #[test]
-fn logs_of_inspect_are_runs_that_can_be_compared() {
+fn inspect_logs_become_comparable_runs() {
     let place = Place::new();
     archive(
         &place,
@@ -223,7 +223,7 @@ fn logs_of_inspect_are_runs_that_can_be_compared() {
 }
 
 #[test]
-fn a_log_of_a_crash_has_only_its_journal() {
+fn the_journal_of_a_crashed_inspect_run_is_read() {
     let place = Place::new();
     let start = json!({"version": 2, "eval": {"task": "arithmetic", "eval_id": "crashed", "created": "2026-08-01T10:00:00Z", "model": "m"}});
     let sample = |id: u32| json!([{"id": id, "epoch": 1, "scores": {"match": {"value": 1}}}]).to_string();
@@ -276,7 +276,7 @@ const HUMAN: &str = r#"
 "#;
 
 #[test]
-fn labels_from_the_terminal_settle_what_waits() {
+fn terminal_labels_decide_pending_results() {
     let place = Place::new();
     suite(&place, HUMAN);
     place.run(&["bench", "run", "greeter"]);
@@ -321,7 +321,7 @@ fn labels_from_the_terminal_settle_what_waits() {
 }
 
 #[test]
-fn labels_from_a_file_are_all_kept_or_none() {
+fn labels_from_a_file_are_stored_atomically() {
     let place = Place::new();
     suite(&place, HUMAN);
     place.run(&["bench", "run", "greeter"]);
@@ -434,7 +434,7 @@ fn judges() -> String {
 }
 
 #[test]
-fn judges_are_held_against_each_other_and_against_people() {
+fn judges_are_compared_with_each_other_and_with_people() {
     let place = Place::new();
     let case = |id: &str, goal: &str| {
         format!(
@@ -500,7 +500,7 @@ fn judges_are_held_against_each_other_and_against_people() {
 }
 
 #[test]
-fn a_failure_becomes_a_case_once() {
+fn a_failure_is_converted_to_a_case_once() {
     let place = Place::new();
     suite(
         &place,
@@ -547,7 +547,7 @@ fn a_failure_becomes_a_case_once() {
 }
 
 #[test]
-fn real_sessions_are_scrubbed_with_consent_only() {
+fn sessions_are_collected_with_consent_and_scrubbed() {
     let place = Place::new();
     place.write(
         "one.jsonl",
@@ -618,7 +618,7 @@ fn regressed(place: &Place) {
 }
 
 #[test]
-fn a_regression_is_told_to_whom_the_settings_name() {
+fn a_regression_alerts_the_configured_hooks() {
     let place = Place::new();
     regressed(&place);
     let (sender, told) = mpsc::channel();
@@ -672,7 +672,7 @@ fn a_regression_is_told_to_whom_the_settings_name() {
 }
 
 #[test]
-fn runs_comparisons_and_ablations_are_pages_and_tables() {
+fn runs_comparisons_and_ablations_render_as_html_and_csv() {
     let place = Place::new();
     regressed(&place);
     let mut worse = place.command(&[
@@ -750,7 +750,7 @@ fn runs_comparisons_and_ablations_are_pages_and_tables() {
 }
 
 #[test]
-fn the_doctor_looks_for_means_to_fence_targets_in() {
+fn doctor_reports_sandbox_backends() {
     let place = Place::new();
     let found = place.command(&["doctor", "--format", "json"]).output().unwrap();
     let found: Value = serde_json::from_slice(&found.stdout).unwrap();

@@ -52,7 +52,7 @@ fn outcomes(run: &Value) -> BTreeMap<String, (String, String, String)> {
 }
 
 #[test]
-fn each_way_to_misbehave_has_its_status_and_leaves_nothing() {
+fn each_misbehavior_has_its_status_and_leaves_no_process() {
     let rows = [
         (
             "hangs",
@@ -97,7 +97,7 @@ fn each_way_to_misbehave_has_its_status_and_leaves_nothing() {
 }
 
 #[test]
-fn a_service_that_is_busy_for_ever_is_nobodys_failure() {
+fn a_permanently_busy_service_is_inconclusive() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!(
         "type = 'http'\nurl = 'http://{}/'\n",
@@ -134,7 +134,7 @@ fn a_service_that_is_busy_for_ever_is_nobodys_failure() {
 }
 
 #[test]
-fn an_interrupt_ends_what_was_started_and_keeps_what_was_done() {
+fn an_interrupt_kills_targets_and_keeps_finished_results() {
     let place = place(SHELL, &[("quick", "echo ok"), ("slow", "trap '' TERM; sleep 66")]);
     let child = run(&place, &[])
         .stdout(Stdio::piped())

@@ -87,7 +87,7 @@ fn visit(place: &Place, seeded: &Seeded, visit: &Visit<'_>) {
 }
 
 #[test]
-fn every_page_can_be_looked_at() {
+fn every_page_renders_in_a_browser() {
     let place = Place::new();
     let seeded = fill(&place, None);
     answers(&seeded);
@@ -108,7 +108,7 @@ fn every_page_can_be_looked_at() {
 
 /// The same pages over PostgreSQL: once, since they look the same.
 #[test]
-fn every_page_can_be_looked_at_on_postgres() {
+fn every_page_renders_on_postgres() {
     let Ok(url) = std::env::var("SATIETY_TEST_POSTGRES") else {
         eprintln!("skipped: SATIETY_TEST_POSTGRES is not set; `cargo xtask test` starts a server");
         return;
@@ -150,7 +150,7 @@ fn sql(url: &str, statement: &str) {
 
 /// Claims, memories, research pages, outputs of benchmarks, proposals, reasons and names that are scripts.
 #[test]
-fn what_somebody_wrote_is_shown_and_does_nothing() {
+fn stored_scripts_are_shown_and_do_not_run() {
     let place = Place::new();
     let seeded = fill_with_scripts(&place);
     answers(&seeded);

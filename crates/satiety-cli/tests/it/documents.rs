@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::support::Place;
 
 #[test]
-fn console_blocks_print_what_they_say() {
+fn console_blocks_match_the_output() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut ran = 0;
     for page in pages(&root) {

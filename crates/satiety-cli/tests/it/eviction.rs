@@ -21,7 +21,7 @@ fn json_whatever_exit(place: &Place, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_context_is_filled_relieved_and_its_story_told() {
+fn a_context_is_filled_flushed_and_reported() {
     let place = Place::new();
     place.write("items.json", ITEMS);
     let shown = place.run(&[
@@ -101,7 +101,7 @@ fn a_context_is_filled_relieved_and_its_story_told() {
 }
 
 #[test]
-fn eight_processes_drop_nothing_twice() {
+fn eight_processes_evict_nothing_twice() {
     let place = Place::new();
     let mut stores = vec!["sqlite:shared.db".to_owned()];
     stores.extend(std::env::var("SATIETY_TEST_POSTGRES"));

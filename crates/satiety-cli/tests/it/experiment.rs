@@ -98,7 +98,7 @@ fn ask(place: &Place, rounds: usize) {
 }
 
 #[test]
-fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
+fn better_graduates_worse_is_rejected_and_same_stays_undecided() {
     let place = Place::new();
     notes(&place);
     for file in ["better", "worse", "same"] {
@@ -191,7 +191,7 @@ fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
 }
 
 #[test]
-fn wrong_requests_end_with_two_and_say_what_to_do() {
+fn invalid_requests_exit_with_2_and_a_hint() {
     let place = Place::new();
     for (arguments, expected) in [
         (&["ab", "status", "none"][..], "feature `none` not found"),

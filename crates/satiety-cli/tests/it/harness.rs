@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness_support::{Lab, PASSPHRASE};
 
 #[test]
-fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
+fn a_saturated_suite_is_detected_expanded_signed_and_applied() {
     let lab = Lab::new(8);
     let (out, _) = lab.expect(0, &["harness", "status"]);
     assert!(out.contains("next: run the suites"), "{out}");
@@ -100,7 +100,7 @@ fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
 }
 
 #[test]
-fn an_expansion_that_is_too_hard_is_rolled_back_to_the_byte() {
+fn a_too_hard_expansion_is_rolled_back_to_the_byte() {
     let lab = Lab::new(4);
     lab.settings(&[&lab.key], "notify_command = \"cat > told.json\"\n");
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
@@ -127,7 +127,7 @@ fn an_expansion_that_is_too_hard_is_rolled_back_to_the_byte() {
 }
 
 #[test]
-fn half_of_the_new_tests_failing_is_what_an_expansion_is_for() {
+fn an_expansion_may_fail_half_of_the_new_tests() {
     let lab = Lab::new(4);
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.propose(0, &[("n1", false), ("n2", true)]);
@@ -137,7 +137,7 @@ fn half_of_the_new_tests_failing_is_what_an_expansion_is_for() {
 }
 
 #[test]
-fn a_system_that_no_longer_passes_at_baseline_rolls_it_back() {
+fn a_failing_baseline_rolls_the_expansion_back() {
     let lab = Lab::new(6);
     lab.agent("cat\n");
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
@@ -152,7 +152,7 @@ fn a_system_that_no_longer_passes_at_baseline_rolls_it_back() {
 }
 
 #[test]
-fn a_new_suite_comes_whole_and_goes_whole() {
+fn a_new_suite_is_added_and_removed_atomically() {
     let lab = Lab::new(3);
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     let case = |id: &str, answer: &str| json!({"case_id": id, "input": {"goal": id}, "expected": {"mode": "exact", "value": answer}});
@@ -169,7 +169,7 @@ fn a_new_suite_comes_whole_and_goes_whole() {
 }
 
 #[test]
-fn a_broken_case_is_retired_with_a_signature_and_a_replacement_only() {
+fn retiring_a_case_needs_a_signature_and_a_replacement() {
     let lab = Lab::new(4);
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.json(0, &["harness", "record"]);
@@ -216,7 +216,7 @@ fn the_hook_records_a_cycle_after_a_gated_run() {
 }
 
 #[test]
-fn metrics_from_a_file_and_what_is_wrong_with_them() {
+fn metrics_are_read_from_a_file_and_validated() {
     let lab = Lab::new(3);
     let snapshot = json!({"cycle_id": "cycle-1735600000000", "timestamp": "2025-12-30T15:00:00Z",
         "metrics": {"benchmark_ceiling_rate": 0.82, "regression_pass_rate": 1.0, "improvement_delta": 0.03,
@@ -293,7 +293,7 @@ fn metrics_from_a_file_and_what_is_wrong_with_them() {
 }
 
 #[test]
-fn bad_input_is_named_and_changes_nothing() {
+fn invalid_input_is_reported_and_changes_nothing() {
     let lab = Lab::new(3);
     lab.cycles(1);
     let edge = |case: &str| {
@@ -332,7 +332,7 @@ fn bad_input_is_named_and_changes_nothing() {
 }
 
 #[test]
-fn a_check_needs_no_store_and_reads_commits() {
+fn check_needs_no_database_and_reads_commits() {
     let lab = Lab::new(4);
     let git = |arguments: &[&str]| {
         let done = std::process::Command::new("git")
@@ -391,7 +391,7 @@ fn a_check_needs_no_store_and_reads_commits() {
 }
 
 #[test]
-fn a_person_can_say_no_and_can_bring_the_archive_back_until_the_commit() {
+fn a_proposal_can_be_rejected_and_the_archive_restored_until_the_commit() {
     let lab = Lab::new(4);
     lab.agent("cat\n");
     lab.cycles(1);

@@ -117,7 +117,7 @@ fn editing_the_store() {
 }
 
 #[test]
-fn truncating_the_log_and_writing_it_anew() {
+fn truncating_or_rewriting_the_log() {
     let lab = Lab::new(3);
     lab.cycles(3);
     let verified = lab.json(0, &["harness", "verify"]);
@@ -168,7 +168,7 @@ fn truncating_the_log_and_writing_it_anew() {
 }
 
 #[test]
-fn replaying_an_approval_or_approving_something_else() {
+fn replaying_or_reusing_an_approval() {
     let lab = Lab::new(3);
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
@@ -200,7 +200,7 @@ fn replaying_an_approval_or_approving_something_else() {
 }
 
 #[test]
-fn another_clock() {
+fn changing_the_clock() {
     let lab = Lab::new(3);
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
@@ -233,7 +233,7 @@ fn another_clock() {
 }
 
 #[test]
-fn bringing_a_key_of_ones_own() {
+fn adding_a_key() {
     let lab = Lab::new(3);
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
@@ -306,7 +306,7 @@ fn bringing_a_key_of_ones_own() {
 }
 
 #[test]
-fn many_record_at_once_and_the_chain_stays_whole() {
+fn concurrent_recording_keeps_the_chain_valid() {
     let lab = Lab::new(3);
     let children: Vec<_> = (0..6)
         .map(|number| {
@@ -340,7 +340,7 @@ fn many_record_at_once_and_the_chain_stays_whole() {
 
 /// Killed at any moment, the suites on disk are a harness that is at least as rigorous, and apply goes on to the end.
 #[test]
-fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
+fn kills_during_apply_leave_a_valid_harness() {
     let lab = Lab::new(5);
     lab.agent("cat\n");
     lab.cycles(1);

@@ -222,7 +222,7 @@ fn baseline(results: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn honest_changes_are_accepted_with_and_without_a_lock_file() {
+fn stricter_changes_pass_with_and_without_a_lock_file() {
     for repo in [Repo::new(), Repo::locked()] {
         repo.check(0);
         repo.lab.place.write(
@@ -266,7 +266,7 @@ fn honest_changes_are_accepted_with_and_without_a_lock_file() {
 }
 
 #[test]
-fn every_way_to_name_the_directory_sees_the_removed_cases() {
+fn removed_cases_are_detected_for_every_path_spelling() {
     let repo = Repo::new();
     repo.remove_hard_cases();
     let absolute = repo.lab.place.path("suites").display().to_string();
@@ -370,7 +370,7 @@ fn git_tricks_do_not_change_the_base() {
 }
 
 #[test]
-fn a_name_that_several_references_have_is_refused() {
+fn ambiguous_references_are_refused() {
     let repo = Repo::new();
     repo.git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
     repo.remove_hard_cases();
@@ -398,7 +398,7 @@ fn a_name_that_several_references_have_is_refused() {
 }
 
 #[test]
-fn damaged_objects_are_refused() {
+fn damaged_git_objects_are_refused() {
     let repo = Repo::new();
     let id = repo.git(&["rev-parse", "HEAD:suites/harness.toml"]);
     let path = repo
@@ -416,7 +416,7 @@ fn damaged_objects_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn links_submodules_and_repositories_inside_are_refused() {
+fn links_submodules_and_nested_repositories_are_refused() {
     use std::os::unix::fs::symlink;
     // The directory itself becomes a link to an easier one that the base has too.
     let repo = Repo::new();
@@ -479,7 +479,7 @@ fn links_submodules_and_repositories_inside_are_refused() {
 }
 
 #[test]
-fn a_file_in_place_of_the_directory_is_no_harness() {
+fn a_file_instead_of_the_directory_is_refused() {
     let repo = Repo::new();
     let (manifest, _) = repo.lab.expect(0, &["harness", "manifest"]);
     let lock = repo.lock_of_commit().render();
@@ -496,7 +496,7 @@ fn a_file_in_place_of_the_directory_is_no_harness() {
 }
 
 #[test]
-fn every_deciding_byte_is_covered() {
+fn every_file_that_affects_a_verdict_is_covered() {
     type Attack = (&'static str, &'static str, fn(&Repo));
     let attacks: &[Attack] = &[
         ("fixture in a directory", "suites.echoes.files", |repo| {
@@ -676,7 +676,7 @@ fn every_deciding_byte_is_covered() {
 }
 
 #[test]
-fn the_lock_file_itself_cannot_be_dropped_or_forged() {
+fn the_lock_file_cannot_be_dropped_or_forged() {
     let repo = Repo::locked();
     let text = fs_err::read_to_string(repo.lab.place.path("suites/harness.lock")).unwrap();
     repo.remove("suites/harness.lock");
@@ -744,7 +744,7 @@ fn a_signed_transition_allows_exactly_its_step() {
 }
 
 #[test]
-fn signatures_of_others_or_out_of_time_do_not_count() {
+fn expired_and_untrusted_signatures_are_rejected() {
     let agent = KeyFile::generate("agent", PASSPHRASE).unwrap();
     let named_anna = KeyFile::generate("anna", PASSPHRASE).unwrap();
     for (key, hours) in [(&agent, (0, 24)), (&named_anna, (0, 24))] {
@@ -768,7 +768,7 @@ fn signatures_of_others_or_out_of_time_do_not_count() {
 }
 
 #[test]
-fn an_honest_retirement_is_no_master_key() {
+fn an_approved_retirement_does_not_allow_another() {
     let repo = Repo::new();
     let lab = &repo.lab;
     lab.cycles(1);
@@ -807,7 +807,7 @@ fn an_honest_retirement_is_no_master_key() {
 }
 
 #[test]
-fn first_keys_need_somebody_who_accepts_them() {
+fn first_keys_must_be_accepted_explicitly() {
     let repo = Repo::new();
     repo.remove("satiety.toml");
     repo.git(&["add", "-A", "."]);
@@ -826,7 +826,7 @@ fn first_keys_need_somebody_who_accepts_them() {
 }
 
 #[test]
-fn recording_refuses_what_the_lock_refuses() {
+fn recording_applies_the_same_checks_as_the_lock() {
     for attack in [
         |repo: &Repo| repo.edit("suites/echoes/data/in/a.txt", "one", "easy"),
         |repo: &Repo| {
@@ -856,7 +856,7 @@ fn recording_refuses_what_the_lock_refuses() {
 }
 
 #[test]
-fn a_person_signs_a_transition_at_the_terminal_and_sees_all_of_it() {
+fn signing_shows_the_complete_transition_escaped() {
     let repo = Repo::locked();
     repo.edit(
         "suites/echoes/cases/c01.json",
@@ -915,7 +915,7 @@ fn a_person_signs_a_transition_at_the_terminal_and_sees_all_of_it() {
 }
 
 #[test]
-fn a_gate_in_a_locked_harness_takes_nothing_softer() {
+fn a_locked_gate_rejects_weaker_options() {
     let repo = Repo::locked();
     repo.lab
         .place

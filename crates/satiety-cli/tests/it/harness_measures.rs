@@ -33,7 +33,7 @@ fn threshold(status: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn no_way_to_fail_counts_as_anything_but_failing() {
+fn every_kind_of_failure_counts_as_not_passed() {
     for (name, how) in [
         ("exit code", "exit 1"),
         ("asks to be tried again", "exit 75"),
@@ -100,7 +100,7 @@ fn no_way_to_fail_counts_as_anything_but_failing() {
 }
 
 #[test]
-fn no_answer_over_http_is_left_out() {
+fn missing_http_answers_count_as_failures() {
     for answer in [
         "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
         "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
@@ -154,7 +154,7 @@ fn no_answer_over_http_is_left_out() {
 }
 
 #[test]
-fn what_a_target_says_about_itself_is_marked_and_leaving_it_out_does_not_help() {
+fn metrics_reported_by_the_target_are_marked_and_omitting_them_does_not_help() {
     let lab = Lab::new(4);
     lab.place.write(
         "suites/harness.toml",
@@ -184,7 +184,7 @@ fn what_a_target_says_about_itself_is_marked_and_leaving_it_out_does_not_help() 
 }
 
 #[test]
-fn a_cached_answer_took_no_time_that_counts() {
+fn latency_of_cached_answers_is_ignored() {
     let lab = Lab::new(3);
     lab.place.write(
         "suites/harness.toml",
@@ -206,7 +206,7 @@ fn graduate(lab: &Lab, id: &str) {
 }
 
 #[test]
-fn graduating_needs_runs_that_passed() {
+fn graduating_needs_passed_runs() {
     let lab = Lab::new(6);
     attack(&lab, "exit 1");
     lab.run(&["bench", "run", "suites/echoes", "--quiet"]);
@@ -270,7 +270,7 @@ fn a_failing_regression_test_fails_the_gate_and_the_cycle() {
 }
 
 #[test]
-fn applying_takes_no_selection() {
+fn apply_rejects_a_selection_of_cases() {
     let lab = Lab::new(4);
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
@@ -363,7 +363,7 @@ fn numbers_in_a_file_do_not_hide_a_run_or_stop_the_clock() {
 }
 
 #[test]
-fn imported_runs_are_no_evidence() {
+fn imported_runs_are_not_evidence() {
     let lab = Lab::new(3);
     attack(&lab, "printf wrong");
     lab.place.write("suites/harness.toml", THRESHOLDS);

@@ -36,7 +36,7 @@ fn store(lab: &Lab, name: &str, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_half_applied_harness_is_held_against_the_archive() {
+fn a_partly_applied_harness_is_compared_with_the_archive() {
     let lab = half_applied();
     lab.expect(0, &["harness", "verify"]);
     let rules = fs_err::read_to_string(lab.place.path("suites/harness.toml")).unwrap();
@@ -74,7 +74,7 @@ fn a_half_applied_harness_is_held_against_the_archive() {
 }
 
 #[test]
-fn what_is_verified_is_what_was_signed() {
+fn only_the_signed_content_is_verified() {
     let lab = Lab::new(4);
     // While the baseline is verified, the system makes the new case easy and the threshold low again.
     let script = "case \"$(cat)\" in c03) cat <<END > \"$(dirname \"$0\")/../harness.toml\"\n[thresholds]\n\"echoes/pass_rate\" = { value = 0.5, direction = \"higher\" }\nEND\n;; esac; printf x\n";
@@ -138,7 +138,7 @@ fn the_anchor_is_written_with_every_version() {
 }
 
 #[test]
-fn an_archive_that_was_edited_or_leads_elsewhere_is_not_restored() {
+fn an_edited_or_escaping_archive_is_not_restored() {
     let keys = |lab: &Lab| fs_err::read_to_string(lab.place.path("satiety.toml")).unwrap();
     for (statement, says) in [
         // The trusted keys, next to the harness.
@@ -209,7 +209,7 @@ fn an_archive_is_not_restored_through_a_link() {
 }
 
 #[test]
-fn two_harnesses_in_one_store_do_not_mix() {
+fn two_harnesses_in_one_database_are_separate() {
     let lab = Lab::new(3);
     lab.cycles(3);
     lab.place.write("other/hello/suite.json", r#"{"suite_id": "hello", "cases": [{"case_id": "h", "input": {"goal": "h"}, "expected": {"mode": "exact", "value": "h"}}]}"#);
@@ -238,7 +238,7 @@ fn two_harnesses_in_one_store_do_not_mix() {
 }
 
 #[test]
-fn another_store_does_not_forget() {
+fn another_database_does_not_reset_the_history() {
     let lab = Lab::new(3);
     lab.cycles(2);
     let bench = ["bench", "run", "suites/echoes", "--quiet"];
@@ -299,7 +299,7 @@ fn another_store_does_not_forget() {
 }
 
 #[test]
-fn losing_the_identity_does_not_begin_a_new_harness() {
+fn losing_the_identity_does_not_start_a_new_harness() {
     let lab = Lab::new(3);
     lab.cycles(2);
     fs_err::remove_dir_all(lab.place.path("suites/.harness")).unwrap();
@@ -317,7 +317,7 @@ fn losing_the_identity_does_not_begin_a_new_harness() {
 }
 
 #[test]
-fn a_stale_approval_does_not_undo_what_was_added_since() {
+fn a_stale_approval_does_not_undo_later_additions() {
     let lab = Lab::new(4);
     lab.cycles(1);
     let before: BTreeMap<String, String> = lab.files();

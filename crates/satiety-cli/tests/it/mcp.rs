@@ -9,7 +9,7 @@ use crate::support::{Place, json_of};
 
 /// The official Python SDK drives the server: both lifecycles, errors, paging, cancelling, resources, prompts, profiles.
 #[test]
-fn the_official_client_gets_along_with_it() {
+fn the_official_python_client_works() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTHON") else {
         eprintln!("skipped: SATIETY_TEST_PYTHON is not set; `cargo xtask test` makes the environment");
         return;
@@ -32,7 +32,7 @@ fn the_official_client_gets_along_with_it() {
 
 /// Whatever is logged, standard output has one message a line and nothing else.
 #[test]
-fn standard_output_carries_only_the_protocol() {
+fn standard_output_has_only_protocol_messages() {
     let place = Place::new();
     place.write(
         "satiety.toml",
@@ -83,7 +83,7 @@ fn standard_output_carries_only_the_protocol() {
 }
 
 #[test]
-fn the_tools_are_listed_with_what_they_cost() {
+fn tools_are_listed_with_their_token_cost() {
     let place = Place::new();
     let listed = json_of(&place, &["mcp", "--list", "--format", "json"]);
     assert_eq!(listed["tools"].as_array().unwrap().len(), 8);
@@ -108,7 +108,7 @@ fn the_tools_are_listed_with_what_they_cost() {
 }
 
 #[test]
-fn a_task_is_begun_used_and_closed_from_the_command_line() {
+fn a_task_is_opened_used_and_closed() {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
     let memory =

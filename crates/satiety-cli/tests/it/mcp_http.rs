@@ -57,7 +57,7 @@ fn script(name: &str) -> PathBuf {
 
 /// Both lifecycles, a session, tokens, foreign names and pages.
 #[test]
-fn the_official_python_client_gets_along_with_it() {
+fn the_official_python_client_works() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTHON") else {
         eprintln!("skipped: SATIETY_TEST_PYTHON is not set; `cargo xtask test` makes the environment");
         return;
@@ -66,7 +66,7 @@ fn the_official_python_client_gets_along_with_it() {
 }
 
 #[test]
-fn the_official_typescript_client_gets_along_with_it() {
+fn the_official_typescript_client_works() {
     let Some(folder) = std::env::var_os("SATIETY_TEST_NODE").map(PathBuf::from) else {
         eprintln!("skipped: SATIETY_TEST_NODE is not set; `cargo xtask test` installs the client");
         return;

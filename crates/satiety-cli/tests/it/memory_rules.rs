@@ -84,7 +84,7 @@ fn titles(found: &Value) -> Vec<&str> {
 const REFUSED: &str = "only a person may make a memory constitutional";
 
 #[test]
-fn only_a_person_makes_rules() {
+fn only_people_create_rules() {
     let desk = Desk::new();
     let plain = desk.save("a", &["Plain", "Some text about queues."]);
     for arguments in [
@@ -180,7 +180,7 @@ fn only_a_person_makes_rules() {
 }
 
 #[test]
-fn files_are_at_most_important() {
+fn indexed_files_are_at_most_important() {
     let desk = Desk::new();
     for (name, key, tier) in [
         ("one", "tier", "constitutional"),
@@ -226,7 +226,7 @@ fn files_are_at_most_important() {
 }
 
 #[test]
-fn an_import_brings_rules_only_with_a_person() {
+fn importing_rules_needs_a_person() {
     let desk = Desk::new();
     let rule = [
         "memory",
@@ -258,7 +258,7 @@ fn an_import_brings_rules_only_with_a_person() {
 }
 
 #[test]
-fn memories_stay_in_their_project() {
+fn projects_are_isolated() {
     let desk = Desk::new();
     let secret = desk.save(
         "a/deep/down",
@@ -373,7 +373,7 @@ fn memories_stay_in_their_project() {
 
 /// The filter comes before the cut: memories of other projects do not crowd out those of this one.
 #[test]
-fn other_projects_do_not_crowd_out_this_one() {
+fn other_projects_do_not_crowd_out_results() {
     let desk = Desk::new();
     for number in 0..60 {
         let text = format!("# Lock {number}\nlock lock lock lock lock {number}\n");
@@ -392,7 +392,7 @@ fn other_projects_do_not_crowd_out_this_one() {
 }
 
 #[test]
-fn long_questions_are_refused_and_the_log_stays_short() {
+fn long_queries_are_refused_and_logged_truncated() {
     let desk = Desk::new();
     desk.save("a", &["Words", "lorem ipsum dolor"]);
     let huge = "lorem ".repeat(4_000);
@@ -499,7 +499,7 @@ fn over_mcp(desk: &Desk, project: &str, flags: &[&str], calls: &[(&str, Value)])
 }
 
 #[test]
-fn agents_over_mcp_keep_to_the_same_rules() {
+fn the_same_rules_apply_over_mcp() {
     let desk = Desk::new();
     let saved = over_mcp(
         &desk,
@@ -570,7 +570,7 @@ fn agents_over_mcp_keep_to_the_same_rules() {
 
 /// A server without `--project` is about the project that it was started in; requests may name another.
 #[test]
-fn a_server_keeps_to_its_project() {
+fn a_server_uses_the_project_of_its_directory() {
     let desk = Desk::new();
     desk.save("a", &["Queue", "swordfish"]);
     let server = crate::serve::start(&desk.place, &["--embedder", "none"]);

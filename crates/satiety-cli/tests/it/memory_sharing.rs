@@ -17,7 +17,7 @@ fn duration() -> Duration {
 }
 
 #[test]
-fn processes_share_a_store_without_losing_anything_or_telling_of_locks() {
+fn concurrent_processes_lose_nothing_and_see_no_lock_errors() {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
     let until = Instant::now() + duration();

@@ -11,7 +11,7 @@ const RUN: &str = "q1 Q0 b 1 9 t\nq1 Q0 a 2 8 t\nq1 Q0 x 3 7 t\nq2 Q0 a 1 9 t\nq
 
 /// `q1`: first relevant at rank 2, one of two found; `q2` has nothing of grade 2; `q3` is not answered.
 #[test]
-fn eval_tells_means_queries_and_values() {
+fn eval_reports_means_counts_and_values() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
     place.write("run.txt", RUN);
@@ -50,7 +50,7 @@ fn eval_tells_means_queries_and_values() {
 }
 
 #[test]
-fn the_example_for_people_and_for_a_page() {
+fn the_example_renders_as_text_and_html() {
     let place = Place::new();
     let (qrels, control, treatment) = (
         example("retrieval/qrels.txt"),
@@ -70,7 +70,7 @@ fn the_example_for_people_and_for_a_page() {
 }
 
 #[test]
-fn a_gate_has_three_answers() {
+fn the_gate_passes_fails_or_is_inconclusive() {
     let place = Place::new();
     let (qrels, control, treatment) = (
         example("retrieval/qrels.txt"),
@@ -167,7 +167,7 @@ fn compressed_files_are_read_and_damaged_ones_refused() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_file_and_line() {
+fn errors_name_file_and_line() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
     place.write("run.txt", RUN);
@@ -207,7 +207,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
 }
 
 #[test]
-fn files_that_are_no_rankings_are_refused() {
+fn files_without_rankings_are_refused() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
     place.write("run.txt", RUN);
@@ -240,7 +240,7 @@ fn files_that_are_no_rankings_are_refused() {
 
 /// Two gigabytes without a line end, in a process that may not even have one.
 #[test]
-fn an_endless_line_is_refused_before_it_fills_the_memory() {
+fn an_endless_line_is_refused_with_bounded_memory() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
     for (name, told) in [
@@ -268,7 +268,7 @@ fn an_endless_line_is_refused_before_it_fills_the_memory() {
 }
 
 #[test]
-fn a_beir_folder_tables_and_json_lines_are_understood() {
+fn beir_tables_and_json_lines_are_read() {
     let place = Place::new();
     place.write(
         "beir/qrels/test.tsv",

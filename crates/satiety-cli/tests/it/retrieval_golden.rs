@@ -208,7 +208,7 @@ fn retrieval_exit_3(place: &Place, arguments: &[&str]) {
 }
 
 #[test]
-fn people_judge_one_by_one_stop_go_on_and_agree() {
+fn annotation_can_be_interrupted_and_resumed() {
     let (place, ids) = place();
     retrieval(&place, &["harvest"]);
     let annotate = |who: &'static str| {
@@ -348,7 +348,7 @@ fn notes(ids: &[String], own_ids: bool) -> String {
 }
 
 #[test]
-fn another_server_is_measured_by_the_same_judgments() {
+fn an_mcp_server_is_evaluated_with_the_same_judgments() {
     let (place, ids) = place();
     retrieval(&place, &["harvest"]);
     retrieval(&place, &["judge", "--from-feedback"]);
@@ -453,7 +453,7 @@ fn serve(ids: Vec<String>, answers: usize) -> String {
 }
 
 #[test]
-fn an_address_is_measured_and_what_it_does_not_answer_is_missing() {
+fn an_http_endpoint_is_evaluated_and_missing_answers_are_reported() {
     let (place, ids) = place();
     retrieval(&place, &["harvest"]);
     retrieval(&place, &["judge", "--from-feedback"]);

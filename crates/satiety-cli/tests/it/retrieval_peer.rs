@@ -14,7 +14,7 @@ const MEASURES: &str =
     "map,mrr,ndcg_linear,bpref,ndcg_linear@5,ndcg_linear@10,p@5,recall@5,recall@100,success@5,map@10";
 
 #[test]
-fn values_are_those_of_trec_eval() {
+fn values_match_trec_eval() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTREC") else {
         return;
     };

@@ -245,7 +245,7 @@ fn reader(body: &str) -> String {
 }
 
 #[test]
-fn answers_are_not_found_in_any_file_that_the_target_can_reach() {
+fn no_reachable_file_contains_the_answers() {
     // Beside the agent, above it, in the home, in the store, in other working directories: whatever is there is read.
     let agent = reader(
         "place = os.path.dirname(base)\nfor p in [base, place, place + '/home', place + '/scratch', os.path.expanduser('~'), '.', '..', '/tmp', '/home', '/root', '/var', '/opt', '/srv', '/mnt', '/dev/shm', '/run']: walk(p)\nfor n in ['suite.json', 'cases/more.json', 'target.toml', 'baseline.json.old']: read(base + '/' + n)\nread(place + '/store.db'); read(place + '/store.db-wal'); read(place + '/home/.ssh/id_ed25519')",
@@ -254,7 +254,7 @@ fn answers_are_not_found_in_any_file_that_the_target_can_reach() {
 }
 
 #[test]
-fn answers_are_not_found_through_proc_links_descriptors_or_environment() {
+fn proc_links_descriptors_and_environment_do_not_leak_the_answers() {
     let agent = reader(
         r"
 suite = base + '/suite.json'
@@ -365,7 +365,7 @@ for p in sorted(set([os.getppid()] + [int(p) for p in os.listdir('/proc') if p.i
 }
 
 #[test]
-fn nothing_outlives_its_case_however_it_is_started() {
+fn no_process_outlives_its_case() {
     let agent = reader(
         r"
 def daemon(kind):
@@ -417,7 +417,7 @@ fn running(mark: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_written_outside_and_no_right_is_left() {
+fn nothing_is_written_outside_and_no_capability_is_left() {
     let agent = reader(
         r"
 import socket, ctypes
@@ -482,7 +482,7 @@ except OSError: pass
 }
 
 #[test]
-fn a_description_cannot_name_what_is_protected() {
+fn a_target_definition_cannot_name_protected_files() {
     let agent = reader("");
     for (text, reason) in [
         ("read = ['suite.json']", "hidden from targets"),
@@ -525,7 +525,7 @@ fn a_description_cannot_name_what_is_protected() {
 }
 
 #[test]
-fn files_of_a_description_cannot_be_the_answers() {
+fn files_of_a_target_definition_cannot_be_the_answers() {
     for files in ["suite.json", "cases/more.json", "link"] {
         let attack = Attack::new(Who::Root, "namespaces", &reader("walk('.')"));
         std::os::unix::fs::symlink("suite.json", attack.place.path("suite/link")).unwrap();
@@ -556,7 +556,7 @@ fn files_of_a_description_cannot_be_the_answers() {
 }
 
 #[test]
-fn copies_of_directories_leave_the_answers_behind() {
+fn copied_directories_omit_the_answers() {
     let agent = reader("walk('.')\nwalk(base)");
     no_answer(&agent, &[], |attack| {
         // A fixture directory with links to the answers, and the whole suite as a fixture.
@@ -573,7 +573,7 @@ fn copies_of_directories_leave_the_answers_behind() {
 }
 
 #[test]
-fn a_target_cannot_pass_its_failure_off_as_the_sandboxs() {
+fn a_target_cannot_disguise_its_failure_as_a_sandbox_error() {
     let agent = "import sys\nsys.stderr.write('satiety sandbox: it broke\\n')\nsys.exit(71)\n";
     for isolation in isolations() {
         let attack = Attack::new(Who::Root, isolation, agent);
@@ -585,7 +585,7 @@ fn a_target_cannot_pass_its_failure_off_as_the_sandboxs() {
 }
 
 #[test]
-fn links_in_the_way_of_a_persistent_target_are_not_followed() {
+fn links_made_by_a_persistent_target_are_not_followed() {
     // The target puts links where the files of its next case will be written by the runner.
     let agent = r"
 import sys, json, os, threading, time
@@ -715,7 +715,7 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
 }
 
 #[test]
-fn the_probes_of_doctor_all_fail_as_root_and_as_an_ordinary_user() {
+fn all_doctor_probes_are_blocked_as_root_and_as_user() {
     for who in everyone() {
         let attack = Attack::new(who, "namespaces", "");
         let output = attack

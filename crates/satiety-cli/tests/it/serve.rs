@@ -87,7 +87,7 @@ pub(crate) fn get(address: &str, path: &str, token: Option<&str>) -> String {
 }
 
 #[test]
-fn a_server_starts_answers_and_ends_when_it_is_told_to() {
+fn a_server_starts_answers_and_shuts_down_on_sigterm() {
     let place = Place::new();
     let server = start(&place, &[]);
     let address = server.address.clone();
@@ -97,7 +97,7 @@ fn a_server_starts_answers_and_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn a_door_that_nobody_guards_is_not_opened() {
+fn unsafe_server_settings_are_refused() {
     let place = Place::new();
     for (arguments, what) in [
         (&["--listen", "0.0.0.0:0"][..], "without TLS"),
@@ -127,7 +127,7 @@ fn a_door_that_nobody_guards_is_not_opened() {
 }
 
 #[test]
-fn a_token_lets_in_until_it_is_taken_back() {
+fn a_token_is_valid_until_it_is_revoked() {
     let place = Place::new();
     assert!(place.run(&["token", "list"]).contains("No tokens."));
     let made = json_of(
@@ -169,7 +169,7 @@ fn a_token_lets_in_until_it_is_taken_back() {
 
 /// Every operation is tried with what its schema permits and with what it does not.
 #[test]
-fn schemathesis_finds_no_status_that_is_not_documented() {
+fn schemathesis_finds_no_undocumented_status() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTHON") else {
         eprintln!("skipped: SATIETY_TEST_PYTHON is not set; `cargo xtask test` makes the environment");
         return;

@@ -141,7 +141,7 @@ fn written(client: usize, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_database_that_is_stopped_under_load_loses_no_acknowledged_write() {
+fn stopping_the_database_under_load_loses_no_acknowledged_write() {
     if std::env::var_os("SATIETY_TEST_POSTGRES").is_none() {
         println!("skipped: SATIETY_TEST_POSTGRES is not set; `cargo xtask test` starts a server and sets it");
         return;
@@ -191,7 +191,7 @@ fn a_database_that_is_stopped_under_load_loses_no_acknowledged_write() {
 }
 
 #[test]
-fn a_server_that_is_killed_under_load_loses_no_acknowledged_write() {
+fn killing_the_server_under_load_loses_no_acknowledged_write() {
     let place = Place::new();
     let first = start(&place, &[]);
     begin(&first.address);

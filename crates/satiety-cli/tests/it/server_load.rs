@@ -101,7 +101,7 @@ fn serve(place: &Place, settings: &[(&str, &str)], arguments: &[&str]) -> Server
 }
 
 #[test]
-fn a_round_of_thousands_of_claims_is_refused_before_it_costs_anything() {
+fn rounds_with_thousands_of_claims_are_refused_before_any_computation() {
     let place = Place::new();
     let server = serve(&place, &[], &["--embedder", "builtin"]);
     time_until_idle(&server);
@@ -136,7 +136,7 @@ fn a_round_of_thousands_of_claims_is_refused_before_it_costs_anything() {
 
 /// The limit on cost is off, so that there is something to end: by the request's time, and by a caller that hangs up.
 #[test]
-fn processor_time_ends_with_the_request() {
+fn computation_stops_when_the_request_ends() {
     let place = Place::new();
     let settings = [("request_cost", "0"), ("caller_cost", "0")];
     let server = serve(&place, &settings, &["--embedder", "builtin", "--timeout", "2"]);
@@ -206,19 +206,19 @@ fn ends_in_time(tries: u64) {
 }
 
 #[test]
-fn sigterm_ends_the_process_in_time_under_load() {
+fn sigterm_under_load_exits_within_the_timeout() {
     ends_in_time(4);
 }
 
 /// As many tries as the promise was measured with: `cargo test -p satiety-cli --test it fifty -- --ignored`.
 #[test]
 #[ignore = "takes minutes; a few tries run always"]
-fn sigterm_ends_the_process_in_time_in_fifty_tries() {
+fn sigterm_exits_within_the_timeout_in_fifty_tries() {
     ends_in_time(50);
 }
 
 #[test]
-fn idle_streams_and_connections_do_not_shut_out_health_checks() {
+fn idle_streams_and_connections_do_not_block_health_checks() {
     let place = Place::new();
     let settings = [("streams_per_caller", "20"), ("connections", "60")];
     let server = serve(&place, &settings, &[]);
@@ -366,7 +366,7 @@ fn mcp_sessions_and_bodies_are_limited() {
 
 /// A call over `/mcp` has the limits of a request.
 #[test]
-fn a_tool_call_of_thousands_of_claims_is_refused() {
+fn tool_calls_with_thousands_of_claims_are_refused() {
     let place = Place::new();
     let server = serve(&place, &[], &["--embedder", "builtin"]);
     let hello =
@@ -404,7 +404,7 @@ fn a_tool_call_of_thousands_of_claims_is_refused() {
 }
 
 #[test]
-fn a_caller_has_a_budget_and_the_model_has_a_queue() {
+fn callers_have_a_budget_and_the_model_queue_is_limited() {
     let place = Place::new();
     let server = serve(&place, &[("caller_cost", "700")], &["--embedder", "builtin"]);
     let first = answer(post(&server.address, "/v1/score", "", &invented(120, 1)));

@@ -161,7 +161,7 @@ fn a_gated_run_alerts_and_records_a_cycle() {
 
 /// A cycle that asks for a person tells so.
 #[test]
-fn a_cycle_that_asks_for_a_person_is_told() {
+fn a_cycle_that_needs_a_person_alerts() {
     let mut seen = Vec::new();
     for surface in SURFACES {
         let site = Site::new();
@@ -198,7 +198,7 @@ fn a_cycle_that_asks_for_a_person_is_told() {
 
 /// What a session quotes of its search results when it saves, changes or matches a text was used, and is remembered so.
 #[test]
-fn quoted_memories_are_noticed() {
+fn quoted_memories_are_recorded_as_used() {
     const LOCKS: &str =
         "Take the store lock before the journal lock, or two writers wait for each other for ever.";
     const PAGES: &str =

@@ -80,7 +80,7 @@ fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
 }
 
 #[test]
-fn a_collector_gets_the_request_as_part_of_the_callers_trace() {
+fn spans_join_the_trace_of_the_caller() {
     let (collector, deliveries) = collector();
     let place = Place::new();
     place.write("satiety.toml", &format!("[server]\ntraces = \"{collector}\"\n"));
@@ -154,7 +154,7 @@ fn a_collector_gets_the_request_as_part_of_the_callers_trace() {
 }
 
 #[test]
-fn a_collector_that_is_away_or_no_address_is_told_and_harms_nobody() {
+fn an_unreachable_or_invalid_collector_is_reported_and_harmless() {
     let place = Place::new();
     let wrong = place.show(
         place

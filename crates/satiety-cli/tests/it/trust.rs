@@ -126,7 +126,7 @@ fn talkative<'a>(conversation: &'a str, pairs: &'a str) -> Vec<Vec<&'a str>> {
 }
 
 #[test]
-fn a_cloned_file_sends_nothing_to_its_address_until_it_is_trusted() {
+fn untrusted_settings_send_nothing() {
     let attacker = Attacker::start();
     let clone = Clone::new(&hostile(&attacker));
     let chat = r#"[{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hello to you"}]"#;
@@ -186,7 +186,7 @@ fn a_cloned_file_sends_nothing_to_its_address_until_it_is_trusted() {
 }
 
 #[test]
-fn trust_belongs_to_one_path_and_one_content() {
+fn trust_is_bound_to_path_and_content() {
     let clone = Clone::new("[store]\nurl = \"sqlite:mine.db\"\n");
     let refused = clone.run(&["memory", "list"]);
     assert!(refused.starts_with("exit 2"), "{refused}");
@@ -251,7 +251,7 @@ fn trust_belongs_to_one_path_and_one_content() {
 }
 
 #[test]
-fn what_is_given_needs_no_trust() {
+fn flags_and_variables_need_no_trust() {
     let clone = Clone::new("[store]\nurl = \"sqlite:mine.db\"\n");
     assert!(
         clone
@@ -286,7 +286,7 @@ fn what_is_given_needs_no_trust() {
 }
 
 #[test]
-fn safe_settings_count_without_trust() {
+fn safe_settings_apply_without_trust() {
     let clone = Clone::new(
         "[output]\nformat = \"json\"\n[models]\nembedder = \"none\"\n[dialogue]\nprofile = \"spec\"\n",
     );
@@ -331,7 +331,7 @@ fn json_of_repo(clone: &Clone, arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn records_that_others_could_have_written_do_not_count() {
+fn trust_records_that_others_can_write_are_ignored() {
     let clone = Clone::new("[store]\nurl = \"sqlite:mine.db\"\n");
     clone.run(&["trust"]);
     let records: Vec<_> = fs_err::read_dir(clone.place.path(".local/state/satiety/trusted"))
@@ -354,7 +354,7 @@ fn records_that_others_could_have_written_do_not_count() {
 }
 
 #[test]
-fn a_place_that_every_user_can_write_decides_on_nothing() {
+fn world_writable_locations_are_ignored() {
     let clone = Clone::new("[output]\nformat = \"json\"\n");
     fs_err::set_permissions(clone.place.path("repo"), PermissionsExt::from_mode(0o777)).unwrap();
     let shown = clone.run(&["config", "show"]);
@@ -389,7 +389,7 @@ fn a_place_that_every_user_can_write_decides_on_nothing() {
 }
 
 #[test]
-fn servers_and_workers_do_not_start_with_half_a_configuration() {
+fn servers_and_workers_do_not_start_with_untrusted_settings() {
     let clone = Clone::new("[server]\nlisten = \"127.0.0.1:1\"\n");
     for command in [&["serve"][..], &["worker", "--until-idle"]] {
         let shown = clone.run(command);
@@ -407,7 +407,7 @@ fn servers_and_workers_do_not_start_with_half_a_configuration() {
 }
 
 #[test]
-fn a_name_that_could_deceive_is_escaped() {
+fn control_characters_in_names_are_escaped() {
     let place = Place::new();
     let name = "re\u{1b}[2Kpo";
     place.write(
@@ -431,7 +431,7 @@ fn a_name_that_could_deceive_is_escaped() {
 }
 
 #[test]
-fn choosing_a_model_trusts_only_what_was_trusted() {
+fn choosing_a_model_does_not_extend_trust() {
     let place = Place::new();
     let chosen = json_of(
         &place,
@@ -464,7 +464,7 @@ source = "synthetic"
 
 /// A target's description comes with the suite: whatever address it names does not get a provider's key.
 #[test]
-fn a_cloned_target_gets_no_providers_key() {
+fn cloned_targets_get_no_provider_key() {
     let attacker = Attacker::start();
     let url = &attacker.url;
     let clone = Clone::new("");

@@ -398,7 +398,7 @@ fn both() -> Vec<Cluster> {
 }
 
 #[test]
-fn a_worker_that_is_told_to_end_gives_back_at_once() {
+fn a_stopping_worker_returns_its_cases_at_once() {
     for cluster in both() {
         cluster.shell_suite(&["slow", "a", "b"]);
         let run = cluster.detach(&[]);
@@ -427,7 +427,7 @@ fn a_worker_that_is_told_to_end_gives_back_at_once() {
 }
 
 #[test]
-fn a_case_that_ends_its_worker_becomes_an_error_and_the_others_do_not() {
+fn a_case_that_kills_its_worker_becomes_an_error() {
     for mut cluster in both() {
         // Only without a sandbox can a case name its worker.
         cluster.sandbox = "off";
@@ -464,7 +464,7 @@ fn a_case_that_ends_its_worker_becomes_an_error_and_the_others_do_not() {
 }
 
 #[test]
-fn a_worker_with_other_files_leaves_the_run_to_others() {
+fn a_worker_with_different_files_skips_the_run() {
     let cluster = Cluster::sqlite();
     cluster.shell_suite(&["a", "b"]);
     let run = cluster.detach(&[]);
@@ -519,7 +519,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
+fn plans_with_outside_paths_or_commands_are_refused() {
     let cluster = Cluster::sqlite();
     cluster.shell_suite(&["a"]);
     cluster.place.write(
@@ -593,7 +593,7 @@ fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
 }
 
 #[test]
-fn a_gated_run_that_nobody_waits_for_is_judged_and_told_once() {
+fn a_detached_gated_run_is_decided_and_alerts_once() {
     for cluster in both() {
         cluster.shell_suite(&["a", "b", "c", "d", "e", "f"]);
         let repeats = ["--repeats", "3"];
@@ -670,7 +670,7 @@ fn a_gated_run_that_nobody_waits_for_is_judged_and_told_once() {
 }
 
 #[test]
-fn waiting_ends_with_the_same_answer_as_an_ordinary_run() {
+fn waiting_returns_the_same_result_as_a_local_run() {
     let cluster = Cluster::sqlite();
     cluster.shell_suite(&["a", "b", "c"]);
     let here = cluster.json(&["bench", "run", "suite", "--format", "json"]);
@@ -688,7 +688,7 @@ fn waiting_ends_with_the_same_answer_as_an_ordinary_run() {
 }
 
 #[test]
-fn servers_carry_out_retention_by_themselves() {
+fn servers_apply_retention_automatically() {
     for cluster in both() {
         let (_one, _two) = (cluster.server(), cluster.server());
         let done = || {

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_are_bounded_and_heed_what_is_asked() {
+    fn pauses_double_up_to_a_limit_and_respect_retry_after() {
         let limits = Limits {
             max_retries: 10,
             first_pause_ms: 100,

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_follow_each_other_without_gaps() {
+    fn pages_are_contiguous() {
         let all: Vec<String> = (0..7).map(|number| format!("k{number}")).collect();
         let page = |cursor: Option<String>, limit: u32| PageRequest {
             cursor,

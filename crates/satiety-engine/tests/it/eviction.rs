@@ -68,7 +68,7 @@ fn answers(proposal_id: &str, keep: &[&str]) -> ResolveRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn eight_at_once_drop_nothing_twice_and_lose_no_feedback() {
+async fn eight_concurrent_callers_evict_nothing_twice_and_lose_no_feedback() {
     let folder = tempfile::tempdir().unwrap();
     // Two engines, as in two processes: each has a memory of its own.
     let engines = [
@@ -115,7 +115,7 @@ async fn eight_at_once_drop_nothing_twice_and_lose_no_feedback() {
 }
 
 #[tokio::test]
-async fn wrong_and_late_answers_change_nothing() {
+async fn invalid_and_late_answers_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), None);
     fill(&engine, 9).await;
@@ -190,7 +190,7 @@ async fn wrong_and_late_answers_change_nothing() {
 }
 
 #[tokio::test]
-async fn an_item_that_comes_back_keeps_its_history() {
+async fn a_restored_item_keeps_its_history() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), None);
     fill(&engine, 3).await;
@@ -294,7 +294,7 @@ fn study(version: &str, relevance: f64) -> Value {
 }
 
 #[tokio::test]
-async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
+async fn activation_needs_a_harmless_ablation() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), None);
     teach(&engine).await;
@@ -387,7 +387,7 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
 }
 
 #[tokio::test]
-async fn the_scorer_model_is_asked_once_and_left_alone_when_it_fails() {
+async fn scorer_answers_are_cached_and_failures_open_the_breaker() {
     let server = MockServer::start().await;
     let answer = json!({"model": "m", "message": {"role": "assistant", "content": "{\"relevance\": 0.9}"}, "done": true,
         "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 1});

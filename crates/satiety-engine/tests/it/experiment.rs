@@ -161,7 +161,7 @@ fn ask(topic: usize) -> SearchRequest {
 }
 
 #[tokio::test]
-async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
+async fn a_shadow_run_writes_only_its_own_row() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     fill(&engine, 3).await;
@@ -223,7 +223,7 @@ async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
 }
 
 #[tokio::test]
-async fn a_shadow_that_fails_is_written_down_and_not_raised() {
+async fn shadow_failures_are_recorded_and_not_returned() {
     let bench = Bench::new();
     let engine = bench.engine(ExperimentSettings {
         time_limit: Duration::ZERO,
@@ -250,7 +250,7 @@ async fn a_shadow_that_fails_is_written_down_and_not_raised() {
 }
 
 #[tokio::test]
-async fn a_full_line_drops_and_counts_and_the_caller_does_not_notice() {
+async fn a_full_queue_drops_and_counts_without_affecting_the_caller() {
     let bench = Bench::new();
     let engine = bench.engine(ExperimentSettings {
         queue: 2,
@@ -267,7 +267,7 @@ async fn a_full_line_drops_and_counts_and_the_caller_does_not_notice() {
 
 /// The answer stands third; the asker calls it useful; the change would have had it first: 1 − 1/3.
 #[tokio::test]
-async fn what_the_asker_does_is_counted_once() {
+async fn outcomes_are_counted_once() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     let answers = fill(&engine, 2).await;
@@ -355,7 +355,7 @@ async fn what_the_asker_does_is_counted_once() {
 }
 
 #[tokio::test]
-async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
+async fn a_rollout_reaches_its_share_and_skips_explicit_pipelines() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     fill(&engine, 2).await;
@@ -406,7 +406,7 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
 }
 
 #[tokio::test]
-async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back() {
+async fn a_better_pipeline_graduates_and_can_be_reverted() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     let answers = fill(&engine, 12).await;
@@ -490,7 +490,7 @@ async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back()
 }
 
 #[tokio::test]
-async fn it_graduates_by_itself_only_when_told_to() {
+async fn automatic_graduation_is_opt_in() {
     for auto_graduate in [false, true] {
         let bench = Bench::new();
         let engine = bench.engine(ExperimentSettings {
@@ -518,7 +518,7 @@ async fn it_graduates_by_itself_only_when_told_to() {
 }
 
 #[tokio::test]
-async fn the_same_pipeline_twice_stays_undecided_and_a_bad_one_is_refused() {
+async fn equal_pipelines_stay_undecided_and_a_bad_one_is_rejected() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     let answers = fill(&engine, 10).await;
@@ -614,7 +614,7 @@ async fn two_processes_count_every_run_once() {
 }
 
 #[tokio::test]
-async fn wrong_requests_say_what_is_wrong_and_change_nothing() {
+async fn invalid_requests_are_reported_and_change_nothing() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     engine

@@ -99,7 +99,7 @@ fn by_hand() -> Value {
 }
 
 #[tokio::test]
-async fn a_log_sorted_by_a_model_scores_like_the_same_rounds_written_by_hand() {
+async fn extracted_rounds_score_like_handwritten_ones() {
     let (server, engine) = ollama(sorts_well).await;
     let scored = score(&engine, &log(), Extract::Model).await.unwrap();
     let expected = score(&engine, &by_hand(), Extract::Rules).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_log_sorted_by_a_model_scores_like_the_same_rounds_written_by_hand() {
 }
 
 #[tokio::test]
-async fn rounds_are_those_of_the_rules() {
+async fn rounds_match_rule_based_extraction() {
     let (_server, engine) = ollama(sorts_well).await;
     let by_model = score(&engine, &log(), Extract::Model).await.unwrap();
     let by_rules = score(&engine, &log(), Extract::Rules).await.unwrap();
@@ -201,7 +201,7 @@ fn fails_at_the_critic(nonsense: &'static str) -> impl Fn(&Request) -> ResponseT
 }
 
 #[tokio::test]
-async fn nonsense_is_an_error_that_names_the_round() {
+async fn invalid_answers_name_the_round() {
     let cases = [
         (
             "Sure! The critic says a lot.",
@@ -247,7 +247,7 @@ async fn without_a_chat_model_the_hint_says_how_to_set_one() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_names_its_variable() {
+async fn a_rejected_key_names_its_variable() {
     let server = MockServer::start().await;
     Mock::given(method("POST"))
         .respond_with(ResponseTemplate::new(401))

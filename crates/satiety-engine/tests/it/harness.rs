@@ -72,7 +72,7 @@ async fn model(proposes: Value) -> MockServer {
 }
 
 #[tokio::test]
-async fn what_a_model_proposes_is_taken_item_by_item() {
+async fn valid_items_of_a_model_proposal_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("suites");
     write_suite(&root);
@@ -150,7 +150,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_proposal_changes_nothing() {
+async fn invalid_model_answers_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("suites");
     write_suite(&root);

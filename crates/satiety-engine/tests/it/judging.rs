@@ -65,7 +65,7 @@ async fn judge() -> MockServer {
 }
 
 #[tokio::test]
-async fn judges_decide_and_their_errors_are_theirs() {
+async fn judges_decide_and_their_errors_are_not_failures() {
     let folder = tempfile::tempdir().unwrap();
     let rubric = json!({"mode": "llm_judge", "value": "The answer is polite."});
     suite(

@@ -178,7 +178,7 @@ fn told(found: &MemorySearch) -> Vec<String> {
 /// Two engines on one store are two processes: one writes and searches, the other only looks, and at every step both
 /// find what an engine finds that has just read everything.
 #[tokio::test]
-async fn what_is_held_in_memory_follows_every_change_of_anybody() {
+async fn cached_indexes_follow_changes_of_other_processes() {
     let folder = tempfile::tempdir().unwrap();
     let (writer, looker) = (engine(folder.path(), "builtin"), engine(folder.path(), "builtin"));
     let long = "# One\n\nThe cache was cold.\n\n".repeat(60) + "# Two\n\nThe login token expired.\n";
@@ -293,7 +293,7 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
 }
 
 #[tokio::test]
-async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at_once() {
+async fn searches_are_logged_once_and_feedback_finds_them_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), "none");
     let id = save(

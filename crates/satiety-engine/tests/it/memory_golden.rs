@@ -517,7 +517,7 @@ async fn experiment(recorder: &mut Recorder) {
 }
 
 #[tokio::test]
-async fn searches_by_words_alone_are_as_recorded() {
+async fn lexical_searches_match_the_recording() {
     let directory = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::new(directory.path(), "none");
     recorder.fill().await;
@@ -530,7 +530,7 @@ async fn searches_by_words_alone_are_as_recorded() {
 }
 
 #[tokio::test]
-async fn searches_by_meaning_are_as_recorded() {
+async fn vector_searches_match_the_recording() {
     let directory = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::new(directory.path(), "builtin");
     recorder.fill().await;

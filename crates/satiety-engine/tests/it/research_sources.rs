@@ -114,7 +114,7 @@ async fn ask(name: &str, server: &MockServer) -> Result<Vec<satiety::research::H
 }
 
 #[tokio::test]
-async fn every_engine_is_asked_as_its_interface_is_documented() {
+async fn every_engine_gets_its_documented_request() {
     for name in ENGINES {
         let server = MockServer::start().await;
         documented(name)
@@ -141,7 +141,7 @@ async fn every_engine_is_asked_as_its_interface_is_documented() {
 }
 
 #[tokio::test]
-async fn nothing_found_is_an_answer_and_no_error() {
+async fn no_results_are_not_an_error() {
     for name in ENGINES {
         let server = MockServer::start().await;
         documented(name).respond_with(nothing(name)).mount(&server).await;
@@ -150,7 +150,7 @@ async fn nothing_found_is_an_answer_and_no_error() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_after_the_time_it_names() {
+async fn retry_after_is_respected() {
     for name in ENGINES {
         let server = MockServer::start().await;
         let busy = ResponseTemplate::new(429).insert_header("Retry-After", "1");
@@ -171,7 +171,7 @@ async fn a_busy_server_is_asked_again_after_the_time_it_names() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_too_long_a_rest_gets_it() {
+async fn a_too_long_retry_after_is_an_error() {
     for name in ENGINES {
         let server = MockServer::start().await;
         let busy = ResponseTemplate::new(429).insert_header("Retry-After", "3600");
@@ -186,7 +186,7 @@ async fn a_server_that_asks_for_too_long_a_rest_gets_it() {
 }
 
 #[tokio::test]
-async fn a_broken_server_is_asked_three_times_and_then_reported() {
+async fn server_errors_are_retried_three_times() {
     for name in ENGINES {
         let server = MockServer::start().await;
         let broken = ResponseTemplate::new(500).set_body_string("oh no");
@@ -206,7 +206,7 @@ async fn a_broken_server_is_asked_three_times_and_then_reported() {
 }
 
 #[tokio::test]
-async fn refusals_are_not_asked_again() {
+async fn refusals_are_not_retried() {
     for name in ENGINES {
         let server = MockServer::start().await;
         documented(name)
@@ -220,7 +220,7 @@ async fn refusals_are_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_slow_server_is_given_up() {
+async fn a_slow_server_times_out() {
     for name in ENGINES {
         let server = MockServer::start().await;
         let slow = answer(name).set_delay(Duration::from_secs(5));
@@ -233,7 +233,7 @@ async fn a_slow_server_is_given_up() {
 }
 
 #[tokio::test]
-async fn answers_of_another_shape_are_refused_and_shown() {
+async fn unexpected_answers_are_rejected_with_an_excerpt() {
     for name in ENGINES {
         for body in [
             "{\"results\": [",
@@ -255,7 +255,7 @@ async fn answers_of_another_shape_are_refused_and_shown() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_cut_off_is_no_answer() {
+async fn a_truncated_body_is_an_error() {
     for name in ENGINES {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -281,7 +281,7 @@ async fn a_body_that_is_cut_off_is_no_answer() {
 }
 
 #[tokio::test]
-async fn searxng_without_engines_has_failed_and_not_found_nothing() {
+async fn searxng_without_engines_is_an_error() {
     let server = MockServer::start().await;
     let answer = json!({"results": [], "unresponsive_engines": [["google", "CAPTCHA"]]});
     documented("searxng")
@@ -293,7 +293,7 @@ async fn searxng_without_engines_has_failed_and_not_found_nothing() {
 }
 
 #[tokio::test]
-async fn wikipedia_says_its_errors_with_status_200() {
+async fn wikipedia_errors_with_status_200_are_detected() {
     let server = MockServer::start().await;
     let answer = json!({"error": {"code": "maxlag", "info": "Waiting for a database"}});
     documented("wikipedia")
@@ -305,7 +305,7 @@ async fn wikipedia_says_its_errors_with_status_200() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_what_to_do() {
+fn unavailable_sources_have_a_hint() {
     let mut settings = settings("http://127.0.0.1:9");
     settings.environment = std::iter::empty().collect();
     for (spec, part, hint) in [
@@ -335,7 +335,7 @@ fn what_cannot_be_opened_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn any_program_can_be_a_source() {
+async fn a_program_can_be_a_source() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("search.sh");
     fs_err::write(
@@ -374,7 +374,7 @@ for line in sys.stdin:
 "#;
 
 #[tokio::test]
-async fn a_tool_of_an_mcp_server_can_be_a_source() {
+async fn an_mcp_tool_can_be_a_source() {
     let folder = tempfile::tempdir().unwrap();
     fs_err::write(folder.path().join("server.py"), MCP).unwrap();
     let target =

@@ -120,7 +120,7 @@ pub(crate) fn nothing_left(place: &Place, file: &str) {
 }
 
 #[tokio::test]
-async fn an_exec_target_gets_the_request_in_a_fresh_folder_with_its_files_and_few_variables() {
+async fn exec_targets_get_a_fresh_directory_and_few_variables() {
     let place = Place::new();
     place.write("notes.txt", "notes");
     fs_err::create_dir(place.path().join("data")).unwrap();
@@ -161,7 +161,7 @@ async fn an_exec_target_gets_the_request_in_a_fresh_folder_with_its_files_and_fe
 }
 
 #[tokio::test]
-async fn files_outside_the_suite_and_files_that_are_not_there_are_the_harnesss_errors() {
+async fn outside_and_missing_files_are_harness_errors() {
     let place = Place::new();
     let target = place.open(json!({"type": "exec", "command": "cat"}));
     for file in ["../x", "/etc/passwd", "", "missing"] {
@@ -172,7 +172,7 @@ async fn files_outside_the_suite_and_files_that_are_not_there_are_the_harnesss_e
 }
 
 #[tokio::test]
-async fn a_goal_may_come_alone_and_may_be_large() {
+async fn goals_can_be_sent_as_plain_text_and_can_be_large() {
     let place = Place::new();
     let goal = "g".repeat(300_000);
     let target = place.open(json!({"type": "exec", "command": "cat", "request": "goal"}));
@@ -187,7 +187,7 @@ async fn a_goal_may_come_alone_and_may_be_large() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_the_harnesss_error() {
+async fn a_missing_program_is_a_harness_error() {
     let place = Place::new();
     let target = place.open(json!({"type": "exec", "command": "satiety-no-such-program"}));
     let attempt = target.call(&request("g", 5000)).await;
@@ -200,7 +200,7 @@ async fn a_program_that_is_not_there_is_the_harnesss_error() {
 }
 
 #[tokio::test]
-async fn a_target_that_hangs_is_ended_with_all_its_children() {
+async fn a_hanging_target_is_killed_with_its_children() {
     let place = Place::new();
     let file = place.path().join("group");
     // Ignores the polite signal, as do its children.
@@ -219,7 +219,7 @@ async fn a_target_that_hangs_is_ended_with_all_its_children() {
 }
 
 #[tokio::test]
-async fn a_target_that_hangs_politely_is_ended_at_once() {
+async fn a_hanging_target_that_handles_sigterm_ends_at_once() {
     let place = Place::new();
     let started = Instant::now();
     let attempt = place.sh("sleep 60", 200).await;
@@ -245,7 +245,7 @@ async fn children_that_outlive_their_parent_do_not_outlive_the_case() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_daemon_that_leaves_its_group_is_found() {
+async fn a_daemon_that_leaves_its_process_group_is_killed() {
     let place = Place::new();
     let file = place.path().join("daemon");
     let script = format!(
@@ -258,7 +258,7 @@ async fn a_daemon_that_leaves_its_group_is_found() {
 }
 
 #[tokio::test]
-async fn a_target_that_prints_a_gigabyte_is_cut_off_without_filling_memory() {
+async fn large_output_is_truncated_with_bounded_memory() {
     let place = Place::new();
     let file = place.path().join("group");
     let script = format!(
@@ -289,7 +289,7 @@ fn resident() -> usize {
 }
 
 #[tokio::test]
-async fn each_way_to_end_badly_has_its_status() {
+async fn each_abnormal_exit_has_its_status() {
     let place = Place::new();
     for (script, expected, exit, part) in [
         (r"printf 'a\377b'", ErrorKind::Protocol, Exit::Code(0), "UTF-8"),
@@ -324,7 +324,7 @@ async fn each_way_to_end_badly_has_its_status() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_abandoned_leaves_nothing_behind() {
+async fn an_abandoned_call_leaves_no_process() {
     let place = Place::new();
     let file = place.path().join("group");
     let script = format!("echo $$ > {}; sleep 60 & sleep 60", file.display());
@@ -341,7 +341,7 @@ async fn a_call_that_is_abandoned_leaves_nothing_behind() {
 const ECHO: &str = r#"n=0; while read -r line; do n=$((n+1)); echo "{\"output\": $n}"; done"#;
 
 #[tokio::test]
-async fn a_worker_answers_many_requests_and_ends_when_closed() {
+async fn a_persistent_target_answers_many_requests_and_ends_when_closed() {
     let place = Place::new();
     let file = place.path().join("group");
     let target = place.worker(&format!("echo $$ > {}; sleep 60 & {ECHO}", file.display()));
@@ -355,7 +355,7 @@ async fn a_worker_answers_many_requests_and_ends_when_closed() {
 }
 
 #[tokio::test]
-async fn workers_share_the_work_and_each_has_one_request_in_flight() {
+async fn each_persistent_process_has_one_request_in_flight() {
     let place = Place::new();
     let script = r#"while read -r line; do sleep 0.2; echo "{\"output\": $$}"; done"#;
     let target = place.open(json!({"type": "worker", "command": "sh", "args": ["-c", script], "workers": 3}));
@@ -382,7 +382,7 @@ async fn workers_share_the_work_and_each_has_one_request_in_flight() {
 }
 
 #[tokio::test]
-async fn a_worker_that_breaks_the_rhythm_is_replaced() {
+async fn a_process_that_breaks_the_protocol_is_replaced() {
     let place = Place::new();
     for (misbehaviour, expected) in [
         ("printf '{\"outp'; kill -9 $$", ErrorKind::Exit),
@@ -423,7 +423,7 @@ async fn a_worker_that_breaks_the_rhythm_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_worker_gets_a_folder_for_cases_that_bring_files() {
+async fn a_persistent_target_gets_a_directory_for_cases_with_files() {
     let place = Place::new();
     place.write("in.txt", "text");
     let script = "import sys, json\nfor line in sys.stdin:\n r = json.loads(line)\n try: t = open(r['workdir'] + '/in.txt').read()\n except OSError: t = None\n print(json.dumps({'output': t}), flush=True)";
@@ -442,7 +442,7 @@ async fn a_worker_gets_a_folder_for_cases_that_bring_files() {
 }
 
 #[tokio::test]
-async fn an_echo_comes_back() {
+async fn the_echo_target_returns_the_goal() {
     let place = Place::new();
     let target = place.open(json!({"type": "echo"}));
     assert_eq!(output(&target.call(&request("the goal", 1)).await), "the goal");

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_resolves() {
         let document = document();
         let mut found = BTreeSet::new();
         references(&document, &mut found);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_route_is_in_the_document_once_and_nothing_else_is() {
+    fn the_document_lists_every_route_once() {
         let document = document();
         let mut routes: Vec<(String, String)> = api::routes()
             .iter()
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_paths_are_those_in_braces() {
+    fn path_parameters_match_the_template() {
         let document = document();
         for (path, methods) in document["paths"].as_object().unwrap() {
             let braced: BTreeSet<&str> = path

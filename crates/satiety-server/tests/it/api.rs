@@ -50,7 +50,7 @@ async fn a_conversation_grows_until_it_should_ship() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rounds_that_come_at_once_are_all_kept() {
+async fn concurrent_rounds_are_all_stored() {
     let server = start().await;
     server
         .post("/v1/conversations", &json!({"conversation_id": "c"}))
@@ -81,7 +81,7 @@ async fn rounds_that_come_at_once_are_all_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_come_in_pages() {
+async fn lists_are_paginated() {
     let server = start().await;
     for number in 0..7 {
         server
@@ -111,7 +111,7 @@ async fn lists_come_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gate_stops_a_search_that_brings_nothing_new() {
+async fn the_gate_stops_a_saturated_search() {
     let server = start().await;
     let result =
         json!({"title": "Queues", "url": "https://example.org/q", "snippet": "PostgreSQL can be a queue."});
@@ -131,7 +131,7 @@ async fn the_gate_stops_a_search_that_brings_nothing_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_memory_is_kept_found_changed_and_forgotten() {
+async fn a_memory_is_saved_found_changed_and_deleted() {
     let server = start().await;
     let body = json!({"title": "Queue", "content": "We chose PostgreSQL as the job queue.", "tier": "important",
         "triggers": ["job queue"]});
@@ -200,7 +200,7 @@ async fn a_memory_is_kept_found_changed_and_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_context_is_flushed_and_what_is_kept_back_stays() {
+async fn a_context_is_flushed_without_excluded_items() {
     let server = start().await;
     let add: Vec<_> = (0..6)
         .map(|number| json!({"ctx_id": format!("i{number}"), "zone": "workspace", "kind": "tool_result", "content": "words ".repeat(50),
@@ -239,7 +239,7 @@ async fn a_context_is_flushed_and_what_is_kept_back_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rankings_are_measured_and_compared() {
+async fn rankings_are_evaluated_and_compared() {
     let server = start().await;
     let queries: Vec<String> = (0..12).map(|number| format!("q{number}")).collect();
     let judgments: Vec<_> = queries
@@ -347,7 +347,7 @@ async fn a_suite_is_run_as_a_job_and_its_runs_compared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_harness_is_shown_and_nothing_about_it_can_be_approved() {
+async fn the_harness_is_read_only() {
     let server = start().await;
     let status = server.get("/v1/harness").await;
     assert_eq!(status.status, 422, "{}", status.text);
@@ -370,7 +370,7 @@ async fn the_harness_is_shown_and_nothing_about_it_can_be_approved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_told_with_what_to_do() {
+async fn missing_resources_have_a_hint() {
     let server = start().await;
     for path in [
         "/v1/conversations/none",

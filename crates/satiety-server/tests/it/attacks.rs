@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use crate::support::{Answer, Options, start, start_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn foreign_names_and_pages_get_nothing() {
+async fn foreign_hosts_and_origins_are_rejected() {
     let server = start_with(Options {
         names: vec!["satiety.example".into()],
         ..Options::default()
@@ -61,7 +61,7 @@ async fn foreign_names_and_pages_get_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn paths_lead_nowhere_outside_of_the_root() {
+async fn paths_stay_below_the_root() {
     let root = tempfile::tempdir().unwrap();
     let server = start_with(Options {
         root: Some(root.path().join(".")),
@@ -97,7 +97,7 @@ async fn paths_lead_nowhere_outside_of_the_root() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_much_and_too_deep_is_refused() {
+async fn large_and_deep_bodies_are_refused() {
     let server = start_with(Options {
         limits: Limits {
             body: 10_000,
@@ -135,7 +135,7 @@ async fn too_much_and_too_deep_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_dawdles_is_cut_off_and_nobody_else_waits() {
+async fn slow_clients_are_disconnected_without_blocking_others() {
     let server = start_with(Options {
         limits: Limits {
             headers: Duration::from_millis(600),
@@ -173,7 +173,7 @@ async fn who_dawdles_is_cut_off_and_nobody_else_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_marked_so_that_browsers_are_careful() {
+async fn responses_have_security_headers() {
     let server = start().await;
     for path in ["/docs", "/v1/health", "/nowhere", "/login"] {
         let answer = server.get(path).await;
@@ -196,7 +196,7 @@ async fn answers_are_marked_so_that_browsers_are_careful() {
 
 /// Headers and bodies that come drop by drop, each drop in time, are late as a whole.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_sends_drop_by_drop_is_cut_off_too() {
+async fn trickling_clients_are_disconnected() {
     let server = start_with(Options {
         limits: Limits {
             headers: Duration::from_millis(600),
@@ -243,7 +243,7 @@ async fn who_sends_drop_by_drop_is_cut_off_too() {
 
 /// Nothing that a request says about itself takes the place of a token.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_words_of_a_request_replace_a_token() {
+async fn request_content_never_replaces_a_token() {
     let server = start_with(Options {
         access: Access::Tokens,
         ..Options::default()

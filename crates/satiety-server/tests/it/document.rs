@@ -6,7 +6,7 @@ use crate::support::start;
 
 /// A change of the API is a difference that somebody sees.
 #[test]
-fn the_committed_document_is_this_one() {
+fn the_committed_document_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
     let committed: Value = serde_json::from_str(&fs_err::read_to_string(path).unwrap()).unwrap();
     assert!(
@@ -29,7 +29,7 @@ async fn the_document_and_its_page_are_served() {
 
 /// Every documented path is routed: whatever it answers, it is not "path not found".
 #[tokio::test(flavor = "multi_thread")]
-async fn every_documented_path_leads_to_a_handler() {
+async fn every_documented_path_has_a_handler() {
     let server = start().await;
     let document = satiety_server::openapi::document();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -53,7 +53,7 @@ async fn every_documented_path_leads_to_a_handler() {
 
 /// The guide lists the figures that the registry has, and no others.
 #[test]
-fn the_guide_lists_every_figure() {
+fn the_guide_lists_every_metric() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/server.md");
     let guide = fs_err::read_to_string(path).unwrap();
     let mut listed: Vec<&str> = guide

@@ -108,7 +108,7 @@ fn walk(schema: &Value, document: &Value, seen: &mut BTreeSet<String>, found: &m
 }
 
 #[test]
-fn every_field_that_could_be_a_place_is_listed() {
+fn every_field_that_could_name_a_location_is_listed() {
     let document = satiety_server::openapi::document();
     let mut found: BTreeSet<(String, String)> = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -139,7 +139,7 @@ fn every_field_that_could_be_a_place_is_listed() {
 }
 
 #[test]
-fn every_argument_of_a_tool_that_could_be_a_place_is_listed() {
+fn every_tool_argument_that_could_name_a_location_is_listed() {
     let registry = Registry::from_profile(Profile::Full).for_remote_callers();
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for tool in registry.tools() {
@@ -205,7 +205,7 @@ async fn send(server: &Running, memory: &str, operation: &str, field: &str, plac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_field_leads_anywhere() {
+async fn no_field_gives_access_to_a_location() {
     let root = tempfile::tempdir().unwrap();
     let canary = TcpListener::bind("127.0.0.1:0").unwrap();
     canary.set_nonblocking(true).unwrap();

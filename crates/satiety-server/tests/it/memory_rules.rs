@@ -21,7 +21,7 @@ fn rule() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_an_administrators_token_makes_rules() {
+async fn rules_need_an_admin_token() {
     let server = start_with(Options {
         access: Access::Tokens,
         ..Options::default()
@@ -87,7 +87,7 @@ async fn only_an_administrators_token_makes_rules() {
 
 /// Without tokens nobody is known, so nobody is a person.
 #[tokio::test(flavor = "multi_thread")]
-async fn loopback_without_a_token_makes_no_rules() {
+async fn loopback_without_a_token_cannot_create_rules() {
     let server = start().await;
     let refused = server.post("/v1/memories", &rule()).await;
     assert!(
@@ -111,7 +111,7 @@ async fn loopback_without_a_token_makes_no_rules() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn projects_do_not_see_each_other() {
+async fn projects_are_isolated() {
     let server = start().await;
     let body =
         json!({"title": "Queue", "content": "swordfish", "triggers": ["queue password"], "project": "a"});
@@ -175,7 +175,7 @@ async fn projects_do_not_see_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_are_bounded() {
+async fn query_length_is_limited() {
     let server = start().await;
     let huge = "lorem ".repeat(300_000);
     for (path, body) in [

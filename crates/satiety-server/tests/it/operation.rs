@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Answer, Options, round, start, start_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_and_figures_are_told() {
+async fn health_and_metrics_are_served() {
     let server = start().await;
     assert_eq!(server.get("/healthz").await.ok(200)["status"], json!("ok"));
     assert_eq!(server.get("/readyz").await.ok(200)["status"], json!("ok"));
@@ -42,7 +42,7 @@ async fn health_and_figures_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_waits_for_what_is_under_way() {
+async fn shutdown_waits_for_running_requests() {
     let mut server = start().await;
     let url = server.url("");
     // A request that takes its time, and much less than the end waits for, also on a busy machine.
@@ -75,7 +75,7 @@ async fn the_end_waits_for_what_is_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_does_not_hold_up_the_end() {
+async fn streams_do_not_delay_shutdown() {
     let mut server = start().await;
     server
         .post("/v1/conversations", &json!({"conversation_id": "c"}))
@@ -98,7 +98,7 @@ async fn a_stream_does_not_hold_up_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_certificate_everything_is_encrypted() {
+async fn a_certificate_enables_tls() {
     let folder = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));

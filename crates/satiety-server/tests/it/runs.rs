@@ -66,7 +66,7 @@ async fn a_research_is_a_job_with_an_event_for_each_round() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_research_searches_what_the_server_lists_and_nothing_else() {
+async fn research_uses_only_listed_sources() {
     let folder = tempfile::tempdir().unwrap();
     fs_err::write(folder.path().join("secret.md"), "the launch code is 0000").unwrap();
     let secret = folder.path().display().to_string();
@@ -263,7 +263,7 @@ async fn the_corpus_is_replayed_and_runs_are_compared_query_by_query() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_is_started_watched_and_ended() {
+async fn a_feature_is_started_monitored_and_ended() {
     let server = with_corpus().await;
     let feature = json!({"feature_id": "rrf", "description": "another way to fuse", "shadow_percent": 100.0,
         "pipeline": {"fusion": {"reciprocal_rank": {"k": 10}}}});
@@ -324,7 +324,7 @@ async fn a_feature_is_started_watched_and_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_only_look_or_keep_starts_nothing() {
+async fn read_and_write_scopes_start_no_runs() {
     let server = start_with(Options {
         access: Access::Tokens,
         research: format!("notes=local:{}", heat_pumps()),
@@ -375,7 +375,7 @@ async fn who_may_only_look_or_keep_starts_nothing() {
 /// Stopped between two rounds, it keeps those that it has, and is taken up where it was.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_research_is_stopped_and_taken_up_again() {
+async fn research_is_cancelled_and_resumed() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("slow.sh");

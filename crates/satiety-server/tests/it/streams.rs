@@ -46,7 +46,7 @@ async fn listen(server: &Running, last: Option<i64>) -> Response {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn verdicts_come_as_they_fall_and_again_after_a_break() {
+async fn verdicts_are_streamed_and_replayed_after_a_reconnect() {
     let server = start().await;
     server
         .post("/v1/conversations", &json!({"conversation_id": "c"}))

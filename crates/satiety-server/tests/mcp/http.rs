@@ -78,7 +78,7 @@ fn hello() -> Value {
 }
 
 #[tokio::test]
-async fn only_loopback_may_ask() {
+async fn only_loopback_clients_are_accepted() {
     let server = Server::start().await;
     for (headers, status) in [
         (vec![], 200),
@@ -100,7 +100,7 @@ async fn only_loopback_may_ask() {
 
 /// What a session searched is known when it reads.
 #[tokio::test]
-async fn a_session_over_http_is_one() {
+async fn http_requests_share_a_session() {
     let server = Server::start().await;
     let answer = server.post(&[], &hello()).await;
     let session = answer

@@ -125,7 +125,7 @@ expansion_proposals:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_tool_answers_as_its_schema_says() {
+async fn every_tool_result_matches_its_schema() {
     let mut place = Place::new(Registry::from_profile(Profile::Full)).await;
     memory(&mut place).await;
     conversations(&mut place).await;
@@ -313,7 +313,7 @@ async fn benchmarks(place: &mut Place) {
 }
 
 #[tokio::test]
-async fn wrong_calls_say_what_where_and_what_to_do() {
+async fn invalid_calls_get_an_error_and_a_hint() {
     let place = Place::new(Registry::from_profile(Profile::Memory)).await;
     for (tool, arguments, expected) in [
         ("memory_search", json!({}), "missing field `query`"),
@@ -356,7 +356,7 @@ async fn wrong_calls_say_what_where_and_what_to_do() {
 }
 
 #[test]
-fn profiles_are_small_and_nobody_approves_over_mcp() {
+fn profiles_are_small_and_contain_no_approval() {
     let sizes = Profile::ALL.map(|profile| Registry::from_profile(profile).tools().len());
     assert!(
         sizes[0] <= 8 && sizes[0] < sizes[1] && sizes[1] < sizes[2],

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::on_both_engines;
 
 on_both_engines! {
-    async fn events_come_back_in_order_page_by_page(fixture: Fixture) {
+    async fn events_are_paginated_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         for number in 0..25 {
             store.journal().append(Event::now("test.event", format!("s{}", number % 2), json!({"number": number}))).await.unwrap();
@@ -33,7 +33,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn an_event_sent_twice_is_kept_once(fixture: Fixture) {
+    async fn duplicate_events_are_stored_once(fixture: Fixture) {
         let store = fixture.open().await;
         let event = Event::now("test.event", "s", json!({"text": "quoted \" and \u{1F98A} and \0"}));
         store.journal().append_all(vec![event.clone(), event.clone()]).await.unwrap();
@@ -43,7 +43,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn many_callers_share_commits_and_lose_nothing(fixture: Fixture) {
+    async fn concurrent_callers_share_commits_and_lose_nothing(fixture: Fixture) {
         let store = fixture.open().await;
         let tasks: Vec<_> = (0..50)
             .map(|task| {
@@ -85,7 +85,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_conversation_is_replaced_whole(fixture: Fixture) {
+    async fn a_conversation_is_replaced_completely(fixture: Fixture) {
         let store = fixture.open().await;
         let (conversation, rounds) = conversation("c-1", 3);
         store.conversations().put(&conversation, &rounds).await.unwrap();
@@ -97,7 +97,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn text_that_one_engine_cannot_hold_is_made_storable(fixture: Fixture) {
+    async fn text_is_sanitized_for_both_engines(fixture: Fixture) {
         let store = fixture.open().await;
         let (mut conversation, rounds) = conversation("c\0d", 1);
         conversation.topic = "zero \0 byte".into();
@@ -112,7 +112,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn the_catalogue_names_every_table_and_column_that_the_engine_has(fixture: Fixture) {
+    async fn the_catalogue_lists_every_table_and_column(fixture: Fixture) {
         fixture.open().await.close().await;
         let mut listed: BTreeMap<(String, String), (Kind, bool)> = BTreeMap::new();
         for table in TABLES {
@@ -165,7 +165,7 @@ async fn columns_in_engine(url: &str) -> BTreeMap<(String, String), (Kind, bool)
 }
 
 on_both_engines! {
-    async fn a_corpus_comes_back_query_by_query_with_its_judgments(fixture: Fixture) {
+    async fn a_corpus_round_trips_with_its_judgments(fixture: Fixture) {
         let store = fixture.open().await;
         let queries: Vec<_> = ["b", "a", "c", "log-1"].map(|id| eval_query(id, !id.starts_with("log"))).into();
         let judgments: Vec<_> = [("a", "m2", 3), ("a", "m1", 0), ("c", "m1", 1), ("log-1", "m9", 2), ("aa", "m1", 2)]
@@ -187,7 +187,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn figures_of_a_run_are_kept_once(fixture: Fixture) {
+    async fn metrics_of_a_run_are_stored_once(fixture: Fixture) {
         let store = fixture.open().await;
         let row = EvalResultRow {
             run_id: "eval-1".into(),
@@ -242,7 +242,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn the_last_baseline_is_in_force_and_the_first_answer_stays(fixture: Fixture) {
+    async fn the_latest_baseline_is_active_and_the_first_answer_stays(fixture: Fixture) {
         let store = fixture.open().await;
         for (id, at) in [("baseline-1", 1), ("baseline-2", 2)] {
             let row = BaselineRow {
@@ -289,7 +289,7 @@ pub(crate) fn research_round(round: i64) -> ResearchRoundRow {
 }
 
 on_both_engines! {
-    async fn rounds_of_a_research_are_kept_once_and_in_order(fixture: Fixture) {
+    async fn research_rounds_are_stored_once_and_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         let run = research_run("r");
         store.research().begin(&run).await.unwrap();
@@ -312,7 +312,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_search_is_remembered_until_it_is_too_old(fixture: Fixture) {
+    async fn searches_are_cached_until_they_expire(fixture: Fixture) {
         let store = fixture.open().await;
         store.research().cache_search("k", "s", "q", "one").await.unwrap();
         store.research().cache_search("k", "s", "q", "two").await.unwrap();

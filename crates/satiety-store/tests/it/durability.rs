@@ -138,7 +138,7 @@ async fn fifty_kills_lose_no_acknowledged_write_on_sqlite() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stops_at_once_loses_no_acknowledged_write_on_postgres() {
+async fn immediate_shutdowns_lose_no_acknowledged_write_on_postgres() {
     if std::env::var("SATIETY_TEST_POSTGRES").is_err() {
         println!("skipped: SATIETY_TEST_POSTGRES is not set");
         return;

@@ -93,7 +93,7 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn a_scope_is_read_as_it_was_changed(fixture: Fixture) {
+    async fn scope_changes_are_read_back(fixture: Fixture) {
         let store = fixture.open().await;
         assert_eq!(store.eviction().scope("s").await.unwrap().revision, 0);
         fill(&store).await;
@@ -120,7 +120,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_change_on_top_of_another_is_refused_and_one_sent_again_is_known(fixture: Fixture) {
+    async fn stale_changes_are_refused_and_repeated_ones_are_recognized(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let mut stale = change(1, "late");
@@ -134,7 +134,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn of_eight_changes_at_once_one_wins_each_round(fixture: Fixture) {
+    async fn of_eight_concurrent_changes_one_wins_each_round(fixture: Fixture) {
         let store = fixture.open().await;
         let tasks: Vec<_> = (0..8)
             .map(|task| {
@@ -162,7 +162,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn versions_never_change_and_go_into_force_one_after_the_other(fixture: Fixture) {
+    async fn versions_are_immutable_and_activated_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let again = ScorerRow { version: "w-1".into(), variant: "online".into(), created_at: 0, body: "x".into(), fit: None };

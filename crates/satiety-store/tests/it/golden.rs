@@ -53,7 +53,7 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn a_query_is_taken_into_the_corpus_and_keeps_what_it_was(fixture: Fixture) {
+    async fn a_harvested_query_keeps_its_fields(fixture: Fixture) {
         let store = fixture.open().await;
         store.evaluation().put_corpus(&[eval_query("q1", false), eval_query("q2", false)], &[]).await.unwrap();
         assert!(store.evaluation().corpus(None, 10).await.unwrap().is_empty());
@@ -73,7 +73,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn an_annotation_and_its_judgment_come_and_go_together(fixture: Fixture) {
+    async fn annotations_and_judgments_change_together(fixture: Fixture) {
         let store = fixture.open().await;
         store.evaluation().put_corpus(&[eval_query("q1", true)], &[]).await.unwrap();
         store.evaluation().put_annotation(&annotation("a", "ann", Some(3), 1), Some(&manual("a", 3))).await.unwrap();
@@ -95,7 +95,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn answers_are_kept_one_by_one_and_runs_say_whether_they_ended(fixture: Fixture) {
+    async fn answers_are_stored_one_by_one_and_runs_have_a_status(fixture: Fixture) {
         let store = fixture.open().await;
         store.evaluation().put_answer(&answer("eval-1", "q2", None)).await.unwrap();
         store.evaluation().put_answer(&answer("eval-1", "q1", Some("no \0"))).await.unwrap();
@@ -125,7 +125,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn what_is_golden_outlives_the_log_it_came_from(fixture: Fixture) {
+    async fn golden_queries_outlive_the_log(fixture: Fixture) {
         let store = fixture.open().await;
         store.evaluation().put_corpus(&[eval_query("q1", true)], &[manual("a", 3)]).await.unwrap();
         crate::memory::fill(&store).await;

@@ -55,7 +55,7 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn an_event_is_written_whole_or_not_at_all(fixture: Fixture) {
+    async fn events_are_written_atomically(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let seen = async || {
@@ -75,7 +75,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn of_many_writers_of_one_entry_one_wins(fixture: Fixture) {
+    async fn one_of_many_concurrent_writers_wins(fixture: Fixture) {
         let stores = [fixture.open().await, fixture.open().await, fixture.open().await, fixture.open().await];
         let tasks: Vec<_> = (0..16u32)
             .map(|task| {
@@ -97,7 +97,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_version_keeps_what_it_is_and_gets_its_files_once(fixture: Fixture) {
+    async fn versions_are_immutable_and_get_their_files_once(fixture: Fixture) {
         let store = fixture.open().await;
         let put = async |seq: i64, manifest: serde_json::Value, files: Option<serde_json::Value>| {
             let mut change = change(&[(seq, &format!("h{seq}"))], 0);
@@ -114,7 +114,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn harnesses_have_logs_of_their_own_and_the_first_takes_over_what_was_there(fixture: Fixture) {
+    async fn harnesses_have_separate_logs_and_the_first_adopts_existing_entries(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let cycle = "eval-harness/saturation/cycles/cycle-1";

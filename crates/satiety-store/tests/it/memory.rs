@@ -98,7 +98,7 @@ fn task(id: &str, closed_at: Option<i64>) -> TaskRow {
 }
 
 on_both_engines! {
-    async fn an_open_task_is_written_over_and_a_closed_one_stays(fixture: Fixture) {
+    async fn open_tasks_are_overwritten_and_closed_ones_stay(fixture: Fixture) {
         let store = fixture.open().await;
         assert!(store.tasks().put(&task("t", None)).await.unwrap());
         assert!(store.tasks().put(&task("t", Some(9))).await.unwrap());
@@ -143,7 +143,7 @@ async fn found(store: &Store, words: &[&str]) -> Vec<String> {
 }
 
 on_both_engines! {
-    async fn words_are_alternatives_stemmed_and_never_operators(fixture: Fixture) {
+    async fn query_words_are_stemmed_alternatives_and_never_operators(fixture: Fixture) {
         let store = fixture.open().await;
         put(&store, "wal", "Write-ahead log", "Readers never wait for the writer while the log is separate").await;
         put(&store, "pool", "Connections", "A pool of connections for PostgreSQL").await;
@@ -161,7 +161,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_change_replaces_pieces_and_a_deletion_takes_everything(fixture: Fixture) {
+    async fn changes_replace_chunks_and_deletions_remove_everything(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let before = store.memories().state().await.unwrap();
@@ -244,7 +244,7 @@ fn logged(number: i64, session: &str) -> LoggedQuery {
 }
 
 on_both_engines! {
-    async fn what_is_logged_can_be_read_at_once_and_is_written_by_settling_and_closing(fixture: Fixture) {
+    async fn logged_queries_are_readable_at_once_and_flushed_on_close(fixture: Fixture) {
         let store = fixture.open().await;
         for number in 0..3 {
             store.query_log().append(logged(number, "s")).await;
@@ -272,7 +272,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_flood_is_held_back_and_nothing_is_lost(fixture: Fixture) {
+    async fn backpressure_loses_nothing(fixture: Fixture) {
         let store = fixture.open().await;
         let floods = (0..4).map(|flood| {
             let store = store.clone();
@@ -311,7 +311,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn memories_from_before_projects_belong_to_none(fixture: Fixture) {
+    async fn migrated_memories_have_no_project(fixture: Fixture) {
         let old = Store::open_with(&fixture.url, satiety_store::Migrate::UpTo(13)).await.unwrap();
         old.close().await;
         let insert = "INSERT INTO memories (memory_id, title, content, tier, triggers, learnt, folder, kind, origin,
@@ -325,7 +325,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn an_import_without_rules_takes_none(fixture: Fixture) {
+    async fn an_import_can_omit_rules(fixture: Fixture) {
         let source = crate::support::Fixture::sqlite();
         let first = source.open().await;
         let store = fixture.open().await;

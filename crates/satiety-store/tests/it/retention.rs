@@ -51,7 +51,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_prefix_rule_leaves_its_neighbours_alone(fixture: Fixture) {
+    async fn a_prefix_rule_keeps_other_records(fixture: Fixture) {
         let store = fixture.open().await;
         for key in ["x/1", "x/2", "x0", "w/9"] {
             store.records().put(key, "1", &json!(1), None).await.unwrap();
@@ -69,7 +69,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_conversation_goes_into_the_archive_with_its_rounds(fixture: Fixture) {
+    async fn conversations_are_archived_with_their_rounds(fixture: Fixture) {
         let store = fixture.open().await;
         let (row, rounds) = conversation("c", 3);
         store.conversations().put(&row, &rounds).await.unwrap();
@@ -86,7 +86,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn logged_queries_go_and_those_of_the_corpus_stay(fixture: Fixture) {
+    async fn logged_queries_are_deleted_and_corpus_queries_stay(fixture: Fixture) {
         let store = fixture.open().await;
         let queries = [eval_query("golden", true), eval_query("logged", false)];
         store.evaluation().put_corpus(&queries, &[]).await.unwrap();

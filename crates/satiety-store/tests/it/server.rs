@@ -56,7 +56,7 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn tokens_are_kept_used_and_taken_back(fixture: Fixture) {
+    async fn tokens_are_stored_used_and_revoked(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let ids: Vec<String> = store.tokens().list().await.unwrap().into_iter().map(|token| token.token_id).collect();
@@ -72,7 +72,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_key_is_taken_once_and_remembers_its_answer(fixture: Fixture) {
+    async fn idempotency_keys_store_the_first_response(fixture: Fixture) {
         let store = fixture.open().await;
         assert_eq!(store.idempotency().claim(&claim("a", "x", 1000)).await.unwrap(), Claim::Ours);
         assert_eq!(store.idempotency().claim(&claim("b", "x", 1001)).await.unwrap(), Claim::InProgress);
@@ -95,7 +95,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn one_of_many_gets_the_key(fixture: Fixture) {
+    async fn one_of_many_concurrent_callers_gets_the_key(fixture: Fixture) {
         let store = fixture.open().await;
         let tasks: Vec<_> = (0..16)
             .map(|number| {
@@ -118,7 +118,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn rounds_are_added_only_behind_those_that_were_seen(fixture: Fixture) {
+    async fn rounds_are_appended_only_at_the_expected_position(fixture: Fixture) {
         let store = fixture.open().await;
         let (row, rounds) = conversation("c", 4);
         let empty = ConversationRow { signal: "CONTINUE".into(), score: None, report: json!(null), ..row.clone() };
@@ -156,7 +156,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn the_latest_events_of_a_kind_come_first(fixture: Fixture) {
+    async fn events_of_a_kind_are_listed_latest_first(fixture: Fixture) {
         let store = fixture.open().await;
         for number in 0..4 {
             store.journal().append(Event::now("server.write", "me", json!(number))).await.unwrap();
@@ -169,7 +169,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn who_measures_is_told_of_reads_and_writes(fixture: Fixture) {
+    async fn observers_see_reads_and_writes(fixture: Fixture) {
         let store = fixture.open().await;
         let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let told = seen.clone();

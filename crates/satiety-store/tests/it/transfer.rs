@@ -162,7 +162,7 @@ fn rows(export: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_store_moves_between_engines_and_back_with_nothing_lost() {
+async fn a_database_moves_between_engines_and_back_without_loss() {
     let first = Fixture::sqlite();
     let store = first.open().await;
     populate(&store).await;
@@ -194,7 +194,7 @@ async fn a_store_moves_between_engines_and_back_with_nothing_lost() {
 }
 
 on_both_engines! {
-    async fn an_import_that_fails_leaves_nothing_behind(fixture: Fixture) {
+    async fn a_failed_import_leaves_nothing_behind(fixture: Fixture) {
         let source = Fixture::sqlite();
         let store = source.open().await;
         populate(&store).await;
@@ -257,7 +257,7 @@ on_both_engines! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn no_import_makes_the_store_panic(lines in prop::collection::vec(any_line(), 0..8)) {
+    fn imports_never_panic(lines in prop::collection::vec(any_line(), 0..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let fixture = Fixture::sqlite();

@@ -77,7 +77,7 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn a_case_is_taken_by_one_and_kept_once(fixture: Fixture) {
+    async fn a_case_is_leased_by_one_worker_and_stored_once(fixture: Fixture) {
         let store = fixture.open().await;
         assert!(enqueue(&store, "run-1", 5).await);
         assert!(!enqueue(&store, "run-1", 5).await, "it is open already");
@@ -107,7 +107,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn who_falls_silent_loses_its_cases_and_who_speaks_keeps_them(fixture: Fixture) {
+    async fn expired_leases_are_lost_and_renewed_ones_stay(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 2).await;
         let silent = store.bench().take_work("run-1", &holder("silent", SHORT), 1).await.unwrap();
@@ -129,7 +129,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn what_is_given_back_was_never_taken(fixture: Fixture) {
+    async fn returned_cases_do_not_count_as_attempts(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 3).await;
         store.bench().take_work("run-1", &holder("a", LONG), 2).await.unwrap();
@@ -142,7 +142,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_run_that_is_closed_is_left_alone_and_can_be_opened_again(fixture: Fixture) {
+    async fn closed_runs_are_skipped_and_can_be_reopened(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 3).await;
         let taken = store.bench().take_work("run-1", &holder("a", LONG), 1).await.unwrap();
@@ -165,7 +165,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn many_take_at_once_and_nobody_gets_what_another_has(fixture: Fixture) {
+    async fn concurrent_workers_get_distinct_cases(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 300).await;
         let tasks: Vec<_> = (0..6)
@@ -223,7 +223,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_turn_whose_holder_dies_is_free_again(fixture: Fixture) {
+    async fn a_turn_is_released_when_its_holder_dies(fixture: Fixture) {
         let (one, two) = (fixture.open().await, fixture.open().await);
         let lost = one.maintenance().acquire_turn("chore", LONG, SHORT).await.unwrap().unwrap();
         assert!(two.maintenance().acquire_turn("chore", LONG, SHORT).await.unwrap().is_none());
@@ -246,7 +246,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn one_of_many_tells(fixture: Fixture) {
+    async fn one_of_many_sends_the_alert(fixture: Fixture) {
         let store: Store = fixture.open().await;
         let tasks: Vec<_> = (0..8)
             .map(|number| {

@@ -161,7 +161,7 @@ impl Tally {
     clippy::cast_sign_loss,
     reason = "a share of three is a small count"
 )]
-fn judgments_from_feedback_beside_the_hidden_truth() {
+fn judgments_from_feedback_match_the_simulated_truth() {
     let mut world = World(ChaCha8Rng::seed_from_u64(20_261_116));
     let thresholds = [0.0, 0.6, 0.8, 0.9];
     let mut tallies: Vec<Tally> = thresholds.iter().map(|_| Tally::default()).collect();
@@ -203,7 +203,7 @@ fn judgments_from_feedback_beside_the_hidden_truth() {
 
 /// A sum over nothing is −0 in floating point, and used to be printed so.
 #[test]
-fn an_empty_answer_is_nought_and_not_minus_nought() {
+fn an_empty_result_is_zero_not_minus_zero() {
     use satiety::retrieval::{
         EvaluationOptions, FileFormat, OrderOptions, QrelsReader, RunReader, default_measures, evaluate,
     };

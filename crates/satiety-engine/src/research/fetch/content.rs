@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn character_sets_are_found_where_they_are_said() {
+    fn character_sets_are_detected() {
         assert_eq!(
             parse_charset("text/html; charset=\"ISO-8859-1\"").as_deref(),
             Some("ISO-8859-1")
