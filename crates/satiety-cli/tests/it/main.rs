@@ -7,16 +7,16 @@ mod bench;
 mod bench_examples;
 #[cfg(target_os = "linux")]
 mod bench_kill;
-mod bench_more;
 #[cfg(target_os = "linux")]
-mod bench_nasty;
+mod bench_misbehavior;
+mod bench_more;
+mod command_line;
 mod dashboard;
 mod dashboard_seed;
 mod dialogue;
 mod documents;
 mod eviction;
 mod experiment;
-mod frame;
 mod harness;
 mod harness_attacks;
 mod harness_lock;

@@ -4,7 +4,7 @@ mod eviction;
 mod experiment;
 mod extraction;
 mod harness;
-mod judging;
+mod llm_judge;
 mod memory;
 mod memory_golden;
 mod remote_targets;

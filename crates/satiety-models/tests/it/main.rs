@@ -3,6 +3,6 @@
 mod builtin;
 mod catalogue;
 mod chat;
-mod folder;
 mod http;
+mod model_directory;
 mod reference;
