@@ -1,6 +1,7 @@
-//! The suites of `examples/bench`, run as their pages say: what passes, what fails at present, what is stopped.
+//! Runs the suites of `examples/bench` as their pages describe: passing, failing and blocked cases.
 //!
-//! Held against the baselines by hand and not with `--gate`, which also compares times: those of a busy machine say nothing.
+//! Compares results with the baselines directly instead of with `--gate`, which also compares times: those of a busy
+//! machine are not meaningful.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +27,7 @@ fn json(output: &Output, exit: i32) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
 }
 
-/// By case, how it came out.
+/// Result of each case.
 fn statuses(run: &Value) -> BTreeMap<String, String> {
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     let results = run["results"].as_array().unwrap().iter();
@@ -67,7 +68,7 @@ fn results_match_the_baselines() {
         let folder = example(&format!("bench/{suite}"));
         let run = json(&bench(&place, &["run", &folder, "--gate", "--format", "json"]), 0);
         let accepted = baseline(&folder);
-        // A baseline of other cases would compare nothing.
+        // A baseline of a different suite would not compare anything.
         assert_eq!(run["suite_hash"], accepted["suite_hash"], "{suite}");
         assert_eq!(statuses(&run), statuses(&accepted), "{suite}");
         assert_eq!(statuses(&run).len(), cases, "{suite}");
@@ -97,7 +98,7 @@ fn the_sandbox_blocks_every_escape_attempt() {
     assert!(found.values().all(|status| status == "pass"), "{found:?}");
 }
 
-/// The counterpart: cases that passed without a fence would prove nothing about it.
+/// Counterpart: cases that pass without a sandbox would prove nothing about it.
 #[test]
 fn escape_attempts_succeed_without_the_sandbox() {
     let place = Place::new();
@@ -122,7 +123,7 @@ fn escape_attempts_succeed_without_the_sandbox() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with("escaped"))
         .collect();
-    assert_eq!(left, Vec::<String>::new(), "the agent cleans up");
+    assert_eq!(left, Vec::<String>::new(), "the agent must clean up");
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn a_flaky_target_is_reproducible_and_fails_the_gate() {
     };
     assert_eq!(outcomes(&first), outcomes(&second));
     assert_eq!(first["gate"]["verdict"], "regression");
-    // What the page shows.
+    // The output that the page shows.
     assert_eq!(first["summary"]["counts"]["pass"], 31);
     assert_eq!(
         first["summary"]["flaky"],

@@ -1,4 +1,4 @@
-//! Benchmarks: what comes in from other tools, from people and from life, who is told, and pages and tables.
+//! Benchmarks: imports from other tools, labels, production cases, alerts, and HTML and CSV reports.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,14 +14,14 @@ use crate::support::{Place, json_of};
 
 const SUITE: &str = "suite_id = \"greeter\"\nversion = \"1.0.0\"\n";
 
-/// A suite whose target repeats what it is asked; `cases` as YAML.
+/// Suite whose target echoes the goal; `cases` is YAML.
 fn suite(place: &Place, cases: &str) {
     place.write("greeter/suite.toml", SUITE);
     place.write("greeter/cases/all.yaml", cases);
     place.write("greeter/target.toml", "type = \"echo\"\n");
 }
 
-/// Runs with something on stdin.
+/// Runs a command with standard input.
 fn piped(place: &Place, arguments: &[&str], input: &str) -> String {
     let file = place.write("stdin.txt", input);
     let mut command = place.command(arguments);
@@ -74,7 +74,7 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
-    // Nothing is written over.
+    // Existing files are not overwritten.
     let again = place.run(&import);
     assert!(
         again.starts_with("exit 2") && again.contains("desk/suite.json: file exists"),
@@ -153,7 +153,7 @@ fn inspect_header(id: &str) -> String {
     .to_string()
 }
 
-/// Twenty samples, `right` of which are.
+/// Twenty samples, of which `right` are correct.
 fn inspect_samples(right: usize) -> Value {
     (0..20)
         .map(|id| {
@@ -264,7 +264,7 @@ fn the_journal_of_a_crashed_inspect_run_is_read() {
         place
             .run(&["bench", "report", "twice"])
             .contains("run `twice` not found"),
-        "half a run was kept"
+        "a partial run was stored"
     );
 }
 
@@ -290,7 +290,7 @@ fn terminal_labels_decide_pending_results() {
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
-    // What a check has failed waits for nobody, and is not asked about.
+    // A result that already failed a check does not need a label.
     assert!(!shown.contains("say c") && !shown.contains("say d"), "{shown}");
     let run = json_of(&place, &["bench", "report", "latest", "--format", "json"]);
     assert_eq!(
@@ -304,12 +304,12 @@ fn terminal_labels_decide_pending_results() {
         shown.contains("asked: say b") && !shown.contains("asked: say a"),
         "{shown}"
     );
-    // One of two passes of people, one of two of checks; the list shows it without the results.
+    // One of two passes by people, one of two by checks; the list shows it without the results.
     let listed = place.run(&["bench", "list", "--runs"]);
     assert!(listed.contains("50.0 %"), "{listed}");
     let shown = piped(&place, &["bench", "label", "latest"], "");
     assert!(shown.contains("no answers need a human verdict"), "{shown}");
-    // A person may change their mind; q keeps what was said.
+    // A person can change a label; `q` keeps the labels so far.
     let shown = piped(&place, &["bench", "label", "latest", "--all"], "f\nq\n");
     assert!(
         shown.contains("labelled pass earlier") && shown.contains("1 label for run"),
@@ -385,8 +385,7 @@ fn labels_from_a_file_are_stored_atomically() {
     );
 }
 
-/// A server on loopback that answers every request with what `answer` makes of its path and body, for as long as the
-/// test lives. Returns its address.
+/// Server on loopback that answers every request with `answer(path, body)` until the test ends. Returns its address.
 fn serve(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -420,7 +419,7 @@ fn serve(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + 'static) -> Stri
     address
 }
 
-/// A judge that is strict passes what says `good`; a kind one also what says `fair`.
+/// A strict judge passes texts with `good`; a lenient one also those with `fair`.
 fn judges() -> String {
     serve(|_, body| {
         let text = body["messages"].to_string();
@@ -457,7 +456,7 @@ fn judges_are_compared_with_each_other_and_with_people() {
     let alone = place.run(&["bench", "report", "latest"]);
     assert!(
         !alone.contains("Krippendorff"),
-        "one judge agrees with nobody: {alone}"
+        "agreement needs two judges: {alone}"
     );
     let labels = "{\"case_id\": \"a\", \"pass\": true}\n{\"case_id\": \"b\", \"pass\": false}\n{\"case_id\": \"c\", \"pass\": false}\n";
     place.write("labels.jsonl", labels);
@@ -470,7 +469,7 @@ fn judges_are_compared_with_each_other_and_with_people() {
         shown.contains("the judge passes 1 that people fail, and fails 0 that people pass"),
         "{shown}"
     );
-    // The judge's verdict stays: a label is kept beside it.
+    // The judge's verdict stays; the label is stored separately.
     let run = json_of(&place, &["bench", "report", "latest", "--format", "json"]);
     assert_eq!(
         (&result(&run, "b")["status"], &result(&run, "b")["human_label"]),
@@ -606,7 +605,7 @@ const STEADY: &str = r#"
 - {case_id: b, deterministic: true, input: {goal: "two"}, expected: {mode: contains, value: two}}
 "#;
 
-/// A target that answered everything, and one that has forgotten how to count to two.
+/// Accepts the baseline of a correct target, and writes `worse.toml`, a target that fails the second case.
 fn regressed(place: &Place) {
     suite(place, STEADY);
     let worse = "type = \"exec\"\ncommand = \"sh\"\nargs = [\"-c\", \"cat > /dev/null; echo one\"]\nenv = [\"PATH\"]\n";
@@ -647,7 +646,7 @@ fn a_regression_alerts_the_configured_hooks() {
     );
     assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), on_stdin);
 
-    // A hook that fails is a warning; the verdict stays.
+    // A failing hook is a warning; the verdict stays.
     let compare = ["bench", "compare", "greeter/baseline.json", "latest"];
     let shown = show(
         &compare,
@@ -661,7 +660,7 @@ fn a_regression_alerts_the_configured_hooks() {
     );
     assert!(shown.contains("warning: bench.alert_webhook: "), "{shown}");
 
-    // Nobody is woken for what passes, or for what somebody let through.
+    // No alert for a pass, or for an accepted regression.
     fs_err::remove_file(place.path("told.json")).unwrap();
     let passes = show(&["bench", "run", "greeter", "--gate"], "cat > told.json", &url);
     assert!(passes.starts_with("exit 0"), "{passes}");

@@ -1,4 +1,4 @@
-//! Settings, help, errors, completions: what all commands share.
+//! Settings, help, errors and completions, which all commands share.
 
 use insta::assert_snapshot;
 

@@ -231,7 +231,7 @@ fn record_stores_the_conversation() {
         (rows("conversations"), rows("rounds"), rows("journal")),
         (json!(1), json!(6), json!(1))
     );
-    // Without --record nothing is left behind.
+    // Without --record nothing is stored.
     let other = Place::new();
     json_of(
         &other,
@@ -312,7 +312,7 @@ fn watch_ends_at_the_stop_signal() {
         .unwrap();
     let mut file = fs_err::OpenOptions::new().append(true).open(&path).unwrap();
     for line in &lines {
-        // Half a line first: a reader must not stumble over it.
+        // Half a line first: the reader must handle it.
         let (first, second) = line.split_at(line.len() / 2);
         file.write_all(first.as_bytes()).unwrap();
         std::thread::sleep(Duration::from_millis(150));
@@ -323,7 +323,7 @@ fn watch_ends_at_the_stop_signal() {
     let output = child.wait_with_output().unwrap();
     assert!(
         started.elapsed() < Duration::from_secs(50),
-        "it waited for the idle limit"
+        "watch waited for the idle limit"
     );
     assert_eq!(output.status.code(), Some(10));
     let verdicts: Vec<Value> = String::from_utf8(output.stdout)
@@ -418,7 +418,7 @@ fn the_demo_runs_to_the_end() {
     for signal in ["CONTINUE", "SHIP", "STOP", "ESCALATE"] {
         assert!(shown.contains(signal), "no {signal} in\n{shown}");
     }
-    assert!(!place.path(".local").exists(), "the demo left something behind");
+    assert!(!place.path(".local").exists(), "the demo left files behind");
 }
 
 #[test]

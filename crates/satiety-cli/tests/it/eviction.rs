@@ -1,4 +1,4 @@
-//! `satiety evict`, as an agent's harness and its user meet it.
+//! `satiety evict`, as used by an agent's harness and its user.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -182,7 +182,7 @@ fn eight_processes_evict_nothing_twice() {
         assert_eq!(
             gone.iter().collect::<BTreeSet<_>>().len(),
             gone.len(),
-            "{store}: something was dropped twice"
+            "{store}: an item was evicted twice"
         );
         let feedback = json_of(
             &place,

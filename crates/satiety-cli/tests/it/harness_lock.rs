@@ -1,5 +1,5 @@
-//! What an agent with a shell in the repository and no approver's key could try against `harness check`, and what happens
-//! then. SECURITY.md lists the same attacks.
+//! Attacks on `harness check` by an agent with a shell in the repository and without an approver's key. SECURITY.md lists
+//! the same attacks.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness_support::{Lab, PASSPHRASE};
 
-/// Answers a terminal with the beginning of the hash that it shows, and then with a passphrase.
+/// Types the beginning of the displayed hash, and then a passphrase.
 const SIGN: &str = r"
 import os, pty, re, select, sys
 child, terminal = pty.fork()
@@ -100,9 +100,9 @@ impl Repo {
         }
     }
 
-    /// Signs the step from the last commit to the tree as it is, with whatever key, and writes it.
+    /// Signs the step from the last commit to the current tree with this key, and writes it.
     fn transition(&self, key: &KeyFile, hours: (i64, i64)) -> Transition {
-        // The locks as the program sees them.
+        // The locks as computed by the program.
         let from = self.lock_of_commit();
         let mut to = self.lock_of_tree();
         let id = format!("transition-test-{}", to.transitions.len());
@@ -159,7 +159,7 @@ impl Repo {
     }
 }
 
-/// The lock of a harness in a directory; its identity is that of the lock file that is there, or none.
+/// Lock of the harness in a directory; its identity is that of the existing lock file, or none.
 fn lock_in(lab: &Lab, directory: &Path) -> Lock {
     let file = directory.join("suites/harness.lock");
     let known = fs_err::read_to_string(&file)
@@ -256,7 +256,7 @@ fn stricter_changes_pass_with_and_without_a_lock_file() {
             &checked["lock"],
         );
         assert_eq!(locked, if has_lock { "stale" } else { "absent" });
-        // Written anew it is current, and the base of the next change.
+        // A regenerated lock file is current, and the base of the next change.
         repo.lab.expect(0, &["harness", "lock"]);
         assert_eq!(repo.check(0)["lock"], "current");
         repo.lab.expect(0, &["harness", "lock", "--check"]);
@@ -306,7 +306,7 @@ fn removed_cases_are_detected_for_every_path_spelling() {
 
 #[test]
 fn git_tricks_do_not_change_the_base() {
-    // Attributes that leave files out of archives, in the base and in the repository.
+    // Attributes that exclude files from archives, in the base and in the repository.
     let repo = Repo::new();
     repo.lab
         .place
@@ -341,7 +341,7 @@ fn git_tricks_do_not_change_the_base() {
         assert!(out.contains("c00") && out.contains("pass_rate"), "{kind}: {out}");
     }
 
-    // Variables that lead git to another repository, and a settings entry that does.
+    // Variables and settings that redirect git to another repository.
     let repo = Repo::new();
     let other = Repo::new();
     other.remove_hard_cases();
@@ -377,7 +377,7 @@ fn ambiguous_references_are_refused() {
     repo.lab
         .expect(1, &["harness", "check", "git:origin/main", "suites"]);
     repo.commit();
-    // A tag comes before a remote branch when git looks a name up.
+    // Git prefers a tag to a remote branch of the same name.
     repo.git(&["tag", "origin/main", "HEAD"]);
     let (_, err) = repo
         .lab
@@ -418,7 +418,7 @@ fn damaged_git_objects_are_refused() {
 #[test]
 fn links_submodules_and_nested_repositories_are_refused() {
     use std::os::unix::fs::symlink;
-    // The directory itself becomes a link to an easier one that the base has too.
+    // The directory itself becomes a link to an easier one that the base also has.
     let repo = Repo::new();
     repo.lab
         .place
@@ -453,7 +453,7 @@ fn links_submodules_and_nested_repositories_are_refused() {
         repo.lab.expect(1, &["harness", "check", "git:HEAD", "suites"]);
     }
 
-    // A repository in place of the directory, with an easier history of its own.
+    // A repository in place of the directory, with an easier history.
     let repo = Repo::new();
     repo.remove_hard_cases();
     let inner = repo.lab.place.path("suites");
@@ -664,7 +664,7 @@ fn every_file_that_affects_a_verdict_is_covered() {
                         || change["needs_approval"] == true)
             });
             assert!(refused, "{name}: {checked:#}");
-            // Nor does a lock file written by the agent help, whether the old one stays, goes or is written by hand.
+            // A lock file written by the agent does not help either, whether the old one stays, is removed or is edited.
             if repo.lab.place.path("suites/harness.lock").exists() {
                 repo.lab.expect(1, &["harness", "lock", "--harness", "suites"]);
                 let forged = repo.lock_of_tree().render();
@@ -686,19 +686,19 @@ fn the_lock_file_cannot_be_dropped_or_forged() {
         &text.replace("\"passed\": 1", "\"passed\": 0"),
     );
     repo.lab.expect(1, &["harness", "check", "git:HEAD", "suites"]);
-    // A lock that is whole, and describes another harness.
+    // A valid lock of a different harness.
     let mut forged = Lock::parse(&text).unwrap();
     forged.keys.approvers[0].public_key = "ab".repeat(32);
     forged.manifest.alpha = 1.0;
     repo.lab.place.write("suites/harness.lock", &forged.render());
     assert_eq!(repo.check(1)["lock"], "invalid");
-    // Were it merged all the same, the tree of the base would count as well.
+    // If it were merged anyway, the tree of the base would be checked as well.
     repo.commit();
     let agent = KeyFile::generate("agent", PASSPHRASE).unwrap();
     repo.lab.settings(&[&agent], "");
     repo.remove_hard_cases();
     repo.check(1);
-    // Another identity.
+    // A different identity.
     let repo = Repo::locked();
     let mut other = Lock::parse(&text).unwrap();
     other.id = Some("harness-other".into());
@@ -722,7 +722,7 @@ fn a_signed_transition_allows_exactly_its_step() {
         repo.check(0);
         repo.commit();
         repo.check(0);
-        // The case comes back; the same signature does not take it out again.
+        // The case is added again; the same signature does not allow removing it again.
         let case = repo.git(&["show", "HEAD~1:suites/echoes/cases/c01.json"]);
         repo.lab.place.write("suites/echoes/cases/c01.json", &case);
         repo.lab
@@ -752,7 +752,7 @@ fn expired_and_untrusted_signatures_are_rejected() {
         repo.remove_hard_cases();
         repo.transition(key, hours);
         repo.check(1);
-        // Nor with the key in the new side's settings.
+        // A key in the new side's settings does not help either.
         repo.lab.settings(&[&repo.lab.key, key], "");
         repo.check(1);
         repo.lab.settings(&[key], "");
@@ -781,7 +781,7 @@ fn an_approved_retirement_does_not_allow_another() {
     lab.json(0, &["harness", "apply"]);
     repo.check(0);
     repo.commit();
-    // A hard case under the retired one's name, taken out by hand with the same words.
+    // A hard case with the retired case's name, removed with the same text.
     lab.place.write(
         "suites/echoes/cases/c01.json",
         r#"{"case_id": "c01", "input": {"goal": "hard"}, "expected": {"mode": "exact", "value": "harder"}}"#,
@@ -819,7 +819,7 @@ fn first_keys_must_be_accepted_explicitly() {
     let mut accepting = arguments.to_vec();
     accepting.push("--accept-first-keys");
     repo.lab.expect(0, &accepting);
-    // They do not count for the change that brings them.
+    // Keys do not count for the change that adds them.
     repo.remove_hard_cases();
     repo.transition(&repo.lab.key, (0, 24));
     repo.lab.expect(1, &accepting);
@@ -887,7 +887,7 @@ fn signing_shows_the_complete_transition_escaped() {
         assert!(seen.contains(words), "{words}: {seen}");
     }
     assert!(!seen.contains('\u{1b}') && !seen.contains('\u{202e}'), "{seen:?}");
-    // What is signed changes with every call, so the first letters are read off the screen.
+    // The signed content changes with every call, so the first characters are read from the screen.
     let mut command = Command::new("python3");
     command
         .args(["-c", SIGN, PASSPHRASE, env!("CARGO_BIN_EXE_satiety")])
@@ -932,7 +932,7 @@ fn a_locked_gate_rejects_weaker_options() {
         let (_, err) = repo.lab.expect(2, &arguments);
         assert!(err.contains("with weaker options") && err.contains(says), "{err}");
     }
-    // The verdict is the gate's own: this baseline is of other contents.
+    // The gate decides as usual: this baseline is of other contents.
     repo.lab.expect_one_of(
         &[0, 3],
         &["bench", "run", "suites/echoes", "--gate", "--target", "echo"],
@@ -943,6 +943,6 @@ fn a_locked_gate_rejects_weaker_options() {
         err.contains("weaker than") && err.contains("suites.echoes.c00"),
         "{err}"
     );
-    // Without a gate the same run is nobody's verdict.
+    // Without a gate the same run has no verdict.
     repo.lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
 }

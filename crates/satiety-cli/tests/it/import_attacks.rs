@@ -1,4 +1,4 @@
-//! Files of strangers that are imported: they read nothing beside themselves, and unpack and multiply only so far.
+//! Imports of untrusted files: they read no other files, and unpacking and expansion are limited.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

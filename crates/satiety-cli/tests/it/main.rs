@@ -1,6 +1,6 @@
-//! The command, as a user meets it: exit code, stdout and stderr together.
+//! Runs the real command and checks exit code, stdout and stderr.
 
-#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod architecture;
 mod bench;

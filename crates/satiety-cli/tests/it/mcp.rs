@@ -1,4 +1,4 @@
-//! `satiety mcp`, as a client meets it, and the commands that are twins of its tools.
+//! `satiety mcp` as seen by a client, and the commands that correspond to its tools.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, json_of};
 
-/// The official Python SDK drives the server: both lifecycles, errors, paging, cancelling, resources, prompts, profiles.
+/// The official Python SDK drives the server: both lifecycles, errors, pagination, cancellation, resources, prompts and
+/// profiles.
 #[test]
 fn the_official_python_client_works() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTHON") else {
@@ -30,7 +31,7 @@ fn the_official_python_client_works() {
     );
 }
 
-/// Whatever is logged, standard output has one message a line and nothing else.
+/// With logging enabled, standard output has one message per line and nothing else.
 #[test]
 fn standard_output_has_only_protocol_messages() {
     let place = Place::new();
@@ -77,7 +78,7 @@ fn standard_output_has_only_protocol_messages() {
     );
     assert_eq!(of(2)["result"]["tools"].as_array().unwrap().len(), 8);
     assert_eq!(of(3)["result"]["isError"], false);
-    // What was searched belongs to the session that was named.
+    // The search belongs to the named session.
     let sessions = json_of(&place, &["memory", "sessions", "--format", "json"]);
     assert_eq!(sessions["sessions"][0]["session_id"], "s1");
 }
@@ -173,7 +174,7 @@ fn a_task_is_opened_used_and_closed() {
     assert_eq!(summary["queries"][0]["selected_ids"], json!([used]));
     assert_eq!(summary["task_outcomes"][0]["outcome"], "success");
     assert_eq!(summary["aggregate_metrics"]["avg_selection_mrr"], 0.5);
-    // What was used learnt the question's words; what stood above it was passed over.
+    // The used memory learned the words of the query; results above it were passed over.
     let after = memory(&["get", used.as_str().unwrap()]);
     assert_eq!(after["learnt_triggers"].as_array().unwrap().len(), 1, "{after}");
     let exported = place.run(&["db", "export", "-"]);

@@ -1,4 +1,4 @@
-//! `satiety memory`, on the bundled notes and on input that is wrong.
+//! `satiety memory`, on the bundled notes and on invalid input.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn titles(found: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Without words in common: only meaning can find it, and only with the model.
+/// No words in common: only the sentence model can find it.
 #[test]
 fn notes_are_indexed_once_and_found_by_words_meaning_and_triggers() {
     let place = Place::new();
@@ -50,7 +50,7 @@ fn notes_are_indexed_once_and_found_by_words_meaning_and_triggers() {
     assert!(found["results"][0]["channels"].get("lexical").is_none());
     let matched = json(&place, &["match", "the database is locked, what now"]);
     assert_eq!(matched["matches"].as_array().unwrap().len(), 1);
-    // Every search is in the log.
+    // Every search is logged.
     let status = json_of(&place, &["db", "status", "--format", "json"]);
     let queries = status["tables"]
         .as_array()

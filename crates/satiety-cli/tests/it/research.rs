@@ -1,4 +1,4 @@
-//! Research and the gate, as a user meets them.
+//! `satiety research` and `satiety gate` end to end.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -57,7 +57,7 @@ fn a_directory_is_researched_without_key_or_network() {
     );
     assert_eq!(
         again["answers"], report["answers"],
-        "the same folder and task give the same"
+        "the same directory and task must give the same result"
     );
     let status = json_of(&place, &["db", "status", "--format", "json"]);
     let rows = |table: &str| {
@@ -150,7 +150,7 @@ fn invalid_requests_get_a_hint() {
     ] {
         let folder = example("research/heat-pumps");
         let mut arguments = arguments;
-        // Where the source is not what is wrong, a good one.
+        // A valid source, for errors that are not about the source.
         if arguments.first() == Some(&"research") && !arguments.contains(&"--in") && arguments.len() > 3 {
             arguments.extend(["--in", &folder]);
         }

@@ -1,4 +1,4 @@
-//! `satiety retrieval`, on the bundled example and on files that are wrong.
+//! `satiety retrieval`, on the bundled example and on invalid files.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::support::{Place, example, json_of};
 const QRELS: &str = "q1 0 a 3\nq1 0 b 0\nq1 0 c 2\nq2 0 a 1\nq3 0 z 2\n";
 const RUN: &str = "q1 Q0 b 1 9 t\nq1 Q0 a 2 8 t\nq1 Q0 x 3 7 t\nq2 Q0 a 1 9 t\nq9 Q0 a 1 9 t\n";
 
-/// `q1`: first relevant at rank 2, one of two found; `q2` has nothing of grade 2; `q3` is not answered.
+/// `q1`: first relevant at rank 2, one of two found; `q2` has no document of grade 2; `q3` is not answered.
 #[test]
 fn eval_reports_means_counts_and_values() {
     let place = Place::new();
@@ -39,7 +39,7 @@ fn eval_reports_means_counts_and_values() {
 
     assert_eq!(all(&["--metrics", "mrr@3"]).get("per_query"), None);
 
-    // trec_eval: q1 1/2, q2 1 (grade 1 counts), q3 left out.
+    // trec_eval: q1 1/2, q2 1 (grade 1 counts), q3 omitted.
     let found = all(&["--metrics", "mrr", "--compat", "trec", "--resamples", "0"]);
     assert_eq!(found["metrics"]["mrr"]["mean"], 0.75);
     assert_eq!(found["metrics"]["mrr"]["ci"], Value::Null);
@@ -99,9 +99,9 @@ fn the_gate_passes_fails_or_is_inconclusive() {
     assert_eq!(code(&control, &treatment, &gate), Some(0));
     assert_eq!(code(&treatment, &control, &gate), Some(1));
     assert_eq!(code(&control, &control, &gate), Some(0));
-    // Without a gate, being worse is an answer like any other.
+    // Without a gate, a worse result is not an error.
     assert_eq!(code(&treatment, &control, &[]), Some(0));
-    // Two queries that trade places: nothing can be said.
+    // Two queries that swap places: inconclusive.
     place.write("few.txt", "a 0 x 2\nb 0 x 2\n");
     place.write("one.txt", "a Q0 x 1 2 t\nb Q0 y 1 2 t\nb Q0 x 2 1 t\n");
     place.write("two.txt", "a Q0 y 1 2 t\na Q0 x 2 1 t\nb Q0 x 1 2 t\n");
@@ -238,7 +238,7 @@ fn files_without_rankings_are_refused() {
     }
 }
 
-/// Two gigabytes without a line end, in a process that may not even have one.
+/// Two gigabytes without a newline, in a process that may not allocate one.
 #[test]
 fn an_endless_line_is_refused_with_bounded_memory() {
     let place = Place::new();
@@ -248,7 +248,7 @@ fn an_endless_line_is_refused_with_bounded_memory() {
         ("run.csv", "run.csv: line 1 is longer than 65535 bytes"),
         ("run.jsonl", "run.jsonl: line 1 is longer than 16777216 bytes"),
     ] {
-        // Holes take no room on the disk and read as zeros.
+        // A sparse file takes no disk space and reads as zeros.
         fs_err::File::create(place.path(name))
             .unwrap()
             .set_len(2 << 30)

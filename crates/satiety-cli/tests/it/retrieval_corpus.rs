@@ -1,5 +1,5 @@
-//! What is known besides judgments: groups, tiers, classes and traces; checking, pooling and keeping a corpus; pages and
-//! tables.
+//! Metadata in addition to judgments: groups, tiers, classes and traces; checking, pooling and storing a corpus; HTML and
+//! CSV reports.
 
 use crate::support::{Place, example, json_of};
 
@@ -69,7 +69,7 @@ fn metrics_that_need_document_metadata() {
             && text.contains("--corpus"),
         "{text}"
     );
-    // a and b are as good as each other: one thing to find, found first.
+    // a and b are equivalent: one thing to find, found first.
     let more = [
         "--metrics",
         "p@2,recall@1",
@@ -218,7 +218,7 @@ fn a_judged_pool_is_read_back() {
         sheet.contains("\"q1\",\"why sqlite\",\"n\",\"\",\"\",\n"),
         "{sheet}"
     );
-    // Somebody fills in the grades.
+    // Fill in the grades, as a person would.
     place.write("judged.csv", &sheet.replace(",\"\",\"\",\n", ",\"\",\"\",2\n"));
     let eval = [
         "retrieval",

@@ -1,6 +1,6 @@
-//! `satiety retrieval eval --compat trec` beside `pytrec_eval`, query by query, on files made by chance: ties, scores
-//! that differ only beyond 32 bits, negative grades, queries that one side lacks, unjudged documents, lines that stand
-//! apart. Runs when `SATIETY_TEST_PYTREC` names a Python that has `pytrec_eval`.
+//! Compares `satiety retrieval eval --compat trec` with `pytrec_eval`, query by query, on random files: ties, scores
+//! that differ only beyond 32 bits, negative grades, queries missing on one side, unjudged documents, interleaved lines.
+//! Runs if `SATIETY_TEST_PYTREC` names a Python interpreter with `pytrec_eval`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -62,7 +62,7 @@ fn values_match_trec_eval() {
                     );
                     assert!(
                         (value - expected).abs() < 1e-9,
-                        "seed {seed}, level {level}, {query}, {measure}: {value}, not {expected}"
+                        "seed {seed}, level {level}, {query}, {measure}: {value}, expected {expected}"
                     );
                 }
             }
@@ -103,7 +103,7 @@ fn files(seed: u64) -> (String, String) {
         }
     }
     if seed.is_multiple_of(2) {
-        // Lines of a query stand apart.
+        // Lines of a query are not contiguous.
         for at in (1..results.len()).rev() {
             results.swap(at, usize::try_from(below(at as u64 + 1)).unwrap());
         }

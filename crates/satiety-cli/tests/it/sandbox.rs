@@ -1,4 +1,4 @@
-//! Attempts to break out of the fence around a target, under each means that this machine offers.
+//! Attempts to escape from the sandbox of a target, with each backend that this machine offers.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 const SATIETY: &str = env!("CARGO_BIN_EXE_satiety");
 
-/// The means that work here. A kernel that lacks one is named, so that a silent skip cannot pass for a test.
-#[expect(clippy::print_stderr, reason = "a skip must be seen")]
+/// Backends that work here. Missing ones are printed, so that a silent skip cannot pass for a test.
+#[expect(clippy::print_stderr, reason = "reports skipped backends")]
 fn means() -> Vec<&'static str> {
     use_program(Path::new(SATIETY));
     let probe = probe();
@@ -42,7 +42,7 @@ fn context(folder: &Path) -> TargetContext {
         keep_workdirs: false,
         helper: Some(SATIETY.into()),
         sandbox: SandboxContext {
-            // The degraded one is tested, too.
+            // The degraded backend is tested, too.
             requirement: SandboxRequirement::Prefer,
             ..SandboxContext::default()
         },
@@ -92,7 +92,7 @@ fn words(attempt: Attempt) -> String {
     }
 }
 
-/// A folder in which anybody may do anything, so that only the fence can say no.
+/// A directory with full permissions for everyone, so that only the sandbox can deny access.
 fn open_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs_err::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -187,7 +187,7 @@ async fn a_fork_bomb_is_limited_and_leaves_no_process() {
         )
         .await;
         let forked: u32 = said.parse().unwrap();
-        // Not as root the limit counts what else runs for the user, so what runs beside this test may end meanwhile.
+        // For ordinary users the limit counts all processes of the user, so other processes may end meanwhile.
         assert!((1..100).contains(&forked), "{backend}: {forked}");
         assert!(left(folder.path()).is_empty(), "{backend}");
     }
@@ -342,7 +342,7 @@ async fn a_failing_sandbox_is_a_harness_error_and_a_missing_one_is_refused() {
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("satiety sandbox: cannot read the policy"));
 }
 
-/// Processes whose folder is inside.
+/// Processes with a working directory inside.
 fn left(folder: &Path) -> Vec<String> {
     let processes = fs_err::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes

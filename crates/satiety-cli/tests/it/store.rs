@@ -1,4 +1,4 @@
-//! `satiety db` and `satiety doctor`, with good stores and bad ones.
+//! `satiety db` and `satiety doctor`, with valid and invalid databases.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use crate::support::Place;
 
-/// Sizes, engine versions and what can fence processes in differ from machine to machine.
+/// Sizes, engine versions and sandbox backends differ between machines.
 fn stable(shown: &str) -> String {
     let mut text = String::new();
     for line in shown.lines() {
@@ -192,7 +192,7 @@ fn a_file_without_write_permission() {
 #[test]
 fn an_unreachable_server() {
     let place = Place::new();
-    // Port 1 on loopback: nothing listens there.
+    // Port 1 on loopback: no process listens there.
     assert_snapshot!(place.run(&["--db", "postgres://me:secret@127.0.0.1:1/satiety", "db", "status"]));
 }
 

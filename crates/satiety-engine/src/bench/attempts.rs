@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(
             at(0, ErrorKind::RateLimit, Some(1001)),
             None,
-            "more than is waited for"
+            "longer than the longest pause"
         );
         assert_eq!(at(10, ErrorKind::Infra, None), None, "no attempt left");
         for kind in [

@@ -375,7 +375,7 @@ mod tests {
         }
         assert!(
             before.elapsed() >= Duration::from_secs(4),
-            "Retry-After holds for everybody"
+            "Retry-After must delay all callers"
         );
         assert_eq!((gate.allowed(), gate.permits.available_permits()), (4, 4));
     }

@@ -96,7 +96,11 @@ mod tests {
         let (rest, _) = page(Some("3.gone".into()), 2)
             .cut(all.clone(), |entry| entry)
             .unwrap();
-        assert_eq!(rest, ["k3", "k4"], "an entry that is gone leaves its position");
+        assert_eq!(
+            rest,
+            ["k3", "k4"],
+            "a cursor must survive the deletion of its entry"
+        );
         assert!(page(Some("elsewhere".into()), 3).cut(all, |entry| entry).is_err());
     }
 }

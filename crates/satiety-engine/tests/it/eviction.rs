@@ -1,4 +1,4 @@
-//! Contexts that outlive a call: proposals are answered once, nothing is dropped twice, and nothing goes into force without
+//! Contexts that outlive a call: proposals are answered once, no item is evicted twice, and no version is activated without
 //! an ablation.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ fn answers(proposal_id: &str, keep: &[&str]) -> ResolveRequest {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn eight_concurrent_callers_evict_nothing_twice_and_lose_no_feedback() {
     let folder = tempfile::tempdir().unwrap();
-    // Two engines, as in two processes: each has a memory of its own.
+    // Two engines, as in two processes: each has its own memory.
     let engines = [
         Arc::new(engine(folder.path(), None)),
         Arc::new(engine(folder.path(), None)),
@@ -106,7 +106,7 @@ async fn eight_concurrent_callers_evict_nothing_twice_and_lose_no_feedback() {
         gone.extend(task.await.unwrap());
     }
     let distinct: BTreeSet<&String> = gone.iter().collect();
-    assert_eq!(distinct.len(), gone.len(), "something was dropped twice");
+    assert_eq!(distinct.len(), gone.len(), "an item was evicted twice");
     let feedback = engines[0].eviction().feedback(None).await.unwrap();
     assert_eq!((feedback.answered, feedback.open, feedback.timed_out), (32, 0, 0));
     let listing = engines[1].eviction().list(Some("s")).await.unwrap();
@@ -183,7 +183,7 @@ async fn invalid_and_late_answers_change_nothing() {
     assert!(late.contains("timed out"), "{late}");
     let told = engine.eviction().feedback(Some("s")).await.unwrap();
     assert_eq!((told.answered, told.timed_out, told.open), (1, 1, 1));
-    // Nobody can say that one that timed out was consent.
+    // A timed-out proposal gives no labels.
     assert_eq!(told.report.unwrap().labels, 3);
     let story = engine.eviction().timeline("s").await.unwrap();
     assert_eq!(story.rows.len(), 3);
@@ -231,7 +231,7 @@ async fn a_restored_item_keeps_its_history() {
     );
 }
 
-/// Answers many proposals: memory is kept back, the rest is not.
+/// Answers many proposals: memory items are excluded, the others are not.
 async fn teach(engine: &Engine) {
     for round in 0..12_u32 {
         let add: Vec<Value> = (0..6)
@@ -415,7 +415,7 @@ async fn scorer_answers_are_cached_and_failures_open_the_breaker() {
         .unwrap();
     let refreshed = first.eviction().refresh("a").await.unwrap();
     assert_eq!((refreshed.asked, refreshed.cached, refreshed.failed), (2, 0, 0));
-    // The same words elsewhere: known.
+    // The same text elsewhere is cached.
     first
         .eviction()
         .update(update("b", vec![add("z", "first words")]))
@@ -432,7 +432,7 @@ async fn scorer_answers_are_cached_and_failures_open_the_breaker() {
             .any(|term| term.name == "model" && term.contribution > 0.0)
     );
     drop(server);
-    // Nobody answers there: three failures, and then it is left alone.
+    // The endpoint is unreachable: after three failures it is not called again.
     let wrong = MockServer::start().await;
     Mock::given(method("POST"))
         .respond_with(ResponseTemplate::new(400))

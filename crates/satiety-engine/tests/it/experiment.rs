@@ -1,4 +1,4 @@
-//! Features of the search: dealt by hash, compared behind the asker's back, counted once.
+//! Features of the search: assigned by hash, compared in the background, counted once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Bench {
         .with_experiments(settings)
     }
 
-    /// Rows of a table.
+    /// Number of rows of a table.
     async fn rows(&self, table: &str) -> u64 {
         let status = Store::open(&self.url()).await.unwrap().status().await.unwrap();
         let found = serde_json::to_value(&status.tables).unwrap();
@@ -82,7 +82,7 @@ fn one_result() -> Value {
     json!({"modes": {"focused": {"limit": 1}}})
 }
 
-/// For each topic two notes that talk about it much, and a critical one that mentions it once.
+/// For each topic two notes that mention it often, and a critical one that mentions it once.
 async fn fill(engine: &Engine, topics: usize) -> Vec<String> {
     let mut answers = Vec::new();
     for topic in 0..topics {
@@ -176,9 +176,9 @@ async fn a_shadow_run_writes_only_its_own_row() {
         .await
         .unwrap();
     let answer = engine.memory().search(ask(1)).await.unwrap();
-    // What the caller gets is the pipeline in force, to the last digit.
+    // The caller gets the results of the active pipeline, to the last digit.
     assert_eq!(answer.results, plain.results);
-    // The log may be written behind the search's back.
+    // The log may be written asynchronously.
     for _ in 0..500 {
         if bench.rows("eval_queries").await > 0 {
             break;
@@ -265,7 +265,7 @@ async fn a_full_queue_drops_and_counts_without_affecting_the_caller() {
     assert_eq!((tally.queued, tally.dropped, tally.recorded), (2, 3, 2));
 }
 
-/// The answer stands third; the asker calls it useful; the change would have had it first: 1 − 1/3.
+/// The answer is third and is marked useful; the change would rank it first: 1 − 1/3.
 #[tokio::test]
 async fn outcomes_are_counted_once() {
     let bench = Bench::new();
@@ -287,10 +287,7 @@ async fn outcomes_are_counted_once() {
         .find(|result| result.id == answers[0])
         .unwrap()
         .rank;
-    assert!(
-        rank > 1,
-        "the example is pointless when the answer is first already"
-    );
+    assert!(rank > 1, "the answer must not be first without the change");
     engine.experiments().drain_shadows(LIMIT).await;
     assert_eq!(
         engine
@@ -317,7 +314,7 @@ async fn outcomes_are_counted_once() {
             "{test:?}"
         );
     }
-    // A use that is still fresh may be followed by another: it waits.
+    // A recent use may be followed by another: it waits.
     let patient = bench.engine(ExperimentSettings::default());
     let request = SearchRequest {
         session: Some("t".into()),
@@ -372,7 +369,7 @@ async fn a_rollout_reaches_its_share_and_skips_explicit_pipelines() {
         assert_eq!(
             engine.memory().search(request()).await.unwrap().results.len(),
             first,
-            "a session changed sides"
+            "a session changed its arm"
         );
         lengths.push(first);
     }
@@ -392,7 +389,7 @@ async fn a_rollout_reaches_its_share_and_skips_explicit_pipelines() {
         ..ask(0)
     };
     assert_eq!(engine.memory().search(request).await.unwrap().results.len(), 2);
-    // The shadow of one who got the change is the pipeline without it.
+    // The shadow of a search with the change is the pipeline without it.
     while engine.experiments().drain_shadows(LIMIT).await.recorded == 0 {}
     let store = Store::open(&bench.url()).await.unwrap();
     let runs = store.experiments().shadow_runs("one-result", 1000).await.unwrap();
@@ -443,7 +440,7 @@ async fn a_better_pipeline_graduates_and_can_be_reverted() {
         .await
         .unwrap();
     for _ in 0..3 {
-        // On a busy machine times may be too uncertain to tell: then one measures again.
+        // On a busy machine latencies may be too noisy for a decision; measure again.
         if done.verdict == GraduationVerdict::Undecided {
             done = engine
                 .experiments()
@@ -462,7 +459,7 @@ async fn a_better_pipeline_graduates_and_can_be_reverted() {
         engine.memory().search(ask(3)).await.unwrap().results[0].id,
         answers[3]
     );
-    // Another process follows, at once when it is new.
+    // Another process sees it, at once if it is new.
     let other = bench.engine(at_once());
     assert_eq!(
         other.memory().search(ask(4)).await.unwrap().results[0].id,
@@ -549,7 +546,7 @@ async fn equal_pipelines_stay_undecided_and_a_bad_one_is_rejected() {
     let bad = engine.experiments().graduate("one-result", None).await.unwrap();
     assert_eq!((bad.verdict, bad.graduated), (GraduationVerdict::Refuse, false));
     assert_eq!(bad.status.test.decision, Decision::AcceptControl);
-    // Decided: what comes now does not count.
+    // Decided: later observations do not count.
     let samples = bad.status.test.samples;
     engine.memory().search(ask(0)).await.unwrap();
     engine.experiments().drain_shadows(LIMIT).await;
@@ -565,7 +562,7 @@ async fn equal_pipelines_stay_undecided_and_a_bad_one_is_rejected() {
     );
 }
 
-/// Two engines on one store, both searching and counting at once: every run counts, none twice.
+/// Two engines on one database search and count concurrently: every run counts, none twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_processes_count_every_run_once() {
     let bench = Bench::new();

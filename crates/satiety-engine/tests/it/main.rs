@@ -1,5 +1,5 @@
 //! One binary for all integration tests of the crate.
-#![expect(clippy::unwrap_used, reason = "inside tests a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 mod eviction;
 mod experiment;
 mod extraction;

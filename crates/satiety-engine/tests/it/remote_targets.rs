@@ -1,4 +1,4 @@
-//! Systems under test behind HTTP, chat protocols and MCP, and answers that were recorded.
+//! Targets behind HTTP, chat protocols and MCP, and recorded answers.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -166,7 +166,7 @@ async fn target_failures_are_not_retried() {
     assert_eq!(ask_plainly(&exec, &hurried()).await.attempts.len(), 4);
 }
 
-/// Keeps answers in memory.
+/// Caches answers in memory.
 #[derive(Debug, Default)]
 struct Memory(Mutex<BTreeMap<String, Response>>);
 
@@ -256,7 +256,7 @@ async fn chat_targets_do_not_retry() {
     assert_eq!(
         server.received_requests().await.unwrap().len(),
         1,
-        "retries are the caller's"
+        "the target must not retry"
     );
 }
 
@@ -378,7 +378,7 @@ async fn recorded_answers_match_case_repeat_and_variant() {
     assert_eq!(
         kind(&target.call(&asked).await),
         ErrorKind::Target,
-        "no repeat stands for another"
+        "repeats must be matched exactly"
     );
     asked.case_id = "other".into();
     asked.repeat = 0;

@@ -1,4 +1,4 @@
-//! Pages that want to lead us astray: addresses inside the house, redirects, bombs, and hostile text.
+//! Hostile pages: internal addresses, redirects, bombs, and hostile text.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn strict() -> Fetcher {
     .unwrap()
 }
 
-/// Tests have only loopback, so what is not about addresses allows it.
+/// Tests have only loopback, so tests that are not about addresses allow it.
 fn lenient(change: impl FnOnce(&mut FetchSettings)) -> Fetcher {
     let mut settings = FetchSettings {
         timeout: Duration::from_secs(2),
@@ -92,7 +92,7 @@ async fn internal_addresses_are_refused_in_every_notation() {
 
 #[tokio::test]
 async fn names_that_resolve_to_internal_addresses_are_refused() {
-    // A name that no list knows: this machine's own, which resolves to loopback or a private address, if at all.
+    // A name that is not on a list: this machine's host name, which resolves to loopback or a private address, if at all.
     let Ok(name) = fs_err::read_to_string("/proc/sys/kernel/hostname") else {
         return;
     };
@@ -104,7 +104,7 @@ async fn names_that_resolve_to_internal_addresses_are_refused() {
         matches!(error, FetchError::Failed { .. } | FetchError::Refused { .. }),
         "{error}"
     );
-    // `localhost` past the list of names: the resolver itself must refuse what it finds.
+    // `localhost` without the list of names: the resolver itself must refuse the address.
     let error = strict().read("http://localhost6/").await.unwrap_err();
     assert!(
         matches!(error, FetchError::Refused { .. } | FetchError::Failed { .. }),
@@ -136,7 +136,7 @@ async fn obfuscated_addresses_are_refused() {
 
 #[tokio::test]
 async fn every_redirect_is_checked() {
-    // Loopback is allowed here, multicast and other schemes never are.
+    // Loopback is allowed here; multicast and other schemes never are.
     for target in [
         "http://224.0.0.1/",
         "file:///etc/passwd",
@@ -283,7 +283,7 @@ async fn robots_txt_is_respected() {
     let error = polite.read(&format!("{}/x", broken.uri())).await.unwrap_err();
     assert!(
         matches!(error, FetchError::Robots),
-        "a site that cannot say allows nothing: {error}"
+        "an unavailable robots.txt must block: {error}"
     );
 }
 

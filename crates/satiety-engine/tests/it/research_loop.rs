@@ -1,4 +1,4 @@
-//! Whole researches: a folder, servers that fail, models that help, runs that are interrupted.
+//! Complete research runs: a directory, failing servers, helping models, interrupted runs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn request(task: &str, source: &str) -> ResearchRequest {
 
 const TASK: &str = "how do heated wings of fast aircraft bend and which alloys resist creep";
 
-/// Documents that repeat each other, so that searches run dry.
+/// Documents that repeat each other, so that the search saturates.
 fn documents(folder: &Path) -> String {
     let docs = folder.join("docs");
     fs_err::create_dir_all(&docs).unwrap();
@@ -280,7 +280,7 @@ async fn recordings_replay_identically() {
     assert_eq!(again.curve(), live.curve());
 }
 
-/// A chat server that answers by what it is asked.
+/// A chat server whose answer depends on the request.
 async fn chat_server(novelty: &'static str) -> MockServer {
     let server = MockServer::start().await;
     Mock::given(path("/v1/chat/completions"))
@@ -323,7 +323,7 @@ async fn a_model_plans_scores_and_summarizes_within_the_budget() {
     assert_eq!(
         report.stop,
         StopReason::Saturated,
-        "the model says that nothing is new"
+        "the model must report no novelty"
     );
     let [first, second, third] = report.rounds.as_slice() else {
         panic!("{:?}", report.rounds.len())
@@ -340,13 +340,10 @@ async fn a_model_plans_scores_and_summarizes_within_the_budget() {
     assert_eq!((second.model_calls.plan, second.model_calls.compress), (1, 1));
     assert_eq!(
         third.model_calls.compress, 0,
-        "a rejected round never writes a summary"
+        "a rejected round must not write a summary"
     );
     assert_eq!(third.summary, second.summary);
-    assert_ne!(
-        third.query, second.query,
-        "a query that was asked is not asked again"
-    );
+    assert_ne!(third.query, second.query, "a query must not be repeated");
     assert_eq!(report.summary, "- a summary that a model wrote");
     assert!(report.summary_by.unwrap().starts_with("openai:test"));
     let made = report.model_calls;
@@ -448,7 +445,7 @@ async fn hostile_text_in_pages_is_data() {
     for received in server.received_requests().await.unwrap() {
         let body: Value = received.body_json().unwrap();
         let question = body["messages"][1]["content"].as_str().unwrap();
-        // The mark that the hostile text tries to close is not the one that is used.
+        // The delimiter that the hostile text tries to close is not the one in use.
         let mark = body["messages"][0]["content"]
             .as_str()
             .unwrap()
@@ -505,6 +502,6 @@ async fn invalid_requests_store_nothing() {
     let (text, _) = error(resume).await;
     assert!(
         text.contains("no unfinished research"),
-        "something was stored: {text}"
+        "a run was stored: {text}"
     );
 }

@@ -1,4 +1,4 @@
-//! Every search engine's interface as a local server speaks it: what works, what is refused, what is cut off.
+//! Every search engine's interface, spoken by a local server: successes, refusals and truncated responses.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn settings(base: &str) -> SourceSettings {
     }
 }
 
-/// The engines, each with the address that its name needs here.
+/// The engines, each with the address for this test.
 const ENGINES: [&str; 5] = ["searxng", "brave", "tavily", "wikipedia", "arxiv"];
 
 fn engine(name: &str, base: &str) -> Box<dyn Source> {
@@ -43,7 +43,7 @@ fn engine(name: &str, base: &str) -> Box<dyn Source> {
     open(&spec, &settings(base)).unwrap()
 }
 
-/// What a request of the engine must look like.
+/// The documented request of the engine.
 fn documented(name: &str) -> MockBuilder {
     match name {
         "searxng" => Mock::given(method("GET"))
@@ -73,7 +73,7 @@ fn documented(name: &str) -> MockBuilder {
     }
 }
 
-/// An answer with two results.
+/// A response with two results.
 fn answer(name: &str) -> ResponseTemplate {
     let json: Value = match name {
         "searxng" => json!({"query": "x", "results": [
@@ -99,7 +99,7 @@ fn answer(name: &str) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json)
 }
 
-/// An answer without results.
+/// A response without results.
 fn nothing(name: &str) -> ResponseTemplate {
     match name {
         "searxng" | "tavily" => ResponseTemplate::new(200).set_body_json(json!({"results": []})),
@@ -200,7 +200,7 @@ async fn server_errors_are_retried_three_times() {
         assert!(!error.to_string().contains("secret"), "{name}: {error}");
         assert!(
             !error.to_string().contains("heated"),
-            "no parameters in errors: {error}"
+            "errors must not contain parameters: {error}"
         );
     }
 }
@@ -355,7 +355,7 @@ async fn a_program_can_be_a_source() {
     assert!(error.contains("`hello` is not"), "{error}");
 }
 
-/// A search tool as an MCP server speaks it over pipes: results as structured content, as text, an error, and silence.
+/// A search tool of an MCP server over pipes: results as structured content, as text, an error, and no answer.
 const MCP: &str = r#"
 import sys, json, time
 for line in sys.stdin:
@@ -386,7 +386,7 @@ async fn an_mcp_tool_can_be_a_source() {
     settings.api.timeout = Some(Duration::from_secs(10));
     let source = open(&format!("mcp:{}", file.display()), &settings).unwrap();
     let found = source.search("heated wings", 2).await.unwrap();
-    assert_eq!(found.len(), 2, "no more than asked for");
+    assert_eq!(found.len(), 2, "at most the requested number");
     assert_eq!(
         (found[0].url.as_str(), found[0].snippet.as_str()),
         ("https://example.org/a", "about heated wings")

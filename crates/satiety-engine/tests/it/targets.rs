@@ -1,5 +1,4 @@
-//! Systems under test that behave, and every way in which they do not: each has its defined outcome and leaves no
-//! process behind.
+//! Targets that work, and every kind of misbehavior: each has its defined outcome and leaves no process behind.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use satiety_engine::bench::sandbox::SandboxContext;
 use satiety_engine::bench::target::{Attempt, Target, TargetContext};
 use serde_json::{Value, json};
 
-/// A folder for everything a test writes.
+/// A directory for everything a test writes.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
 }
@@ -56,7 +55,7 @@ impl Place {
         Target::open(&spec, &self.context()).unwrap()
     }
 
-    /// Asks a shell script that is run for the case.
+    /// Calls a shell script that is started for the case.
     async fn sh(&self, script: &str, deadline_ms: u64) -> Attempt {
         let target = self.open(json!({"type": "exec", "command": "sh", "args": ["-c", script]}));
         target.call(&request("the goal", deadline_ms)).await
@@ -99,14 +98,14 @@ pub(crate) fn output(attempt: &Attempt) -> &Value {
     }
 }
 
-/// The processes that match, by a field of `/proc/PID/stat` (counted after the name): 2 is the group.
+/// Processes that match, by a field of `/proc/PID/stat` (counted after the name): 2 is the group.
 fn members(field: usize, wanted: &str) -> Vec<String> {
     let processes = fs_err::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes
         .filter_map(|entry| {
             let stat = fs_err::read_to_string(entry.path().join("stat")).ok()?;
             let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-            // What has ended and waits to be cleared away runs no more.
+            // Zombies do not count.
             let found = fields.get(field) == Some(&wanted) && fields.first() != Some(&"Z");
             found.then(|| entry.file_name().to_string_lossy().into_owned())
         })
@@ -177,7 +176,7 @@ async fn goals_can_be_sent_as_plain_text_and_can_be_large() {
     let goal = "g".repeat(300_000);
     let target = place.open(json!({"type": "exec", "command": "cat", "request": "goal"}));
     assert_eq!(output(&target.call(&request(&goal, 10_000)).await), goal.as_str());
-    // A program need not read its input.
+    // A program does not have to read its input.
     let target =
         place.open(json!({"type": "exec", "command": "echo", "args": ["-n"], "request": "argument"}));
     assert_eq!(output(&target.call(&request("a b", 10_000)).await), "a b");
@@ -203,7 +202,7 @@ async fn a_missing_program_is_a_harness_error() {
 async fn a_hanging_target_is_killed_with_its_children() {
     let place = Place::new();
     let file = place.path().join("group");
-    // Ignores the polite signal, as do its children.
+    // Ignores SIGTERM, as do its children.
     let script = format!("trap '' TERM; echo $$ > {}; sleep 60 & sleep 60", file.display());
     let started = Instant::now();
     let attempt = place.sh(&script, 300).await;
@@ -238,7 +237,7 @@ async fn children_that_outlive_their_parent_do_not_outlive_the_case() {
     assert_eq!(output(&attempt), "done");
     assert!(
         started.elapsed() < Duration::from_secs(5),
-        "the pipe was waited for"
+        "the call waited for the pipe"
     );
     nothing_left(&place, "group");
 }
@@ -271,7 +270,7 @@ async fn large_output_is_truncated_with_bounded_memory() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 100 << 20, "{grown} bytes");
     nothing_left(&place, "group");
-    // The same to stderr is no reason to fail: its end is kept.
+    // The same on stderr is not a failure: its end is kept.
     let attempt = place
         .sh(
             "head -c 30000000 /dev/zero | tr '\\0' y >&2; echo end >&2; echo ok",
@@ -370,7 +369,7 @@ async fn each_persistent_process_has_one_request_in_flight() {
     workers.dedup();
     assert_eq!(workers.len(), 3);
     assert!(started.elapsed() >= Duration::from_millis(400));
-    // What waits for a worker is not the target's latency.
+    // Waiting for a process is not part of the target's latency.
     for attempt in &attempts {
         assert!(
             attempt.latency < Duration::from_millis(390),
@@ -396,7 +395,7 @@ async fn a_process_that_breaks_the_protocol_is_replaced() {
         ("head -c 20000000 /dev/zero", ErrorKind::TooLarge),
     ] {
         let file = place.path().join("group");
-        // Misbehaves on the first line of its life if told to.
+        // Misbehaves on its first line if requested.
         let script = format!(
             "echo $$ > {}; while read -r line; do case \"$line\" in *bad*) echo oh >&2; {misbehaviour};; \
              *) echo '{{\"output\": \"fine\"}}';; esac; done",

@@ -1,4 +1,4 @@
-//! The model inside the binary against the reference.
+//! Compares the built-in model with the reference.
 use proptest::prelude::*;
 use satiety_models::Embedder as _;
 use satiety_models::minilm::MiniLm;

@@ -89,7 +89,7 @@ async fn the_built_in_model_opens_and_verifies() {
     assert_eq!(verification.checks.len(), 6);
 }
 
-/// Claims to be the built-in model and turns all its vectors a little.
+/// Claims to be the built-in model and rotates all its vectors a little.
 #[derive(Debug)]
 struct Impostor(MiniLm);
 

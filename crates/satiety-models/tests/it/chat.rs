@@ -1,4 +1,4 @@
-//! The three chat protocols against local servers: what is sent, what is made of the answer, what failures say.
+//! The three chat protocols against local servers: requests, parsed answers and errors.
 use std::time::{Duration, Instant};
 
 use satiety_models::Chat as _;
@@ -35,7 +35,7 @@ fn endpoint(provider: Provider) -> &'static str {
     }
 }
 
-/// An answer as the provider's documentation shows it, shortened.
+/// An answer from the provider's documentation, shortened.
 fn answer(provider: Provider, text: &str, stop: &str) -> Value {
     match provider {
         Provider::Ollama => json!({"model": "m", "message": {"role": "assistant", "content": text},
@@ -119,7 +119,7 @@ async fn every_protocol_follows_its_documentation() {
         .extend(turns.as_array().unwrap().clone());
     for provider in PROVIDERS {
         let expected = match provider {
-            // 18 bytes of messages, 100 tokens of answer and a margin: 9 + 100 + 64, up to the next power of two.
+            // 18 bytes of messages, 100 tokens of answer and a margin: 9 + 100 + 64, rounded up to the next power of two.
             Provider::Ollama => json!({"model": "m", "messages": all, "stream": false,
                 "options": {"temperature": 0.0, "num_predict": 100, "num_ctx": 256}}),
             Provider::OpenAi => json!({"model": "m", "messages": all, "temperature": 0.0, "max_tokens": 100}),
@@ -429,7 +429,7 @@ async fn a_truncated_answer_is_invalid_json_and_partial_text() {
     }
 }
 
-/// Refuses what newer models refuse, in the words that they use.
+/// Rejects parameters that newer models reject, with their error messages.
 fn picky(request: &Request) -> ResponseTemplate {
     let body: Value = request.body_json().unwrap();
     let refuse = |message: &str| {
@@ -463,7 +463,7 @@ async fn rejected_parameters_are_omitted_in_later_requests() {
             assert_eq!(server.received_requests().await.unwrap().len(), expected);
         }
     }
-    // A refusal that has nothing to do with what was sent is told, not repeated.
+    // An unrelated refusal is reported, not retried.
     let server = server(
         Provider::OpenAi,
         ResponseTemplate::new(400).set_body_string("no such temperature"),
@@ -530,7 +530,7 @@ async fn a_v1_suffix_is_not_duplicated() {
     }
 }
 
-/// A provider's key follows the provider: an address from a file or a request does not get it, whatever the protocol.
+/// A provider's key goes only to the provider: an address from a file or a request does not get it, for any protocol.
 #[tokio::test]
 async fn untrusted_addresses_get_no_provider_key() {
     for provider in PROVIDERS {
@@ -548,7 +548,7 @@ async fn untrusted_addresses_get_no_provider_key() {
             assert!(!format!("{sent:?}").contains("sk-secret"), "{provider}");
         }
     }
-    // What the server then says is explained.
+    // The server's refusal is explained.
     let server = server(Provider::OpenAi, ResponseTemplate::new(401)).await;
     let described = HttpSettings {
         api_key: Some(ApiKey::new("sk-secret", KeyOwner::OpenAi)),
@@ -567,7 +567,7 @@ async fn untrusted_addresses_get_no_provider_key() {
     );
 }
 
-/// Neither the key nor the text follows a redirect to another server, also where only the port differs.
+/// Neither the key nor the text follows a redirect to another server, even if only the port differs.
 #[tokio::test]
 async fn a_redirect_to_another_server_is_not_followed() {
     for provider in PROVIDERS {
@@ -604,7 +604,7 @@ async fn a_redirect_to_another_server_is_not_followed() {
     }
 }
 
-/// A redirect on the same server keeps working.
+/// A redirect on the same server is followed.
 #[tokio::test]
 async fn a_redirect_on_the_same_server_is_followed() {
     let server = MockServer::start().await;
@@ -625,7 +625,7 @@ async fn a_redirect_on_the_same_server_is_followed() {
     chat.complete(request(None)).await.unwrap();
 }
 
-/// A key that a description names does not cross a network unencrypted.
+/// A key named by a target definition is not sent unencrypted over a network.
 #[test]
 fn keys_are_not_sent_over_plain_http() {
     let spec: Spec = "openai:m@http://models.example/v1".parse().unwrap();

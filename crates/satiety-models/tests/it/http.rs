@@ -1,4 +1,4 @@
-//! Both wire formats against local servers: what works, what is retried, and what each kind of failure says.
+//! Both wire formats against local servers: successes, retries, and the error of each kind of failure.
 use std::time::{Duration, Instant};
 
 use satiety_models::http::{ApiKey, HttpEmbedder, HttpPolicy, HttpSettings, TransportError, Wire};

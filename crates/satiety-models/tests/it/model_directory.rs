@@ -1,5 +1,5 @@
-//! f32 weights from a folder: exact parity on a tiny encoder that is always here, on the real model where it is
-//! (`SATIETY_TEST_MINILM=FOLDER`), and complaints that name the file.
+//! f32 weights from a directory: exact parity on a tiny encoder that is part of the tests, on the real model if it is
+//! available (`SATIETY_TEST_MINILM=DIRECTORY`), and errors that name the file.
 use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -21,7 +21,7 @@ fn tiny() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tiny")
 }
 
-/// A copy of the tiny model to break.
+/// A copy of the tiny model to damage.
 fn copy() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "vocab.txt", "model.safetensors"] {

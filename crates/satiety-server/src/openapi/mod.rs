@@ -344,7 +344,7 @@ mod tests {
         documented.sort();
         assert_eq!(routes, documented);
         let ids: BTreeSet<&str> = api::routes().iter().map(|route| route.about.id).collect();
-        assert_eq!(ids.len(), routes.len(), "two routes have one name");
+        assert_eq!(ids.len(), routes.len(), "two routes share a name");
     }
 
     #[test]

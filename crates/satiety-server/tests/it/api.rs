@@ -1,4 +1,4 @@
-//! Each route once, when all goes well and when what is asked for is not there.
+//! Each route once, with success and with missing resources.
 
 use reqwest::Method;
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn a_conversation_grows_until_it_should_ship() {
     let kept = server.get("/v1/conversations/queue").await.ok(200);
     assert_eq!(kept["rounds"].as_array().unwrap().len(), 5);
     assert_eq!(kept["report"]["stop_recommendation"]["signal"], json!(signals[4]));
-    // What grew round by round is what is scored at once.
+    // Rounds added one by one give the same result as scoring at once.
     let rounds: Vec<_> = (1..=5).map(|number| round(number, &claims)).collect();
     let scored = server
         .post("/v1/score", &json!({"conversation": {"rounds": rounds}}))
@@ -299,7 +299,7 @@ async fn a_suite_is_run_as_a_job_and_its_runs_compared() {
             .await
             .ok(202);
         let job = started["job_id"].as_str().unwrap().to_owned();
-        // The stream of events ends when the job does.
+        // The event stream ends when the job does.
         let events = server.get(&format!("/v1/jobs/{job}/events")).await;
         assert_eq!(events.header("content-type"), "text/event-stream");
         assert!(events.text.contains("event: progress"), "{}", events.text);

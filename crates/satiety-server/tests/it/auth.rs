@@ -1,4 +1,4 @@
-//! Who may come in, and what they may do.
+//! Authentication and authorization.
 
 use reqwest::Method;
 use satiety_engine::tokens::{CreateTokenRequest, Scope};
@@ -66,7 +66,7 @@ async fn only_health_is_public() {
         );
     }
     assert_eq!(status(&server, Method::GET, "/v1/health", Some(&good)).await, 200);
-    // Other places for a token are no places.
+    // Tokens in other places are ignored.
     for path in [
         format!("/v1/health?token={good}"),
         format!("/v1/health?access_token={good}"),
@@ -112,7 +112,7 @@ async fn tokens_are_limited_to_their_scope() {
             );
         }
     }
-    // Forms of pages are writes, too; this one is not understood.
+    // Form posts are writes, too; this one is invalid.
     let form = server
         .request(Method::POST, "/retrieval/annotate")
         .bearer_auth(&write);
@@ -138,7 +138,7 @@ async fn tokens_are_limited_to_their_scope() {
     assert_eq!(entries[3]["who"], json!(&write[8..24]));
     assert!(
         !audit.to_string().contains(&write[25..]),
-        "a secret in the audit log"
+        "the audit log contains a secret"
     );
 }
 
@@ -203,7 +203,7 @@ async fn rate_limited_callers_get_retry_after() {
         status(&server, Method::GET, "/v1/health", Some(&second)).await,
         200
     );
-    // Guessing gets slower too.
+    // Guessing is rate limited, too.
     let mut guesses = Vec::new();
     for _ in 0..25 {
         guesses.push(status(&server, Method::GET, "/v1/health", Some("guess")).await);

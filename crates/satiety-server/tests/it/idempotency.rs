@@ -1,4 +1,4 @@
-//! Writes that are sent again, and answers that have not changed.
+//! Repeated writes, and unchanged responses.
 
 use reqwest::Method;
 use serde_json::json;
@@ -31,7 +31,7 @@ async fn a_repeated_write_returns_the_first_response() {
             .len(),
         2
     );
-    // A request that was refused has used nothing up.
+    // A refused request does not use up the key.
     assert_eq!(save(&server, "k3", "").await.status, 422);
     assert_eq!(save(&server, "k3", "three").await.status, 201);
     for bad in ["", &"x".repeat(300)] {

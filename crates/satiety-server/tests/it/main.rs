@@ -1,5 +1,5 @@
-//! The server as others meet it: over TCP on loopback, with a store of its own for each test.
-#![expect(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+//! Tests the server over TCP on loopback, with a separate database for each test.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod api;
 mod attacks;

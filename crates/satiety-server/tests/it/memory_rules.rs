@@ -1,5 +1,4 @@
-//! What a client may not do with the memory: make rules without an administrator's token, see other projects unasked, or
-//! ask without end.
+//! Restrictions of clients: no rules without an admin token, no other projects by default, limited query length.
 
 use reqwest::Method;
 use satiety_engine::tokens::Scope;
@@ -85,7 +84,7 @@ async fn rules_need_an_admin_token() {
         .ok(200);
 }
 
-/// Without tokens nobody is known, so nobody is a person.
+/// Without tokens callers are unknown, so none of them is a person.
 #[tokio::test(flavor = "multi_thread")]
 async fn loopback_without_a_token_cannot_create_rules() {
     let server = start().await;

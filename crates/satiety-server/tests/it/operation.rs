@@ -1,4 +1,4 @@
-//! Health, figures, encryption, the end.
+//! Health, metrics, TLS and shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ async fn health_and_metrics_are_served() {
             figures.text
         );
     }
-    // A path that does not exist is no label of its own.
+    // An unknown path does not get its own label.
     server.get("/secret-path-of-somebody").await;
     assert!(!server.get("/metrics").await.text.contains("secret-path"));
 }
@@ -45,7 +45,7 @@ async fn health_and_metrics_are_served() {
 async fn shutdown_waits_for_running_requests() {
     let mut server = start().await;
     let url = server.url("");
-    // A request that takes its time, and much less than the end waits for, also on a busy machine.
+    // A slow request that takes much less than the shutdown timeout, even on a busy machine.
     let rounds: Vec<_> = (0..20)
         .map(|number| {
             let claims: Vec<String> = (0..8)
@@ -65,7 +65,7 @@ async fn shutdown_waits_for_running_requests() {
     let ended = server.end();
     let answer = writing.await.unwrap();
     answer.ok(201);
-    assert!(ended.await.unwrap(), "not everything was finished");
+    assert!(ended.await.unwrap(), "requests were aborted");
     let refused = client.get(format!("{url}/healthz")).send().await;
     assert!(refused.is_err(), "the port is still open");
     assert_eq!(
@@ -93,7 +93,7 @@ async fn streams_do_not_delay_shutdown() {
         "{:?}",
         started.elapsed()
     );
-    // The client sees an end and not an error, and comes back elsewhere.
+    // The client sees the end of the stream instead of an error, and reconnects.
     assert!(stream.text().await.is_ok());
 }
 
@@ -123,8 +123,8 @@ async fn a_certificate_enables_tls() {
     assert!(answer.headers().contains_key("strict-transport-security"));
     assert!(
         trusting.get(url.replace("https", "http")).send().await.is_err(),
-        "plain text is answered"
+        "an unencrypted request was answered"
     );
-    // Who does not know the certificate does not go in.
+    // Clients that do not trust the certificate cannot connect.
     assert!(server.request(Method::GET, "/healthz").send().await.is_err());
 }

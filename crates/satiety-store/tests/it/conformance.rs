@@ -1,4 +1,4 @@
-//! What every engine must do alike.
+//! Behavior that every engine must share.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ on_both_engines! {
         assert!(second.created_at <= second.updated_at);
         assert!(store.records().get("a/gone").await.unwrap().is_none());
         let keys = |records: Vec<satiety_store::records::Record>| records.into_iter().map(|r| r.key).collect::<Vec<_>>();
-        // By bytes on both engines, whatever language the server sorts in.
+        // Sorted by bytes on both engines, regardless of the server's locale.
         assert_eq!(keys(store.records().list_under("a/", "", 10).await.unwrap()), ["a/1", "a/10", "a/2"]);
         assert_eq!(keys(store.records().list_under("a/", "a/1", 1).await.unwrap()), ["a/10"]);
         assert_eq!(keys(store.records().list_under("", "", 100).await.unwrap()), ["A/1", "a-b", "a/1", "a/10", "a/2", "b"]);
@@ -124,7 +124,7 @@ on_both_engines! {
     }
 }
 
-/// Asks the engine, through a connection that knows nothing of the store.
+/// Queries the engine through a connection that does not use the store.
 async fn columns_in_engine(url: &str) -> BTreeMap<(String, String), (Kind, bool)> {
     let rows: Vec<(String, String, String, bool)> = if let Some(path) = url.strip_prefix("sqlite:") {
         let pool = sqlx::SqlitePool::connect(&format!("sqlite:{path}"))
@@ -172,7 +172,7 @@ on_both_engines! {
             .map(|(query, memory, grade)| eval_judgment(query, memory, grade))
             .into();
         store.evaluation().put_corpus(&queries, &judgments).await.unwrap();
-        // Once more changes nothing but the grade that is another now.
+        // Saving again changes only the grade that differs.
         let again = eval_judgment("c", "m1", 2);
         store.evaluation().put_corpus(&queries, std::slice::from_ref(&again)).await.unwrap();
         let first = store.evaluation().corpus(None, 2).await.unwrap();
@@ -180,7 +180,7 @@ on_both_engines! {
         assert_eq!(first[0].0, queries[1]);
         assert_eq!(first[0].1, [judgments[1].clone(), judgments[0].clone()]);
         assert!(first[1].1.is_empty());
-        // What was only logged is not in the corpus.
+        // Queries that were only logged are not in the corpus.
         let rest = store.evaluation().corpus(Some("b"), 10).await.unwrap();
         assert_eq!(rest, [(queries[2].clone(), vec![again])]);
     }
@@ -215,7 +215,7 @@ on_both_engines! {
         let store = fixture.open().await;
         let run = bench_run("run-1");
         store.bench().begin_run(&run).await.unwrap();
-        // A run that is taken up begins again, which changes nothing.
+        // Starting a resumed run again changes nothing.
         store.bench().begin_run(&BenchRunRow { target: "other".into(), ..run.clone() }).await.unwrap();
         assert_eq!(store.bench().run("run-1").await.unwrap(), Some(run.clone()));
         let results: Vec<_> = [("b", 0), ("a", 10), ("a", 2), ("B", 0)].map(|(case, repeat)| bench_result(case, repeat)).into();

@@ -1,4 +1,4 @@
-//! Scopes change one change at a time, whoever changes them, and versions are put into force one after the other.
+//! Scopes have one change at a time from any process, and versions are activated one after the other.
 
 use satiety_store::Store;
 use satiety_store::eviction::{ActivationRow, ProposalRow, ScopeChange, ScopeItemRow, ScorerRow};
@@ -49,7 +49,7 @@ fn activation(id: &str, version: &str, previous: &str) -> ActivationRow {
     }
 }
 
-/// Rows for every table of eviction.
+/// Adds rows to every table of eviction.
 pub(crate) async fn fill(store: &Store) {
     let mut first = change(0, "c1");
     first.items = vec![
@@ -128,7 +128,7 @@ on_both_engines! {
         assert!(!store.eviction().change_scope(&stale).await.unwrap());
         assert!(!store.eviction().change_scope(&change(0, "late")).await.unwrap());
         assert_eq!(store.eviction().item("s", "new").await.unwrap(), None);
-        assert!(store.eviction().change_scope(&change(1, "c2")).await.unwrap(), "the last one, sent again");
+        assert!(store.eviction().change_scope(&change(1, "c2")).await.unwrap(), "a repeat of the last change");
         assert_eq!(store.eviction().scope("s").await.unwrap().revision, 2);
     }
 }
@@ -169,7 +169,7 @@ on_both_engines! {
         assert!(!store.eviction().put_scorer(&again).await.unwrap());
         assert_eq!(store.eviction().scorer("w-1").await.unwrap().unwrap().variant, "weights");
         assert_eq!(store.eviction().scorers(5).await.unwrap().len(), 1);
-        // Somebody who still thinks that the heuristic is in force.
+        // A caller that still assumes that the heuristic is active.
         assert!(!store.eviction().activate_scorer(&activation("a2", "w-2", "heuristic-1"), "heuristic-1").await.unwrap());
         assert!(store.eviction().activate_scorer(&activation("a1", "w-1", "heuristic-1"), "heuristic-1").await.unwrap(), "sent again");
         assert!(store.eviction().activate_scorer(&activation("a3", "w-3", "w-1"), "heuristic-1").await.unwrap());

@@ -57,7 +57,7 @@ fn run(id: &str, query: &str, feature: &str, created_at: i64) -> ShadowRunRow {
     }
 }
 
-/// A row in every table.
+/// Adds a row to every table.
 pub(crate) async fn fill(store: &Store) {
     assert!(store.experiments().start(&test("rrf")).await.unwrap());
     assert!(
@@ -91,7 +91,7 @@ on_both_engines! {
         let before = store.experiments().state().await.unwrap();
         let first = ExperimentRow { sample_count: 1, state: json!(1), ..test("rrf") };
         assert!(store.experiments().change(&first, &graded(0.5)).await.unwrap());
-        // Read at the same version, written later: refused, with all that it graded.
+        // Read at the same version, written later: refused, with all grades.
         let second = ExperimentRow { sample_count: 7, status: "rejected".into(), ..test("rrf") };
         assert!(!store.experiments().change(&second, &graded(-0.5)).await.unwrap());
         let now = store.experiments().get("rrf").await.unwrap().unwrap();
@@ -124,7 +124,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    /// Twenty counters at once, each adding one until nobody got in between: nothing is lost, nothing counts twice.
+    /// Twenty concurrent counters, each retrying until its increment succeeds: nothing is lost, nothing counts twice.
     async fn concurrent_counters_lose_nothing(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;

@@ -1,4 +1,4 @@
-//! Bad files, bad servers, full disks: a clear error and no damage.
+//! Damaged files, failing servers, full disks: a clear error and no damage.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::process::Command;
@@ -101,7 +101,7 @@ async fn inspecting_a_missing_database_does_not_create_it() {
 async fn a_full_disk_is_reported_and_acknowledged_writes_stay() {
     let mount = SmallDisk::mount();
     let Some(mount) = mount else {
-        println!("skipped: a small file system can be mounted by root only");
+        println!("skipped: only root can mount a small file system");
         return;
     };
     let url: StoreUrl = format!("sqlite:{}", mount.folder.path().join("store.db").display())
@@ -208,7 +208,7 @@ async fn tls_certificates_are_verified() {
     assert_eq!(encrypted.unwrap(), "t");
     store.close().await;
 
-    // A certificate that nobody vouches for is refused when the URL asks for it to be checked.
+    // An untrusted certificate is refused if the URL asks for verification.
     let error = open_error(&format!("{url}?sslmode=verify-full")).await;
     assert!(
         matches!(error, StoreError::Tls { .. } | StoreError::Unreachable { .. }),

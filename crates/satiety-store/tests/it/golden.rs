@@ -1,4 +1,4 @@
-//! Golden data: marks, annotations with the judgments that follow from them, answers of replays, figures read back.
+//! Golden data: marks, annotations with the resulting judgments, answers of replays, stored metrics.
 
 use satiety_store::Store;
 use satiety_store::evaluation::{EvalJudgmentRow, EvalResultRow};
@@ -41,7 +41,7 @@ fn answer(run: &str, query: &str, error: Option<&str>) -> AnswerRow {
     }
 }
 
-/// A row in every table.
+/// Adds a row to every table.
 pub(crate) async fn fill(store: &Store) {
     let said = annotation("m \0", "ann", None, 3);
     store.evaluation().put_annotation(&said, None).await.unwrap();
@@ -79,7 +79,7 @@ on_both_engines! {
         store.evaluation().put_annotation(&annotation("a", "ann", Some(3), 1), Some(&manual("a", 3))).await.unwrap();
         store.evaluation().put_annotation(&annotation("a", "bo", Some(1), 2), Some(&manual("a", 1))).await.unwrap();
         store.evaluation().put_annotation(&annotation("b", "ann", None, 3), None).await.unwrap();
-        // Said again is said instead.
+        // A second annotation replaces the first.
         store.evaluation().put_annotation(&annotation("a", "ann", Some(2), 4), Some(&manual("a", 1))).await.unwrap();
         let said = store.evaluation().annotations().await.unwrap();
         let told: Vec<_> = said.iter().map(|row| (row.memory_id.as_str(), row.annotator.as_str(), row.relevance)).collect();

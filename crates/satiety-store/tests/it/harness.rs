@@ -1,4 +1,4 @@
-//! The harness's log: all of an event or nothing, one writer's or the other's, on both engines.
+//! The harness log: events are atomic, and one of concurrent writers wins, on both engines.
 
 use satiety_store::Store;
 use satiety_store::harness::{
@@ -33,7 +33,7 @@ fn change(entries: &[(i64, &str)], value: u32) -> HarnessChange {
     }
 }
 
-/// A row in every table.
+/// Adds a row to every table.
 pub(crate) async fn fill(store: &Store) {
     let mut first = change(&[(0, "a"), (1, "b")], 1);
     first.versions.push(VersionRow {
@@ -62,10 +62,10 @@ on_both_engines! {
             let aggregate = store.records().get("eval-harness/saturation/aggregate").await.unwrap().unwrap();
             (store.harness().ledger("", 0, 100).await.unwrap().len(), aggregate.body["value"].as_u64().unwrap())
         };
-        // Somebody else wrote entry 1 meanwhile: nothing of this is written, not even entry 2.
+        // Another writer wrote entry 1 meanwhile: nothing of this is written, not even entry 2.
         assert!(!store.harness().commit(&change(&[(1, "x"), (2, "y")], 2)).await.unwrap());
         assert_eq!(seen().await, (2, 1));
-        // The same again, as after a lost connection, is no conflict and writes no entry twice.
+        // Repeating the same write, as after a lost connection, is not a conflict and writes no entry twice.
         assert!(store.harness().commit(&change(&[(0, "a"), (1, "b")], 3)).await.unwrap());
         assert_eq!(seen().await, (2, 3));
         assert!(store.harness().commit(&change(&[(2, "c")], 4)).await.unwrap());
@@ -123,7 +123,7 @@ on_both_engines! {
             store.records().put(key, "1.0", &json!({"key": key}), None).await.unwrap();
         }
         store.harness().claim("harness-a").await.unwrap();
-        // A second claim finds nothing, and neither does another harness.
+        // A second adoption finds nothing, and neither does another harness.
         store.harness().claim("harness-a").await.unwrap();
         store.harness().claim("harness-b").await.unwrap();
         assert_eq!(store.harness().ids().await.unwrap(), ["harness-a"]);

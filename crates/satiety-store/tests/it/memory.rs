@@ -1,4 +1,4 @@
-//! Memories: kept whole, found by words on both engines, gone when they are deleted.
+//! Memories: stored completely, found by words on both engines, and removed by deletion.
 
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::{ChunkRow, FeedbackRow, LinkRow, MemoryRow};
@@ -61,7 +61,7 @@ fn feedback(id: &str, session: &str) -> FeedbackRow {
     }
 }
 
-/// A row in every table.
+/// Adds a row to every table.
 pub(crate) async fn fill(store: &Store) {
     put(store, "a", "zero \0 title", "body").await;
     put(store, "b", "other", "body").await;
@@ -179,7 +179,7 @@ on_both_engines! {
         let [head] = &heads[..] else { panic!("one changed") };
         assert_eq!((head.memory_id.as_str(), head.title.as_str(), head.change), ("a", "new", after.change));
         assert_eq!(store.memories().ids().await.unwrap(), ["a", "b"]);
-        // Without pieces, what is searched stays as it is.
+        // Without chunks the indexed text stays unchanged.
         let mut row = store.memories().by_id(&["a".into()]).await.unwrap().remove(0);
         row.confidence = 0.9;
         store.memories().put(&row, None).await.unwrap();
@@ -260,7 +260,7 @@ on_both_engines! {
         assert_eq!((state.written, state.waiting, state.lost, state.problem), (3, 0, 0, None));
         assert_eq!(ids(store.query_log().queries_of_session("s", 10).await.unwrap()), newest_first);
         assert_eq!(store.memories().feedback_of_session("s", 10).await.unwrap()[0].feedback_id, "fb-00002");
-        // Readers of the table see what was logged just now; another process sees what was closed.
+        // Readers of the table see just-logged queries; another process sees them after a close.
         store.query_log().append(logged(3, "s")).await;
         assert_eq!(store.evaluation().corpus(None, 100).await.unwrap().len(), 4);
         store.query_log().append(logged(4, "s")).await;
@@ -341,7 +341,7 @@ on_both_engines! {
         first.memories().put(&memory("r", "Rule", "Text."), None).await.unwrap();
         let mut export = Vec::new();
         first.export(&mut export).await.unwrap();
-        // An export from before projects has no such columns.
+        // An export from before projects lacks the columns.
         let text = String::from_utf8(export).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         let older = lines[..lines.len() - 1].join("\n").replace(",\"project\":null,\"project_label\":null", "");

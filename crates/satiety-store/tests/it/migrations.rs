@@ -1,4 +1,4 @@
-//! From every earlier version to the newest, and refusals.
+//! Migrations from every earlier version to the newest, and refusals.
 
 use satiety_store::journal::Event;
 use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError, migrations};
@@ -8,7 +8,7 @@ use crate::support::on_both_engines;
 
 on_both_engines! {
     async fn every_earlier_version_is_migrated_with_its_rows(fixture: Fixture) {
-        // One database a start version: the engines' fixtures hold one, so go through them in turn by version.
+        // One database per start version: a fixture has one, so it goes through the versions in turn.
         for version in migrations().iter().map(|migration| migration.version) {
             let fixture = if fixture.url_text.starts_with("sqlite:") {
                 crate::support::Fixture::sqlite()
@@ -78,7 +78,7 @@ fn there_is_a_migration_for_every_version() {
     );
 }
 
-/// Runs SQL beside the store.
+/// Runs SQL directly.
 pub(crate) async fn raw(url: &str, sql: &str) {
     let sql = sqlx::AssertSqlSafe(sql.to_owned());
     if url.starts_with("sqlite:") {

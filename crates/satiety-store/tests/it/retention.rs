@@ -1,4 +1,4 @@
-//! Rules are carried out to the row, and archives hold what went.
+//! Retention rules delete exactly the matching rows, and archives contain them.
 
 use satiety_store::journal::{Event, Query};
 use satiety_store::retention::Rule;
@@ -45,7 +45,7 @@ on_both_engines! {
             .collect();
         assert_eq!(numbers, (0..2500).collect());
         let left = store.journal().events(&Query::default()).await.unwrap();
-        // The young one, and the note that retention made about itself.
+        // The recent event, and the one that retention recorded.
         assert_eq!(left.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), ["test.event", "store.retained"]);
     }
 }

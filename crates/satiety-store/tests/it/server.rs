@@ -1,4 +1,4 @@
-//! Tokens, writes that may be sent again, conversations that grow: the same on both engines.
+//! Tokens, idempotent writes and growing conversations, on both engines.
 
 use satiety_store::conversations::ConversationRow;
 use satiety_store::idempotency::{Claim, KeyClaim};
@@ -35,7 +35,7 @@ fn claim<'a>(holder: &'a str, hash: &'a str, now: i64) -> KeyClaim<'a> {
     }
 }
 
-/// Puts rows into the tables of the server.
+/// Adds rows to the tables of the server.
 pub(crate) async fn fill(store: &Store) {
     store.tokens().put(&token("t1", 1)).await.unwrap();
     store
@@ -63,7 +63,7 @@ on_both_engines! {
         assert_eq!(ids, ["t2", "t1"]);
         store.tokens().touch("t1", 77).await.unwrap();
         assert!(store.tokens().revoke("t1", 88).await.unwrap());
-        assert!(!store.tokens().revoke("t1", 99).await.unwrap(), "the first moment counts");
+        assert!(!store.tokens().revoke("t1", 99).await.unwrap(), "the first time counts");
         let found = store.tokens().get("t1").await.unwrap().unwrap();
         assert_eq!((found.last_used_at, found.revoked_at), (Some(77), Some(88)));
         assert_eq!(found.name, "ci \u{FFFD} \u{1F9A8}");
@@ -77,7 +77,7 @@ on_both_engines! {
         assert_eq!(store.idempotency().claim(&claim("a", "x", 1000)).await.unwrap(), Claim::Ours);
         assert_eq!(store.idempotency().claim(&claim("b", "x", 1001)).await.unwrap(), Claim::InProgress);
         assert_eq!(store.idempotency().claim(&claim("b", "y", 1001)).await.unwrap(), Claim::OtherRequest);
-        // Who does not hold it can neither answer nor give it back.
+        // Other holders can neither answer nor release it.
         store.idempotency().settle(&claim("b", "x", 1002), 500, "no").await.unwrap();
         store.idempotency().release(&claim("b", "x", 1002)).await.unwrap();
         assert_eq!(store.idempotency().claim(&claim("b", "x", 1003)).await.unwrap(), Claim::InProgress);
@@ -86,7 +86,7 @@ on_both_engines! {
         assert_eq!(store.idempotency().claim(&claim("b", "x", 1500)).await.unwrap(), answered);
         // A day later the key is free again.
         assert_eq!(store.idempotency().claim(&claim("c", "z", 2500)).await.unwrap(), Claim::Ours);
-        // Work without an answer was lost, and somebody else may do it.
+        // Work without an answer was lost, and another caller may do it.
         assert_eq!(store.idempotency().claim(&claim("d", "z", 2550)).await.unwrap(), Claim::InProgress);
         assert_eq!(store.idempotency().claim(&claim("d", "z", 2650)).await.unwrap(), Claim::Ours);
         store.idempotency().release(&claim("d", "z", 2651)).await.unwrap();
@@ -126,7 +126,7 @@ on_both_engines! {
         assert!(!store.conversations().begin(&empty).await.unwrap());
         let first = store.conversations().extend(&row, 0, &rounds[..2]).await.unwrap().unwrap();
         assert_eq!(store.conversations().state("c").await.unwrap(), Some((first, 2)));
-        // Somebody who has seen nothing of that changes nothing.
+        // A caller with a stale position changes nothing.
         let changed = ConversationRow { signal: "SHIP".into(), ..row.clone() };
         assert_eq!(store.conversations().extend(&changed, 0, &rounds[..1]).await.unwrap(), None);
         assert_eq!(store.conversations().state("c").await.unwrap(), Some((first, 2)));

@@ -1,4 +1,4 @@
-//! Several processes on one store.
+//! Several processes on one database.
 
 use std::collections::BTreeSet;
 

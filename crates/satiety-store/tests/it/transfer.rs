@@ -1,4 +1,4 @@
-//! Export, import and backup: nothing lost on the way, and nothing half done.
+//! Export, import and backup: complete and atomic.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::conformance::{
 };
 use crate::support::{Fixture, on_both_engines};
 
-/// Puts rows into every table, with values that are easily damaged on the way.
+/// Adds rows to every table, with values that are easily damaged in transfer.
 async fn populate(store: &Store) {
     let awkward = json!({"text": "a \" b \\ c \n d \u{2028} \u{1F9A8} \0", "float": 0.1 + 0.2, "tiny": 5e-324,
         "big": 9_007_199_254_740_993_i64, "nested": {"null": null, "list": [1, 2.5, "x", false]}});
@@ -153,7 +153,7 @@ async fn import(store: &Store, text: &str) -> Result<u64, StoreError> {
     store.import(&mut text.as_bytes()).await.map(|moved| moved.rows)
 }
 
-/// The rows only: header and last line tell times and hashes.
+/// Only the rows: the first and the last line contain times and hashes.
 fn rows(export: &str) -> Vec<&str> {
     export
         .lines()

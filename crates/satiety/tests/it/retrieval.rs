@@ -1,7 +1,7 @@
-//! Agreement with `trec_eval`, query by query, on a run made by chance with everything that tools disagree about.
-//! `perf/peers/retrieval_oracle.py` says how the fixture was made.
+//! Agreement with `trec_eval`, query by query, on a random run with all cases on which tools disagree.
+//! `perf/peers/retrieval_oracle.py` generated the fixture.
 
-#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ fn missing_and_empty_queries_are_counted_as_configured() {
             })
             .collect::<Vec<_>>()
     };
-    // Nothing in `c` reaches grade 2; `b` is not answered, so nothing in its list was or was not judged.
+    // No document of `c` reaches grade 2; `b` is not answered, so its list has no judged share.
     assert_eq!(
         means(EvaluationOptions::default()),
         [(0.5, 2), (2.0 / 3.0, 3), (1.0, 2)]
@@ -144,7 +144,7 @@ fn intervals_need_varying_values() {
         ..settings
     };
     assert_eq!(found.aggregate(0, &none).unwrap().ci, None);
-    // All queries alike, and a single one.
+    // All queries equal, and a single query.
     for (qrels, run) in [
         ("a 0 x 2\nb 0 x 2\n", "a Q0 x 1 1 t\nb Q0 x 1 1 t\n"),
         ("a 0 x 2\n", "a Q0 x 1 1 t\n"),
@@ -162,7 +162,7 @@ fn intervals_need_varying_values() {
     }
 }
 
-/// One relevant document a query, at these ranks.
+/// One relevant document per query, at these ranks.
 fn ranked(ranks: &[usize]) -> String {
     use std::fmt::Write;
     let mut text = String::new();

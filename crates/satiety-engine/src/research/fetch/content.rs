@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(
             decoded(b"\xff\xfeF\x00l\x00", Some("utf-8")),
             "Fl",
-            "a mark is stronger"
+            "a byte-order mark overrides the header"
         );
         let page = b"<html><head><meta charset='shift_jis'></head><body>\x93\x8c\x8b\x9e</body>";
         assert!(decoded(page, None).contains("東京"));
