@@ -34,7 +34,7 @@ def kept_sets(claims, measured, threshold):
     return time.process_time() - start, repeats
 
 
-def split_anew(claims, measured, threshold):
+def split_per_pair(claims, measured, threshold):
     seen = [normalize(claim) for claim in claims[: len(claims) - measured]]
     start, repeats = time.process_time(), 0
     for claim in claims[len(claims) - measured :]:
@@ -52,7 +52,7 @@ def main():
     threshold = float(sys.argv[2])
     for name, run, whole in [
         ("Python pairwise loop, word sets kept", kept_sets, 10_000),
-        ("Python pairwise loop, words split anew", split_anew, 1_000),
+        ("Python pairwise loop, words split per pair", split_per_pair, 1_000),
     ]:
         for size in (1_000, 10_000, 100_000):
             if size <= whole:

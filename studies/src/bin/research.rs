@@ -115,7 +115,7 @@ fn rules() -> Vec<(&'static str, GateSettings)> {
             },
         ),
         (
-            "the specification to the letter",
+            "the specification, literal",
             GateSettings {
                 assessor: Assessor::Seed,
                 look_ahead: None,

@@ -205,14 +205,14 @@ fn thirty_kills_lose_and_change_no_result() {
     for (key, result) in &halfway {
         assert_eq!(&found[key], result, "{key:?}");
     }
-    for figure in [
+    for metric in [
         "counts",
         "pass_rate",
         "flaky",
         "failure_categories",
         "reliability",
     ] {
-        assert_eq!(run["summary"][figure], undisturbed["summary"][figure], "{figure}");
+        assert_eq!(run["summary"][metric], undisturbed["summary"][metric], "{metric}");
     }
     assert!(undisturbed["summary"]["counts"]["fail"].as_u64().unwrap() > 50);
     let runs = disturbed.json(&["list", "--runs", "--format", "json"]);

@@ -92,7 +92,7 @@ fn every_page_renders_in_a_browser() {
     let seeded = fill(&place, None);
     answers(&seeded);
     let address = &seeded.server.address;
-    assert!(get(address, "/conversations/nobody", None).starts_with("HTTP/1.1 404"));
+    assert!(get(address, "/conversations/missing", None).starts_with("HTTP/1.1 404"));
     assert!(get(address, "/bench/runs/..%2F..%2Fetc%2Fpasswd", None).starts_with("HTTP/1.1 404"));
     visit(
         &place,

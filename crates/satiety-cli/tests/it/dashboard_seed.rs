@@ -464,7 +464,7 @@ fn features(seeding: &Seeding<'_>, address: &str) {
     std::thread::sleep(Duration::from_millis(1100));
     for round in 0..4 {
         for topic in TOPICS {
-            let session = format!("asker-{round}-{topic}");
+            let session = format!("user-{round}-{topic}");
             post(
                 address,
                 "/v1/memory/search",

@@ -63,9 +63,9 @@ fn a_context_is_filled_flushed_and_reported() {
     );
     assert_eq!(proposed["view"][0]["ctx_id"], "log");
     let id = proposed["proposal_id"].as_str().unwrap().to_owned();
-    let refused = place.run(&["evict", "resolve", &id, "--exclude", "nobody"]);
+    let refused = place.run(&["evict", "resolve", &id, "--exclude", "missing"]);
     assert!(
-        refused.starts_with("exit 2") && refused.contains("no candidate `nobody`; nothing was changed"),
+        refused.starts_with("exit 2") && refused.contains("no candidate `missing`; nothing was changed"),
         "{refused}"
     );
     let resolved = place.run(&["evict", "resolve", &id, "--exclude", "log=still failing"]);

@@ -129,21 +129,21 @@ fn truncating_or_rewriting_the_log() {
     lab.expect(0, &["harness", "verify", "--anchor", &anchor]);
     // A rewritten log with valid hashes is consistent in itself, but does not match the anchor.
     let rows = lab.json(0, &["harness", "history", "--limit", "1000"]);
-    let mut anew: Vec<ledger::Entry> = Vec::new();
+    let mut rewritten: Vec<ledger::Entry> = Vec::new();
     for row in rows["entries"].as_array().unwrap() {
         let entry: ledger::Entry = serde_json::from_value(row.clone()).unwrap();
         let mut body = entry.body.clone();
         body["forged"] = json!(true);
-        anew.push(ledger::append(anew.last(), entry.at, entry.kind, body));
+        rewritten.push(ledger::append(rewritten.last(), entry.at, entry.kind, body));
     }
-    anew.push(ledger::append(
-        anew.last(),
+    rewritten.push(ledger::append(
+        rewritten.last(),
         jiff::Timestamp::now(),
         "note",
         json!({}),
     ));
     lab.sql("DELETE FROM harness_ledger");
-    for entry in &anew {
+    for entry in &rewritten {
         lab.sql(&format!(
             "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}', '{}')",
             entry.seq,
@@ -156,7 +156,7 @@ fn truncating_or_rewriting_the_log() {
         ));
     }
     // Consistent in itself; only the anchor in the repository detects it.
-    ledger::verify_chain(&anew).unwrap();
+    ledger::verify_chain(&rewritten).unwrap();
     lab.expect(1, &["harness", "verify"]);
     let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
     assert!(out.contains("differs from the anchored entry"), "{out}");

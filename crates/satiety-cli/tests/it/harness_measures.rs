@@ -86,8 +86,8 @@ fn every_kind_of_failure_counts_as_not_passed() {
         let (out, _) = lab.expect(1, &["harness", "record"]);
         assert!(out.contains("missed"), "{name}: {out}");
         let status = lab.status();
-        for figure in ["echoes/pass_rate", "echoes/mean_score"] {
-            let found = threshold(&status, figure);
+        for metric in ["echoes/pass_rate", "echoes/mean_score"] {
+            let found = threshold(&status, metric);
             assert_eq!(
                 (&found["found"], &found["met"]),
                 (&json!(0.5), &json!(false)),

@@ -400,7 +400,7 @@ fn an_mcp_server_is_evaluated_with_the_same_judgments() {
             "cannot be used with",
         ),
         (vec!["run", "--mcp", "x"], "missing tool name"),
-        (vec!["run", "--mcp", "x", "--preset", "nobody"], "server-memory"),
+        (vec!["run", "--mcp", "x", "--preset", "unknown"], "server-memory"),
         (
             vec!["run", "--mcp", "x", "--tool", "t", "--args", "{}"],
             "{{query}}",

@@ -352,16 +352,16 @@ fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
     assert!(!found["completed_at"].is_null());
     assert_eq!(results(&found).len(), cases);
     assert_eq!(results(&found), results(&quiet));
-    for figure in ["counts", "pass_rate", "failure_categories", "reliability"] {
-        assert_eq!(found["summary"][figure], quiet["summary"][figure], "{figure}");
+    for metric in ["counts", "pass_rate", "failure_categories", "reliability"] {
+        assert_eq!(found["summary"][metric], quiet["summary"][metric], "{metric}");
     }
     assert_eq!(found["summary"]["counts"]["fail"], cases.div_ceil(10));
     assert!(cluster.left().is_empty());
-    let figures = get(&second.address, "/metrics", None);
+    let metrics = get(&second.address, "/metrics", None);
     for queue in ["work_waiting", "work_taken"] {
         assert!(
-            figures.contains(&format!("satiety_queue_depth{{queue=\"{queue}\"}} 0")),
-            "{figures}"
+            metrics.contains(&format!("satiety_queue_depth{{queue=\"{queue}\"}} 0")),
+            "{metrics}"
         );
     }
     for worker in workers {
@@ -677,8 +677,8 @@ fn waiting_returns_the_same_result_as_a_local_run() {
     let worker = cluster.worker(&["-j", "1"]);
     let there = cluster.json(&["bench", "run", "suite", "--distributed", "--format", "json"]);
     drop(worker);
-    for figure in ["counts", "pass_rate"] {
-        assert_eq!(here["summary"][figure], there["summary"][figure], "{figure}");
+    for metric in ["counts", "pass_rate"] {
+        assert_eq!(here["summary"][metric], there["summary"][metric], "{metric}");
     }
     let keys = |run: &Value| run.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&here), keys(&there));

@@ -553,12 +553,12 @@ mod tests {
         let found = Call::of(&typed, 10).unwrap();
         assert_eq!((found.tool.as_str(), found.paths.text_path), ("find", None));
         assert!(Call::of(&ToolCall::default(), 10).is_err());
-        let nobody = ToolCall {
-            preset: Some("nobody".into()),
+        let unknown = ToolCall {
+            preset: Some("unknown".into()),
             ..ToolCall::default()
         };
         assert!(
-            Call::of(&nobody, 10)
+            Call::of(&unknown, 10)
                 .err()
                 .unwrap()
                 .to_string()

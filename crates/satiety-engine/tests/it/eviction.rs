@@ -141,7 +141,7 @@ async fn invalid_and_late_answers_change_nothing() {
     );
     for (request, part) in [
         (answers("prop-unknown", &[]), "proposal `prop-unknown` not found"),
-        (answers(&id, &["nobody"]), "no candidate `nobody`"),
+        (answers(&id, &["missing"]), "no candidate `missing`"),
         (answers(&id, &[&other.view[0].ctx_id]), "no candidate"),
         (answers(&id, &[&first, &first]), "duplicate ids"),
         (

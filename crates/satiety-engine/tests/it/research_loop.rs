@@ -241,13 +241,13 @@ async fn searches_are_cached_for_a_day() {
         );
     }
     let asked = server.received_requests().await.unwrap().len();
-    let anew = ResearchRequest {
+    let without_cache = ResearchRequest {
         remember: None,
         ..request(TASK, &source)
     };
     engine
         .research()
-        .run(anew, &Stop::default(), |_| {})
+        .run(without_cache, &Stop::default(), |_| {})
         .await
         .unwrap();
     assert_eq!(server.received_requests().await.unwrap().len(), 2 * asked);

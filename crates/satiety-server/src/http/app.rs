@@ -291,7 +291,7 @@ fn below(root: &Path, named: &str) -> Result<PathBuf, Problem> {
 mod tests {
     use super::*;
 
-    /// Containment is tested with [`rooted`]; this tests the problems.
+    /// Containment is tested in `root_path`; this tests the statuses.
     #[test]
     fn outside_paths_are_422_and_missing_ones_404() {
         let folder = tempfile::tempdir().unwrap();

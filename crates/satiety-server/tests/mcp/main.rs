@@ -410,7 +410,7 @@ fn the_documentation_lists_the_tools() {
     assert_eq!(
         rows,
         expected,
-        "write the table of docs/guides/mcp.md anew:\n{}",
+        "update the table of docs/guides/mcp.md:\n{}",
         expected.join("\n")
     );
 }

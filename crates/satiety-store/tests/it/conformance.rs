@@ -307,7 +307,7 @@ on_both_engines! {
         let found = store.research().run("r").await.unwrap().unwrap();
         assert_eq!(found.stop_reason.as_deref(), Some("cap"));
         assert_eq!(found.task, "how do heated wings bend \u{FFFD}");
-        assert!(store.research().run("nobody").await.unwrap().is_none());
+        assert!(store.research().run("missing").await.unwrap().is_none());
     }
 }
 

@@ -117,7 +117,7 @@ on_both_engines! {
             tokio::time::sleep(SHORT / 3).await;
             assert_eq!(store.bench().extend_work(&holder("alive", LONG), &held).await.unwrap(), 1);
         }
-        assert_eq!(store.bench().extend_work(&holder("nobody", LONG), &held).await.unwrap(), 0);
+        assert_eq!(store.bench().extend_work(&holder("other", LONG), &held).await.unwrap(), 0);
         let again = store.bench().take_work("run-1", &holder("next", LONG), 10).await.unwrap();
         assert_eq!(again.len(), 1);
         assert_eq!((again[0].position, again[0].takes), (silent[0].position, 2));
