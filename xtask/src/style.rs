@@ -199,10 +199,9 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
         "xtask/src",
     ];
     // Input for models, input of tests and examples, generated pages, recorded output.
-    const SKIPPED: [&str; 9] = [
+    const SKIPPED: [&str; 8] = [
         "target",
         "node_modules",
-        "data",
         "prompts",
         "reference",
         "snapshots",
