@@ -105,7 +105,10 @@ fn an_export_can_be_piped() {
 #[test]
 fn a_file_that_is_not_a_database() {
     let place = Place::new();
-    place.write("notes.txt", &"These are my notes, and not a database. ".repeat(50));
+    place.write(
+        "notes.txt",
+        &"These are my notes, and not a database. ".repeat(50),
+    );
     assert_snapshot!(place.run(&["--db", "sqlite:notes.txt", "db", "migrate"]));
 }
 
