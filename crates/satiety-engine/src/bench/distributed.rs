@@ -103,7 +103,7 @@ pub struct Cancelled {
 
 impl DistributedRun {
     /// Summary for reports.
-    pub fn told(&self) -> DistributedRunSummary {
+    pub fn summary(&self) -> DistributedRunSummary {
         DistributedRunSummary {
             run_id: self.run_id.clone(),
             suite_id: self.suite_id.clone(),

@@ -74,13 +74,13 @@ pub(super) async fn run(
         }
     }
     if arguments.detach && !arguments.dry_run {
-        let runs = spread.iter().map(DistributedRun::told).collect();
+        let runs = spread.iter().map(DistributedRun::summary).collect();
         printer.answer(&show::Detached { runs })?;
         return Ok(Exit::Done);
     }
     // All suites are queued before waiting for the first one.
     for spread in spread {
-        let run_id = spread.told().run_id;
+        let run_id = spread.summary().run_id;
         let bar = Bar::new(printer);
         let waiting = engine.bench().wait(spread, &stop, |seen| bar.show(seen));
         let outcome = Box::pin(waiting).await?;

@@ -78,7 +78,7 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
     // Stored before it is acknowledged: from here on the run does not depend on this server.
     match distribute(&app, plan).await {
         Ok(run) => {
-            job.set_run_id(run.told().run_id);
+            job.set_run_id(run.summary().run_id);
             // Workers run the cases.
             Ok(work::begin(app, job, Place::None, |app, job| wait(app, job, run)))
         }
