@@ -116,7 +116,7 @@ impl DistributedRun {
 impl BenchOperations<'_> {
     /// Enqueues the cases of a plan for workers that have the same files below their roots. Resumes an
     /// existing run.
-    pub async fn spread(self, plan: BenchPlan, root: &Path) -> Result<DistributedRun, EngineError> {
+    pub async fn distribute(self, plan: BenchPlan, root: &Path) -> Result<DistributedRun, EngineError> {
         refuse_local(&plan.request)?;
         plan.require_baseline()?;
         let BenchPlan {

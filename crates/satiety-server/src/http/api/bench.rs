@@ -91,7 +91,7 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
 
 async fn distribute(app: &App, plan: BenchPlan) -> Result<DistributedRun, Problem> {
     let root = app.below_root(".")?;
-    let run = app.engine.bench().spread(plan, &root).await;
+    let run = app.engine.bench().distribute(plan, &root).await;
     run.map_err(|error| app.redact(error))
 }
 
