@@ -60,7 +60,7 @@ impl Alert {
 
     /// Delivers the alert to every destination. Returns a warning for each hook that failed; `name` is the
     /// settings section and the prefix of the hook names.
-    pub(crate) async fn tell(&self, name: &str, body: &Value) -> Vec<String> {
+    pub(crate) async fn send(&self, name: &str, body: &Value) -> Vec<String> {
         let limit = self.limit.unwrap_or(DEFAULT_TIMEOUT);
         let mut warnings = Vec::new();
         if let Some(command) = &self.command

@@ -136,7 +136,7 @@ impl HarnessOperations<'_> {
             "expansion_id": applied.expansion_id,
             "harness_version": applied.version,
         });
-        self.engine.hooks.harness.tell("harness.notify", &body).await
+        self.engine.hooks.harness.send("harness.notify", &body).await
     }
 
     /// Performs one step and records it; returns a description.

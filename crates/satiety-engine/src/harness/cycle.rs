@@ -146,7 +146,7 @@ impl HarnessOperations<'_> {
             "harness_version": recorded.snapshot.harness_version,
             "expansion_id": recorded.expansion_id,
         });
-        self.engine.hooks.harness.tell("harness.notify", &body).await
+        self.engine.hooks.harness.send("harness.notify", &body).await
     }
 
     async fn record_once(
