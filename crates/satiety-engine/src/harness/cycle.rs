@@ -25,7 +25,7 @@ use super::directory::{HarnessDirectory, display_path};
 use super::evidence::{failing_regressions, weigh_graduations};
 use super::identity::{HISTORY_BEGUN, place_of};
 use super::keys::ring_of;
-use super::measurement::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
+use super::measurement::{self, Measurement, SuiteState, ThresholdState, unknown_metrics};
 use super::state::{State, Writing, short};
 use super::tree::HarnessTree;
 use crate::EngineError;
@@ -117,7 +117,7 @@ impl HarnessOperations<'_> {
     /// Records a cycle, and alerts if it needs attention.
     pub async fn record(self, request: RecordCycleRequest) -> Result<RecordedCycle, EngineError> {
         let folder = HarnessDirectory::read(&request.folder)?;
-        unknown_figures(&folder)?;
+        unknown_metrics(&folder)?;
         let (_, keys) = ring_of(&folder.root)?;
         let given = request.metrics.as_deref().map(read_metrics).transpose()?;
         let mut left = ATTEMPTS;
