@@ -265,7 +265,7 @@ mod tests {
     use super::{Health, Probe, address_of, sandbox_finding};
 
     #[test]
-    fn namespaces_of_either_kind_are_enough_and_landlock_is_named_degraded() {
+    fn either_kind_of_namespace_suffices_and_landlock_alone_is_degraded() {
         type State = Result<&'static str, &'static str>;
         let probe = |bubblewrap: State, namespaces: State, landlock: State| Probe {
             bubblewrap: bubblewrap.map(Into::into).map_err(Into::into),

@@ -474,7 +474,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_without_flags_keep_what_every_caller_can_do() {
+    fn hints_without_flags_keep_actions_for_all_callers() {
         for (hint, kept) in [
             ("run it again", Some("run it again")),
             ("choose one with `--embedder builtin`", None),

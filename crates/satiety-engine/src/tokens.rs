@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_looks_like_a_token_is_looked_up() {
+    fn malformed_tokens_are_rejected_without_a_lookup() {
         let good = format!("satiety_{}_{}", "0".repeat(16), "a".repeat(64));
         assert!(split_token(&good).is_some());
         for bad in [
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn more_permits_what_less_does() {
+    fn broader_scopes_include_narrower_ones() {
         assert!(Scope::Admin > Scope::Write && Scope::Write > Scope::Read);
         assert_eq!("write".parse(), Ok(Scope::Write));
         assert!("root".parse::<Scope>().is_err());

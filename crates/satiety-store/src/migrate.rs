@@ -261,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_count_up_from_one() {
+    fn versions_are_consecutive() {
         assert_eq!(MIGRATIONS[0].version, 1);
         for pair in MIGRATIONS.windows(2) {
             assert!(pair[0].version < pair[1].version, "{}", pair[1].name);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_for_one_engine_are_not_for_the_other() {
+    fn engine_specific_lines_are_selected() {
         let sql = "a COLLATE \"C\"\n-- only sqlite\nb\n-- only postgres\nc\n-- both\nd";
         assert_eq!(
             for_engine(sql, true),

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "postgres")]
-    fn what_cannot_be_a_store_is_refused_without_showing_a_password() {
+    fn invalid_urls_are_rejected_without_the_password() {
         for (text, reason) in [
             ("", "missing engine (expected sqlite: or postgres://)"),
             ("notes.db", "missing engine (expected sqlite: or postgres://)"),

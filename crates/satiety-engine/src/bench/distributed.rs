@@ -103,7 +103,7 @@ pub struct Cancelled {
 
 impl DistributedRun {
     /// Summary for reports.
-    pub fn told(&self) -> DistributedRunSummary {
+    pub fn summary(&self) -> DistributedRunSummary {
         DistributedRunSummary {
             run_id: self.run_id.clone(),
             suite_id: self.suite_id.clone(),
@@ -116,7 +116,7 @@ impl DistributedRun {
 impl BenchOperations<'_> {
     /// Enqueues the cases of a plan for workers that have the same files below their roots. Resumes an
     /// existing run.
-    pub async fn spread(self, plan: BenchPlan, root: &Path) -> Result<DistributedRun, EngineError> {
+    pub async fn distribute(self, plan: BenchPlan, root: &Path) -> Result<DistributedRun, EngineError> {
         refuse_local(&plan.request)?;
         plan.require_baseline()?;
         let BenchPlan {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_names_nothing_outside_of_the_root_and_no_command() {
+    fn plans_have_no_outside_paths_and_no_commands() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs_err::create_dir_all(root.join("suites/a")).unwrap();
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_with_an_address_must_be_known_here() {
+    fn judges_with_an_address_must_be_configured_locally() {
         let folder = tempfile::tempdir().unwrap();
         fs_err::create_dir_all(folder.path().join("suites/a")).unwrap();
         let judge = "openai:x@http://127.0.0.1/".to_owned();
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_another_version_is_not_followed() {
+    fn plans_of_other_versions_are_rejected() {
         let mut value = serde_json::to_value(plan()).unwrap();
         assert_eq!(parse_plan("r", value.clone()).unwrap(), plan());
         value["new"] = true.into();

@@ -134,7 +134,7 @@ impl BenchOperations<'_> {
             fields.insert("event".into(), json!("bench_regression"));
             fields.insert("suite_id".into(), json!(suite_id));
         }
-        Ok(alert.tell("bench.alert", &body).await)
+        Ok(alert.send("bench.alert", &body).await)
     }
 
     async fn record_cycle_after(self, post: &mut PostRun, once: Option<&str>) -> Result<(), EngineError> {

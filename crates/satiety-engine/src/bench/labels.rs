@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_settles_what_waits_and_overrules_nothing() {
+    fn a_label_decides_pending_results_and_overrides_nothing() {
         let human = json!({"mode": "human"});
         let both = json!([{"mode": "human"}, {"mode": "contains", "value": "hello"}]);
         let judge = json!({"mode": "llm_judge", "value": "is polite"});
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_judge_said_stays_its_word() {
+    fn judge_verdicts_stay_unchanged() {
         let case = case(json!([
             {"mode": "llm_judge", "value": "is polite", "threshold": 0.5},
             {"mode": "llm_judge", "value": "is short", "threshold": 0.5},
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_suite_a_label_decides_what_is_open_alone() {
+    fn without_the_suite_a_label_decides_only_pending_results() {
         let mut open = answered("x", Status::Pending);
         settle(&mut open, None, false);
         assert_eq!(open.status, Status::Fail);

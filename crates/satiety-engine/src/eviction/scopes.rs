@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use satiety::eviction::{
     ContextItem, EvictionFeedback, EvictionProposal, QUOTA, Resolution, ResolvedBy, Scope, Score, Weights,
-    resolve, settle,
+    apply_resolution, resolve,
 };
 use satiety_store::eviction::{ProposalRow, ScopeChange, ScopeItemRow};
 use satiety_store::now_micros;
@@ -454,7 +454,7 @@ impl LoadedScope {
                 draft.items.insert(ctx_id.clone(), row);
             }
         }
-        settle(&mut self.scope, proposal, feedback);
+        apply_resolution(&mut self.scope, proposal, feedback);
         for candidate in &proposal.candidates {
             self.held.remove(&candidate.ctx_id);
             self.keep(&candidate.ctx_id, draft)?;

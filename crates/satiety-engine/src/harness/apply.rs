@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use satiety::harness::approval::verify;
 use satiety::harness::archive::{archive_hash, check_archive};
-use satiety::harness::expansion::{CaseOutcome, Context, Ending, Event};
+use satiety::harness::expansion::{CaseOutcome, Context, Event, Justification};
 use satiety::harness::ledger::Anchor;
 use satiety::harness::{
     Action, AppliedProposal, Expansion, KeyRing, Manifest, Observation, Phase, Proposal, Step,
@@ -50,7 +50,7 @@ pub struct AppliedExpansion {
     pub outcomes: Vec<CaseOutcome>,
     /// Reason of a rollback, and who requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ending>,
+    pub ended: Option<Justification>,
     /// Whether it was interrupted before it was finished; apply resumes from there.
     pub interrupted: bool,
     /// Last hash of the log, to be kept in another place.
@@ -96,7 +96,7 @@ impl HarnessOperations<'_> {
     pub async fn rollback(
         self,
         request: ApplyRequest,
-        ending: Ending,
+        ending: Justification,
         on_step: impl FnMut(&str),
     ) -> Result<AppliedExpansion, EngineError> {
         let mut state = self.state(&request.folder).await?;
@@ -136,7 +136,7 @@ impl HarnessOperations<'_> {
             "expansion_id": applied.expansion_id,
             "harness_version": applied.version,
         });
-        self.engine.hooks.harness.tell("harness.notify", &body).await
+        self.engine.hooks.harness.send("harness.notify", &body).await
     }
 
     /// Performs one step and records it; returns a description.

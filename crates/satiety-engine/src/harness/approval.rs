@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::{SignedDuration, Timestamp};
 use satiety::bench::canonical_json;
 use satiety::harness::approval::{LONGEST, check_signature};
-use satiety::harness::expansion::{Context, Ending};
+use satiety::harness::expansion::{Context, Justification};
 use satiety::harness::{
     Approval, Change, ConsistencyThresholds, Expansion, KeyRing, Observation, Phase, Proposal, Rigor,
     Statement,
@@ -157,7 +157,7 @@ impl HarnessOperations<'_> {
         self,
         folder: &Path,
         expansion: Option<&str>,
-        ending: Ending,
+        ending: Justification,
     ) -> Result<ApprovalDecision, EngineError> {
         let mut state = self.state(folder).await?;
         state.check_history()?;

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::HarnessError;
 use super::cycle::drift;
 use super::directory::{HarnessDirectory, display_path};
-use super::measurement::{self, SuiteState, ThresholdState, unknown_figures};
+use super::measurement::{self, SuiteState, ThresholdState, unknown_metrics};
 use crate::EngineError;
 
 /// Status of an eval harness.
@@ -109,7 +109,7 @@ impl HarnessOperations<'_> {
     /// Returns the status of a harness.
     pub async fn status(self, folder: &Path, driver: Driver) -> Result<HarnessStatus, EngineError> {
         let folder = HarnessDirectory::read(folder)?;
-        unknown_figures(&folder)?;
+        unknown_metrics(&folder)?;
         let state = self.state(&folder.root).await?;
         let history = match state.check_history() {
             Ok(()) => state.check_identity(&folder).await,

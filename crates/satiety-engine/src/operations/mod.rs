@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_requests_refuse_unknown_fields() {
+    fn names_are_unique_and_requests_reject_unknown_fields() {
         let names: BTreeSet<&str> = all().iter().map(|operation| operation.name).collect();
         assert_eq!(names.len(), all().len());
         for operation in all() {

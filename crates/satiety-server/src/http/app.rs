@@ -291,9 +291,9 @@ fn below(root: &Path, named: &str) -> Result<PathBuf, Problem> {
 mod tests {
     use super::*;
 
-    /// Containment is tested with [`rooted`]; this tests the problems.
+    /// Containment is tested in `root_path`; this tests the statuses.
     #[test]
-    fn what_cannot_be_named_has_a_status_of_its_own() {
+    fn outside_paths_are_422_and_missing_ones_404() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().to_owned();
         assert!(below(&root, ".").is_ok());

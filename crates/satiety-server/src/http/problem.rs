@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_wrong_inside_stays_inside() {
+    fn internal_errors_are_not_exposed() {
         let problem = Problem::internal("postgres://me@host/db: password wrong");
         let text = serde_json::to_string(&problem).unwrap_or_default();
         assert!(!text.contains("postgres"), "{text}");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn the_asker_is_told_what_to_do() {
+    fn client_errors_have_a_hint() {
         let error = EngineError::NotFound {
             what: "conversation `x`".into(),
             hint: "begin it".into(),

@@ -436,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_elsewhere_can_name_no_file() {
+    fn remote_callers_cannot_name_files() {
         let all = Registry::from_profile(Profile::Full);
         let elsewhere = Registry::from_profile(Profile::Full).for_remote_callers();
         for (name, argument) in [

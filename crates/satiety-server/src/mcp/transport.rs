@@ -104,7 +104,7 @@ mod tests {
     use super::origin;
 
     #[test]
-    fn a_host_without_a_port_stands_for_all_of_them() {
+    fn a_host_without_a_port_matches_all_ports() {
         assert_eq!(origin("http", "[::1]"), "http://[::1]:*");
         assert_eq!(
             origin("https", "memory.example:8443"),

@@ -1,4 +1,4 @@
-//! What every engine must do alike.
+//! Behavior that every engine must share.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::support::on_both_engines;
 
 on_both_engines! {
-    async fn events_come_back_in_order_page_by_page(fixture: Fixture) {
+    async fn events_are_paginated_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         for number in 0..25 {
             store.journal().append(Event::now("test.event", format!("s{}", number % 2), json!({"number": number}))).await.unwrap();
@@ -33,7 +33,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn an_event_sent_twice_is_kept_once(fixture: Fixture) {
+    async fn duplicate_events_are_stored_once(fixture: Fixture) {
         let store = fixture.open().await;
         let event = Event::now("test.event", "s", json!({"text": "quoted \" and \u{1F98A} and \0"}));
         store.journal().append_all(vec![event.clone(), event.clone()]).await.unwrap();
@@ -43,7 +43,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn many_callers_share_commits_and_lose_nothing(fixture: Fixture) {
+    async fn concurrent_callers_share_commits_and_lose_nothing(fixture: Fixture) {
         let store = fixture.open().await;
         let tasks: Vec<_> = (0..50)
             .map(|task| {
@@ -75,7 +75,7 @@ on_both_engines! {
         assert!(second.created_at <= second.updated_at);
         assert!(store.records().get("a/gone").await.unwrap().is_none());
         let keys = |records: Vec<satiety_store::records::Record>| records.into_iter().map(|r| r.key).collect::<Vec<_>>();
-        // By bytes on both engines, whatever language the server sorts in.
+        // Sorted by bytes on both engines, regardless of the server's locale.
         assert_eq!(keys(store.records().list_under("a/", "", 10).await.unwrap()), ["a/1", "a/10", "a/2"]);
         assert_eq!(keys(store.records().list_under("a/", "a/1", 1).await.unwrap()), ["a/10"]);
         assert_eq!(keys(store.records().list_under("", "", 100).await.unwrap()), ["A/1", "a-b", "a/1", "a/10", "a/2", "b"]);
@@ -85,7 +85,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_conversation_is_replaced_whole(fixture: Fixture) {
+    async fn a_conversation_is_replaced_completely(fixture: Fixture) {
         let store = fixture.open().await;
         let (conversation, rounds) = conversation("c-1", 3);
         store.conversations().put(&conversation, &rounds).await.unwrap();
@@ -97,7 +97,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn text_that_one_engine_cannot_hold_is_made_storable(fixture: Fixture) {
+    async fn text_is_sanitized_for_both_engines(fixture: Fixture) {
         let store = fixture.open().await;
         let (mut conversation, rounds) = conversation("c\0d", 1);
         conversation.topic = "zero \0 byte".into();
@@ -112,7 +112,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn the_catalogue_names_every_table_and_column_that_the_engine_has(fixture: Fixture) {
+    async fn the_catalogue_lists_every_table_and_column(fixture: Fixture) {
         fixture.open().await.close().await;
         let mut listed: BTreeMap<(String, String), (Kind, bool)> = BTreeMap::new();
         for table in TABLES {
@@ -124,7 +124,7 @@ on_both_engines! {
     }
 }
 
-/// Asks the engine, through a connection that knows nothing of the store.
+/// Queries the engine through a connection that does not use the store.
 async fn columns_in_engine(url: &str) -> BTreeMap<(String, String), (Kind, bool)> {
     let rows: Vec<(String, String, String, bool)> = if let Some(path) = url.strip_prefix("sqlite:") {
         let pool = sqlx::SqlitePool::connect(&format!("sqlite:{path}"))
@@ -165,14 +165,14 @@ async fn columns_in_engine(url: &str) -> BTreeMap<(String, String), (Kind, bool)
 }
 
 on_both_engines! {
-    async fn a_corpus_comes_back_query_by_query_with_its_judgments(fixture: Fixture) {
+    async fn a_corpus_round_trips_with_its_judgments(fixture: Fixture) {
         let store = fixture.open().await;
         let queries: Vec<_> = ["b", "a", "c", "log-1"].map(|id| eval_query(id, !id.starts_with("log"))).into();
         let judgments: Vec<_> = [("a", "m2", 3), ("a", "m1", 0), ("c", "m1", 1), ("log-1", "m9", 2), ("aa", "m1", 2)]
             .map(|(query, memory, grade)| eval_judgment(query, memory, grade))
             .into();
         store.evaluation().put_corpus(&queries, &judgments).await.unwrap();
-        // Once more changes nothing but the grade that is another now.
+        // Saving again changes only the grade that differs.
         let again = eval_judgment("c", "m1", 2);
         store.evaluation().put_corpus(&queries, std::slice::from_ref(&again)).await.unwrap();
         let first = store.evaluation().corpus(None, 2).await.unwrap();
@@ -180,14 +180,14 @@ on_both_engines! {
         assert_eq!(first[0].0, queries[1]);
         assert_eq!(first[0].1, [judgments[1].clone(), judgments[0].clone()]);
         assert!(first[1].1.is_empty());
-        // What was only logged is not in the corpus.
+        // Queries that were only logged are not in the corpus.
         let rest = store.evaluation().corpus(Some("b"), 10).await.unwrap();
         assert_eq!(rest, [(queries[2].clone(), vec![again])]);
     }
 }
 
 on_both_engines! {
-    async fn figures_of_a_run_are_kept_once(fixture: Fixture) {
+    async fn metrics_of_a_run_are_stored_once(fixture: Fixture) {
         let store = fixture.open().await;
         let row = EvalResultRow {
             run_id: "eval-1".into(),
@@ -215,7 +215,7 @@ on_both_engines! {
         let store = fixture.open().await;
         let run = bench_run("run-1");
         store.bench().begin_run(&run).await.unwrap();
-        // A run that is taken up begins again, which changes nothing.
+        // Starting a resumed run again changes nothing.
         store.bench().begin_run(&BenchRunRow { target: "other".into(), ..run.clone() }).await.unwrap();
         assert_eq!(store.bench().run("run-1").await.unwrap(), Some(run.clone()));
         let results: Vec<_> = [("b", 0), ("a", 10), ("a", 2), ("B", 0)].map(|(case, repeat)| bench_result(case, repeat)).into();
@@ -242,7 +242,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn the_last_baseline_is_in_force_and_the_first_answer_stays(fixture: Fixture) {
+    async fn the_latest_baseline_is_active_and_the_first_answer_stays(fixture: Fixture) {
         let store = fixture.open().await;
         for (id, at) in [("baseline-1", 1), ("baseline-2", 2)] {
             let row = BaselineRow {
@@ -289,7 +289,7 @@ pub(crate) fn research_round(round: i64) -> ResearchRoundRow {
 }
 
 on_both_engines! {
-    async fn rounds_of_a_research_are_kept_once_and_in_order(fixture: Fixture) {
+    async fn research_rounds_are_stored_once_and_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         let run = research_run("r");
         store.research().begin(&run).await.unwrap();
@@ -307,12 +307,12 @@ on_both_engines! {
         let found = store.research().run("r").await.unwrap().unwrap();
         assert_eq!(found.stop_reason.as_deref(), Some("cap"));
         assert_eq!(found.task, "how do heated wings bend \u{FFFD}");
-        assert!(store.research().run("nobody").await.unwrap().is_none());
+        assert!(store.research().run("missing").await.unwrap().is_none());
     }
 }
 
 on_both_engines! {
-    async fn a_search_is_remembered_until_it_is_too_old(fixture: Fixture) {
+    async fn searches_are_cached_until_they_expire(fixture: Fixture) {
         let store = fixture.open().await;
         store.research().cache_search("k", "s", "q", "one").await.unwrap();
         store.research().cache_search("k", "s", "q", "two").await.unwrap();

@@ -1,4 +1,4 @@
-//! Rules are carried out to the row, and archives hold what went.
+//! Retention rules delete exactly the matching rows, and archives contain them.
 
 use satiety_store::journal::{Event, Query};
 use satiety_store::retention::Rule;
@@ -45,13 +45,13 @@ on_both_engines! {
             .collect();
         assert_eq!(numbers, (0..2500).collect());
         let left = store.journal().events(&Query::default()).await.unwrap();
-        // The young one, and the note that retention made about itself.
+        // The recent event, and the one that retention recorded.
         assert_eq!(left.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), ["test.event", "store.retained"]);
     }
 }
 
 on_both_engines! {
-    async fn a_prefix_rule_leaves_its_neighbours_alone(fixture: Fixture) {
+    async fn a_prefix_rule_keeps_other_records(fixture: Fixture) {
         let store = fixture.open().await;
         for key in ["x/1", "x/2", "x0", "w/9"] {
             store.records().put(key, "1", &json!(1), None).await.unwrap();
@@ -69,7 +69,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_conversation_goes_into_the_archive_with_its_rounds(fixture: Fixture) {
+    async fn conversations_are_archived_with_their_rounds(fixture: Fixture) {
         let store = fixture.open().await;
         let (row, rounds) = conversation("c", 3);
         store.conversations().put(&row, &rounds).await.unwrap();
@@ -86,7 +86,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn logged_queries_go_and_those_of_the_corpus_stay(fixture: Fixture) {
+    async fn logged_queries_are_deleted_and_corpus_queries_stay(fixture: Fixture) {
         let store = fixture.open().await;
         let queries = [eval_query("golden", true), eval_query("logged", false)];
         store.evaluation().put_corpus(&queries, &[]).await.unwrap();

@@ -43,7 +43,7 @@ pub use feedback::{
     Confidence, FeedbackKind, LEARNT_PHRASES, Validation, is_research, learn_from_selection, references,
     scroll_past, unlearn, validate,
 };
-pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
+pub use fusion::{Channel, ChannelRank, FusedHit, Fusion, Hit, Weights, fuse};
 pub use index::{IndexedChunk, IndexedMemory, MemoryIndex, TriggerMatch};
 pub use intent::{Classified, Intent, classify, wants_depth, weights};
 pub use lexical::LexicalSettings;
@@ -57,12 +57,12 @@ pub use pipeline::{
 pub use project::{Author, NeedsPerson, Project, ProjectError, Scope, indexed_tier, may_write};
 pub use query::{QueryTerms, query_terms, truncate_query};
 pub use rank::{
-    Candidate, Chosen, ConfidenceFactors, Diversity, RankSettings, Ranked, TierFactors, rank,
+    Candidate, ConfidenceFactors, Diversity, RankSettings, RankedCandidate, Ranking, TierFactors, rank,
     session_attention,
 };
 pub use search::{
-    Action, Held, MemoryResult, MemorySearch, Observation, SearchMachine, SearchQuery, SearchTelemetry,
-    SessionHistory,
+    Action, ExcludedResult, MemoryResult, MemorySearch, Observation, SearchMachine, SearchQuery,
+    SearchTelemetry, SessionHistory,
 };
 pub use session::{
     LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId,

@@ -134,7 +134,7 @@ pub struct Candidate {
 
 /// An entry of the result list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Chosen {
+pub struct RankedCandidate {
     /// Position of the candidate in the input.
     pub candidate: usize,
     /// Score after tier, confidence and session factors.
@@ -145,9 +145,9 @@ pub struct Chosen {
 
 /// The result list and the excluded candidates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Ranked {
+pub struct Ranking {
     /// Selected candidates, best first.
-    pub chosen: Vec<Chosen>,
+    pub chosen: Vec<RankedCandidate>,
     /// Candidates that the session has already received, best first.
     pub already_shown: Vec<usize>,
     /// Candidates that exceed the token budget, best first.
@@ -166,7 +166,7 @@ pub fn rank(
     candidates: &[Candidate],
     settings: &RankSettings,
     repeats: impl Fn(usize, usize) -> f64,
-) -> Ranked {
+) -> Ranking {
     let plain = |candidate: &Candidate| {
         candidate.score * settings.tiers.of(candidate.tier) * settings.confidence.of(candidate.confidence)
     };
@@ -196,9 +196,9 @@ pub fn rank(
         is_constitutional,
     );
 
-    let mut ranked = Ranked {
+    let mut ranked = Ranking {
         already_shown,
-        ..Ranked::default()
+        ..Ranking::default()
     };
     // Mandatory results are charged to the budget first.
     let must: usize = order
@@ -223,7 +223,7 @@ pub fn rank(
         if !free {
             left = left.saturating_sub(tokens);
         }
-        ranked.chosen.push(Chosen {
+        ranked.chosen.push(RankedCandidate {
             candidate: position,
             score: scores[position],
             lifted: lifted.contains(&position),
@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    fn ids(candidates: &[Candidate], ranked: &Ranked) -> Vec<String> {
+    fn ids(candidates: &[Candidate], ranked: &Ranking) -> Vec<String> {
         let ids = ranked
             .chosen
             .iter()

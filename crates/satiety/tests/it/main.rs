@@ -1,4 +1,4 @@
-//! Stories that are too long for unit tests.
+//! Simulations and comparisons that take too long for unit tests.
 
 mod golden;
 mod retrieval;

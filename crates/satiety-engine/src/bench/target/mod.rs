@@ -7,7 +7,7 @@
 mod chat;
 mod exec;
 mod http;
-#[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]
+#[cfg_attr(not(feature = "mcp"), path = "mcp_stub.rs")]
 mod mcp;
 mod persistent;
 mod pipes;

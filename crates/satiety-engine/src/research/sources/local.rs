@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn long_documents_are_cut_at_paragraphs_and_nothing_is_lost() {
+    fn long_documents_are_split_at_paragraphs_without_loss() {
         let paragraph = |number: usize| {
             (0..50)
                 .map(|word| format!("w{number}x{word}"))
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_documents_is_refused() {
+    fn a_directory_without_documents_is_refused() {
         let empty = folder(&[("x.bin", b"1")]);
         let error = Local::open(empty.path()).unwrap_err().to_string();
         assert!(error.contains("no Markdown, text, HTML or PDF file"), "{error}");

@@ -3,7 +3,7 @@
 //! A source returns results, an empty list, or an error; interpreting it is up to the research loop. Sources
 //! know nothing of rounds, novelty or budgets.
 
-mod allowed;
+mod allow_list;
 mod api;
 mod arxiv;
 mod cassette;
@@ -20,7 +20,7 @@ use satiety::research::Hit;
 
 use crate::bench::target::Environment;
 
-pub use allowed::AllowedSources;
+pub use allow_list::AllowedSources;
 pub use api::search_policy;
 pub use cassette::{Recorder, Replay};
 pub use local::Local;
