@@ -5,6 +5,7 @@ use crate::handles::HarnessOperations;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use satiety::Hint;
 use satiety::bench::content_hash;
 use satiety::harness::brief::{SuiteEvidence, brief, threshold_increases};
 use satiety::harness::cycles::{MeasuredSaturation, RollingMetrics, SCHEMA_VERSION};
@@ -355,7 +356,10 @@ pub(super) async fn adopt(
         return Err(HarnessError::Phase {
             id: expansion.expansion_id,
             state: "is being applied, and the suites are in an intermediate state".into(),
-            hint: "finish it with `satiety harness apply`, or restore the archive with `satiety harness rollback`".into(),
+            hint: Hint::with_command(
+                "restore the archive (rollback), or finish it",
+                "satiety harness apply",
+            ),
         }
         .into());
     }

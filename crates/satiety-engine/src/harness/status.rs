@@ -4,6 +4,7 @@ use crate::handles::HarnessOperations;
 use std::path::Path;
 
 use jiff::Timestamp;
+use satiety::Hint;
 use satiety::harness::cycles::RollingMetrics;
 use satiety::harness::measurement::SaturationEvidence;
 use satiety::harness::{
@@ -153,9 +154,10 @@ impl HarnessOperations<'_> {
             trigger_reason: open.trigger_reason,
         });
         let next = match history {
-            Err(EngineError::Harness(problem)) => {
-                format!("{problem}: {}", problem.hint().unwrap_or_default())
-            }
+            Err(EngineError::Harness(problem)) => match problem.hint() {
+                Some(hint) => format!("{problem}: {hint}"),
+                None => problem.to_string(),
+            },
             Err(error) => return Err(error),
             Ok(()) if !objections.is_empty() => {
                 let way = if expansion.is_some() {
@@ -227,7 +229,7 @@ impl HarnessOperations<'_> {
                 return Err(HarnessError::Phase {
                     id: "of this cycle".into(),
                     state: format!("cannot be audited: cycle `{id}` not found"),
-                    hint: "`satiety harness history` lists the cycles".into(),
+                    hint: Hint::with_command("list the cycles", "satiety harness history"),
                 }
                 .into());
             }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use satiety::Hint;
 use satiety::dialogue::Signal;
 use satiety::harness::Driver;
 use satiety::memory::Author;
@@ -105,9 +106,12 @@ fn outside_root_message(error: &OutsideRoot) -> String {
 }
 
 impl CallError {
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<Hint> {
         match self {
-            Self::NoRoot => Some("start it with `--root DIR` to allow access to paths below it".into()),
+            Self::NoRoot => Some(Hint::with_command(
+                "start the server with a root directory to allow access to paths below it",
+                "satiety serve --root DIR",
+            )),
             Self::OutsideRoot(OutsideRoot::Outside(_)) => {
                 Some("use a path relative to the root, without `..`".into())
             }
