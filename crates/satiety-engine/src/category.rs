@@ -242,7 +242,7 @@ impl HarnessError {
                 | ExpansionError::Version { .. }
                 | ExpansionError::Proposal(ProposalError::Weaker(_) | ProposalError::Forged),
             ) => ErrorCategory::Refused,
-            Self::NoExpansion | Self::NoSuchExpansion(_) => ErrorCategory::NotFound,
+            Self::NoExpansion | Self::NoSuchExpansion(_) | Self::NoSuchCycle(_) => ErrorCategory::NotFound,
             Self::NothingNew { .. } => ErrorCategory::Conflict,
             Self::Conflict => ErrorCategory::Contended,
             Self::BadProposal { .. } | Self::Undecided { .. } => ErrorCategory::Internal,

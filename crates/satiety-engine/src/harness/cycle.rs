@@ -27,12 +27,9 @@ use super::evidence::{failing_regressions, weigh_graduations};
 use super::identity::{HISTORY_BEGUN, place_of};
 use super::keys::ring_of;
 use super::measurement::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
-use super::state::{State, Writing, short};
+use super::state::{State, Writing, retry_conflicts, short};
 use super::tree::HarnessTree;
 use crate::EngineError;
-
-/// Maximum number of attempts when other processes record at the same time.
-const ATTEMPTS: u32 = 12;
 
 /// Cycle to record.
 #[derive(Debug, Clone, Default)]
@@ -121,17 +118,10 @@ impl HarnessOperations<'_> {
         unknown_figures(&folder)?;
         let (_, keys) = ring_of(&folder.root)?;
         let given = request.metrics.as_deref().map(read_metrics).transpose()?;
-        let mut left = ATTEMPTS;
-        loop {
-            match self.record_once(&request, &folder, &keys, given.as_ref()).await {
-                Err(EngineError::Harness(HarnessError::Conflict)) if left > 0 => left -= 1,
-                recorded => {
-                    let mut recorded = recorded?;
-                    recorded.warnings = self.alert_cycle(&recorded).await;
-                    return Ok(recorded);
-                }
-            }
-        }
+        let mut recorded =
+            retry_conflicts(|| self.record_once(&request, &folder, &keys, given.as_ref())).await?;
+        recorded.warnings = self.alert_cycle(&recorded).await;
+        Ok(recorded)
     }
 
     async fn alert_cycle(self, recorded: &RecordedCycle) -> Vec<String> {

@@ -169,6 +169,8 @@ pub enum HarnessError {
     NoExpansion,
     #[error("expansion `{0}` not found")]
     NoSuchExpansion(String),
+    #[error("cycle `{0}` not found")]
+    NoSuchCycle(String),
     /// The expansion is in the wrong phase for the operation.
     #[error("expansion {id} {state}")]
     Phase {
@@ -293,6 +295,7 @@ impl HarnessError {
                 "satiety harness propose FILE",
             ),
             Self::NoSuchExpansion(_) => Hint::with_command("list the expansions", "satiety harness history"),
+            Self::NoSuchCycle(_) => Hint::with_command("list the cycles", "satiety harness history"),
             Self::Phase { hint, .. } => hint.clone(),
             Self::NothingToPropose => Hint::with_command(
                 "add a `harder` ladder to the metadata of cases, set thresholds in harness.toml, use a model, or write proposals yourself",

@@ -13,6 +13,7 @@ use crate::Engine;
 use crate::conversations::AppendedRounds;
 use crate::memory::MemorySearch;
 use crate::root_path::{self, OutsideRoot};
+use crate::tokens::Scope;
 
 /// Paths that a call may access.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +47,8 @@ pub trait Observer: Send + Sync {
 #[derive(Clone)]
 pub struct Call {
     pub engine: Arc<Engine>,
+    /// Highest scope that the caller has.
+    pub scope: Scope,
     /// Caller identity, for decisions that are reserved for a person.
     pub author: Author,
     pub reach: Reach,

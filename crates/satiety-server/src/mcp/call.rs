@@ -149,6 +149,7 @@ impl Call {
     pub(super) fn operation(&self) -> operations::Call {
         operations::Call {
             engine: Arc::clone(&self.context.engine),
+            scope: self.scope,
             author: self.author,
             reach: match &self.context.reach {
                 Reach::Machine => operations::Reach::Machine,

@@ -35,6 +35,11 @@ pub enum EvictionError {
         /// Permitted range.
         range: &'static str,
     },
+    /// No simulated policy has this name.
+    #[error(
+        "unknown policy `{0}` (expected one of: heuristic, lru, fifo, size, gdsf, random, belady, belady-size)"
+    )]
+    Policy(String),
     /// The weights are invalid.
     #[error("weights: {0}")]
     Weights(String),
@@ -98,6 +103,7 @@ impl EvictionError {
             Self::NoItem { .. } => {
                 Hint::with_command("list the items of the scope", "satiety evict list SCOPE")
             }
+            Self::Policy(_) => Hint::new("use one of the listed policies"),
             Self::Setting { .. } => Hint::new("use a value in the expected range"),
             Self::Weights(_) => Hint::with_command(
                 "compare with the built-in weights",
