@@ -219,7 +219,7 @@ impl DialogueOperations<'_> {
         if request.rounds.len() > MAX_ROUNDS_PER_REQUEST {
             return Err(EngineError::Unacceptable {
                 what: format!("{} rounds at once", request.rounds.len()),
-                hint: format!("send at most {MAX_ROUNDS_PER_REQUEST} rounds per request"),
+                hint: format!("send at most {MAX_ROUNDS_PER_REQUEST} rounds per request").into(),
             });
         }
         for _ in 0..MAX_ATTEMPTS {

@@ -1,6 +1,7 @@
 //! API tokens of a server and the audit log. A secret is shown once; only its hash is stored.
 
 use crate::handles::TokenOperations;
+use satiety::Hint;
 use std::fmt;
 use std::str::FromStr;
 
@@ -221,7 +222,7 @@ impl TokenOperations<'_> {
                         0 => format!("token `{named}`"),
                         count => format!("single token `{named}` ({count} tokens have this name)"),
                     },
-                    hint: "`satiety token list` shows the ids".into(),
+                    hint: Hint::with_command("list the tokens to see their ids", "satiety token list"),
                 });
             }
         };

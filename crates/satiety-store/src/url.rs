@@ -172,7 +172,7 @@ mod tests {
             error.to_string(),
             "cannot open postgres://u:***@h/d: this build has no PostgreSQL support"
         );
-        assert!(error.hint().unwrap().contains("--features postgres"));
+        assert!(error.hint().unwrap().action().contains("--features postgres"));
     }
 
     #[test]

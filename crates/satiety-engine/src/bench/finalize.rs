@@ -6,6 +6,7 @@ use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use satiety::Hint;
 use satiety::bench::{
     BenchmarkResult, BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict, leading, summarize,
 };
@@ -249,7 +250,7 @@ async fn stored_row(store: &Store, run_id: &str) -> Result<BenchRunRow, EngineEr
         .await?
         .ok_or_else(|| EngineError::NotFound {
             what: format!("run `{run_id}`"),
-            hint: "`satiety bench list --runs` shows the runs".into(),
+            hint: Hint::with_command("list the runs to see their ids", "satiety bench list --runs"),
         })
 }
 

@@ -7,6 +7,7 @@ use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use satiety::Hint;
 use satiety::bench::judge::{Calibration, calibrate};
 use satiety::bench::{
     Answers, BenchmarkCase, BenchmarkResult, BenchmarkRun, ErrorOwner, Mode, Observed, Status, assess,
@@ -108,7 +109,10 @@ impl BenchOperations<'_> {
                 message: format!(
                     "cannot label {named}: it is a file, and labels are stored with runs in the database"
                 ),
-                hint: "pass a run id or `latest`; `satiety bench list --runs` lists the runs".into(),
+                hint: Hint::with_command(
+                    "give a run id or `latest`; list the runs to see their ids",
+                    "satiety bench list --runs",
+                ),
             });
         }
         let run = self.find_run(named, Detail::Full).await?;
@@ -334,7 +338,7 @@ fn cases_of(
                 "cannot label run {}: it is a run of {}, not of {}",
                 run.run_id, run.suite_id, loaded.suite.suite_id
             ),
-            hint: "pass the suite that was run with --suite".into(),
+            hint: Hint::with_command("name the suite that was run", "--suite SUITE"),
         });
     }
     let before: BTreeMap<&str, Option<&str>> = run

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use satiety::Hint;
 use satiety::eviction::{
     ContextItem, EvictionFeedback, EvictionProposal, QUOTA, Resolution, ResolvedBy, Scope, Score, Weights,
     apply_resolution, resolve,
@@ -509,8 +510,10 @@ pub(super) fn now() -> Result<Timestamp, EngineError> {
 pub(super) fn scope_not_found(scope_id: &str) -> EngineError {
     EngineError::NotFound {
         what: format!("scope `{scope_id}`"),
-        hint: "`satiety evict list` shows the scopes; a scope is created with its first item (`satiety evict add`)"
-            .into(),
+        hint: Hint::with_command(
+            "a scope is created with its first item; list the scopes to see their names",
+            "satiety evict list",
+        ),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::handles::HarnessOperations;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use satiety::Hint;
 use satiety::harness::approval::verify;
 use satiety::harness::archive::{archive_hash, check_archive};
 use satiety::harness::expansion::{CaseOutcome, Context, Event, Justification};
@@ -112,7 +113,10 @@ impl HarnessOperations<'_> {
                 return Err(HarnessError::Phase {
                     id: expansion.expansion_id,
                     state: "cannot be rolled back: it is not being applied".into(),
-                    hint: "end a pending proposal with `satiety harness reject`; a committed version cannot be undone".into(),
+                    hint: Hint::with_command(
+                        "a committed version cannot be undone; to end a pending proposal, reject it",
+                        "satiety harness reject",
+                    ),
                 }
                 .into());
             }
@@ -341,18 +345,18 @@ fn approval_missing(expansion: &Expansion) -> EngineError {
     let (state, hint) = if expansion.proposal.is_some() {
         (
             "is waiting for approval",
-            "a person must run `satiety harness approve --key FILE`",
+            Hint::with_command("a person must approve it", "satiety harness approve --key FILE"),
         )
     } else {
         (
             "has no proposal yet",
-            "create one with `satiety harness expand`, or `satiety harness propose FILE`",
+            Hint::with_command("create one by rule, or from a file", "satiety harness expand"),
         )
     };
     HarnessError::Phase {
         id: expansion.expansion_id.clone(),
         state: state.into(),
-        hint: hint.into(),
+        hint,
     }
     .into()
 }

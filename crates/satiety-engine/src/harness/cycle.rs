@@ -5,6 +5,7 @@ use crate::handles::HarnessOperations;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use satiety::Hint;
 use satiety::bench::content_hash;
 use satiety::harness::brief::{SuiteEvidence, brief, threshold_increases};
 use satiety::harness::cycles::{MeasuredSaturation, RollingMetrics, SCHEMA_VERSION};
@@ -26,12 +27,9 @@ use super::evidence::{failing_regressions, weigh_graduations};
 use super::identity::{HISTORY_BEGUN, place_of};
 use super::keys::ring_of;
 use super::measurement::{self, Measurement, SuiteState, ThresholdState, unknown_metrics};
-use super::state::{State, Writing, short};
+use super::state::{State, Writing, retry_conflicts, short};
 use super::tree::HarnessTree;
 use crate::EngineError;
-
-/// Maximum number of attempts when other processes record at the same time.
-const ATTEMPTS: u32 = 12;
 
 /// Cycle to record.
 #[derive(Debug, Clone, Default)]
@@ -120,17 +118,10 @@ impl HarnessOperations<'_> {
         unknown_metrics(&folder)?;
         let (_, keys) = ring_of(&folder.root)?;
         let given = request.metrics.as_deref().map(read_metrics).transpose()?;
-        let mut left = ATTEMPTS;
-        loop {
-            match self.record_once(&request, &folder, &keys, given.as_ref()).await {
-                Err(EngineError::Harness(HarnessError::Conflict)) if left > 0 => left -= 1,
-                recorded => {
-                    let mut recorded = recorded?;
-                    recorded.warnings = self.alert_cycle(&recorded).await;
-                    return Ok(recorded);
-                }
-            }
-        }
+        let mut recorded =
+            retry_conflicts(|| self.record_once(&request, &folder, &keys, given.as_ref())).await?;
+        recorded.warnings = self.alert_cycle(&recorded).await;
+        Ok(recorded)
     }
 
     async fn alert_cycle(self, recorded: &RecordedCycle) -> Vec<String> {
@@ -355,7 +346,10 @@ pub(super) async fn adopt(
         return Err(HarnessError::Phase {
             id: expansion.expansion_id,
             state: "is being applied, and the suites are in an intermediate state".into(),
-            hint: "finish it with `satiety harness apply`, or restore the archive with `satiety harness rollback`".into(),
+            hint: Hint::with_command(
+                "restore the archive (rollback), or finish it",
+                "satiety harness apply",
+            ),
         }
         .into());
     }

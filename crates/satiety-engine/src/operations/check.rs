@@ -282,8 +282,8 @@ pub fn bound_numbers(schema: &mut Value) {
     }
 }
 
-/// Rewrites numbers without a fraction as integers.
-pub(super) fn whole_numbers(value: &mut Value) {
+/// Rewrites numbers without a fraction as integers. Returns whether there were any.
+pub(super) fn whole_numbers(value: &mut Value) -> bool {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(float) = number.as_f64()
@@ -296,11 +296,17 @@ pub(super) fn whole_numbers(value: &mut Value) {
                 )]
                 let whole = float as i64;
                 *value = Value::from(whole);
+                return true;
             }
+            false
         }
-        Value::Array(list) => list.iter_mut().for_each(whole_numbers),
-        Value::Object(object) => object.values_mut().for_each(whole_numbers),
-        _ => {}
+        Value::Array(list) => list
+            .iter_mut()
+            .fold(false, |any, item| whole_numbers(item) || any),
+        Value::Object(object) => object
+            .values_mut()
+            .fold(false, |any, item| whole_numbers(item) || any),
+        _ => false,
     }
 }
 

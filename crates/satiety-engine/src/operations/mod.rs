@@ -156,15 +156,15 @@ impl Operation {
     /// Deserialises the fields of a request and validates them against its schema. Nothing runs before the
     /// result is awaited.
     pub fn start(&self, call: Call, fields: &Value) -> Result<Work, EngineError> {
-        let work = match (self.start)(call.clone(), fields) {
+        let work = (self.start)(call.clone(), fields).or_else(|error| {
             // JSON has one number type: `3.0` is the integer 3.
-            Err(CallError::Invalid { message, .. }) if message.contains("floating point") => {
-                let mut whole = fields.clone();
-                whole_numbers(&mut whole);
+            let mut whole = fields.clone();
+            if whole_numbers(&mut whole) {
                 (self.start)(call, &whole)
+            } else {
+                Err(error)
             }
-            started => started,
-        }?;
+        })?;
         let checker = self.checker.get_or_init(|| Checker::new(self.request_schema()));
         checker.check(fields)?;
         Ok(work)

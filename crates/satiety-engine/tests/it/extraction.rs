@@ -228,7 +228,7 @@ async fn invalid_answers_name_the_round() {
         assert!(message.contains("round 2 (critic)"), "{message}");
         assert!(message.contains(expected), "{message} lacks {expected}");
         assert_eq!(error.category().exit_code(), 4);
-        assert!(error.hint().unwrap().contains("--extract rules"));
+        assert!(error.hint().unwrap().to_string().contains("--extract rules"));
     }
 }
 
@@ -240,13 +240,14 @@ async fn without_a_chat_model_the_hint_says_how_to_set_one() {
         error
             .hint()
             .unwrap()
+            .action()
             .contains("SATIETY_MODELS_CHAT=ollama:llama3.2")
     );
     let error = score(&engine(Some("llama3.2".into())), &log(), Extract::Model)
         .await
         .unwrap_err();
     assert_eq!(error.category().exit_code(), 2);
-    assert!(error.hint().unwrap().contains("ollama:MODEL"), "{error}");
+    assert!(error.hint().unwrap().action().contains("ollama:MODEL"), "{error}");
 }
 
 #[tokio::test]
@@ -260,6 +261,6 @@ async fn a_rejected_key_names_its_variable() {
         let engine = engine(Some(format!("{provider}:m@{}", server.uri())));
         let error = score(&engine, &log(), Extract::Model).await.unwrap_err();
         assert!(error.to_string().contains("denied access (status 401"), "{error}");
-        assert!(error.hint().unwrap().contains(variable));
+        assert!(error.hint().unwrap().action().contains(variable));
     }
 }

@@ -181,7 +181,7 @@ async fn a_too_long_retry_after_is_an_error() {
             matches!(error, SearchError::Status { status: 429, .. }),
             "{name}: {error}"
         );
-        assert!(error.hint().unwrap().contains("3600 seconds"), "{name}");
+        assert!(error.hint().unwrap().action().contains("3600 seconds"), "{name}");
     }
 }
 
@@ -329,7 +329,11 @@ fn unavailable_sources_have_a_hint() {
     ] {
         let error = open(spec, &settings).expect_err(spec);
         assert!(error.to_string().contains(part), "{spec}: {error}");
-        assert!(error.hint().unwrap().contains(hint), "{spec}: {:?}", error.hint());
+        assert!(
+            error.hint().unwrap().action().contains(hint),
+            "{spec}: {:?}",
+            error.hint()
+        );
         assert_eq!(error.category(), satiety_engine::ErrorCategory::Invalid, "{spec}");
     }
 }

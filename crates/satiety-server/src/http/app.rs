@@ -15,6 +15,7 @@ use satiety_engine::memory::MemorySearch;
 use satiety_engine::operations::{Call, HarnessSettings, Observer, Reach};
 use satiety_engine::research::sources::{AllowedSources, SourceSettings, search_policy};
 use satiety_engine::root_path::{self, OutsideRoot};
+use satiety_engine::tokens::Scope;
 use tokio::sync::{Semaphore, watch};
 
 use super::capacity::{McpSessions, Streams};
@@ -212,6 +213,7 @@ impl App {
     pub(crate) fn call(self: &Arc<Self>, caller: Option<&Caller>) -> Call {
         Call {
             engine: self.engine.clone(),
+            scope: caller.map_or(Scope::Read, |caller| caller.scope),
             author: caller.map_or(Author::Agent, Caller::author),
             reach: Reach::Below(self.folders.root.clone()),
             harness: HarnessSettings {

@@ -155,7 +155,7 @@ fn invalid_answers_are_rejected() {
     ] {
         let error = resolve(&scope, &proposal, &resolution).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
-        assert!(!error.hint().is_empty());
+        assert!(!error.hint().action().is_empty());
     }
     assert!(
         resolve(&scope, &proposal, &answer(ResolvedBy::Llm, &[], 2000)).is_ok(),
