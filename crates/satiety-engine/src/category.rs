@@ -134,6 +134,8 @@ impl EngineError {
             | Self::Chat(ChatError::BadSpec { .. })
             | Self::Target(OpenError::Description { .. })
             | Self::Input { .. }
+            | Self::Log { .. }
+            | Self::ProgressProfile { .. }
             | Self::Pairs { .. }
             | Self::NoProfile { .. }
             | Self::ProfileFile { .. }

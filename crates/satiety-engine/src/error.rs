@@ -70,6 +70,19 @@ pub enum EngineError {
         name: String,
         problem: InputError,
     },
+    /// Log of an agent that cannot be read.
+    #[error("{name}: {problem}")]
+    Log {
+        /// Path as given by the user.
+        name: String,
+        problem: satiety::trajectory::ReadError,
+    },
+    /// Invalid file with thresholds of the progress judge.
+    #[error("{path}: {problem}")]
+    ProgressProfile {
+        path: String,
+        problem: satiety::progress::ProgressProfileError,
+    },
     /// Invalid line in a file of pairs.
     #[error("{name}:{line}: {reason}")]
     Pairs {
@@ -327,6 +340,13 @@ impl EngineError {
                 InputError::Empty => "give a transcript, a trace, a chat log or an agent's session log".into(),
                 _ => Hint::with_command("nothing was recorded; see the supported formats", "satiety score --help"),
             }),
+            Self::Log { .. } => Some(Hint::with_command(
+                "give a log of an agent in one of the supported formats",
+                "satiety progress --help",
+            )),
+            Self::ProgressProfile { .. } => {
+                Some("docs/concepts/progress.md explains the keys of a profile; a file may set only some of them".into())
+            }
             Self::NoProfile { .. } => Some("use `default`, `spec`, or the path of a TOML file".into()),
             Self::ProfileFile { .. } => {
                 Some("docs/guides/score.md explains the keys of a profile; a file may set only some of them".into())

@@ -23,6 +23,7 @@ pub mod maintenance;
 pub mod memory;
 pub mod models;
 pub mod operations;
+pub mod progress;
 pub mod research;
 pub mod retrieval;
 pub mod root_path;

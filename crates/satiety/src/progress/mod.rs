@@ -36,6 +36,6 @@ pub use evidence::{Evidence, EvidenceKind};
 pub use judge::{Progress, texts_to_embed};
 pub use profile::{DecisionLimits, EvidenceWeights, ProgressProfile, ProgressProfileError, SimilarityLimits};
 pub use report::{
-    OpenEnd, OpenEndKind, ProgressReport, ProgressSignal, StepVerdict, ToolStats, Waste, judge,
+    LogKind, OpenEnd, OpenEndKind, ProgressReport, ProgressSignal, StepVerdict, ToolStats, Waste, judge,
 };
 pub use sweep::{LabelledRun, RuleResult, SweepPoint, WorkSweep, baseline_rules, sweep_work};

@@ -67,6 +67,7 @@ pub struct StepVerdict {
     /// Probability that the signal is right, from 0 to 1.
     pub confidence: f64,
     /// What the agent is expected to waste if it goes on.
+    #[serde(flatten)]
     pub expected_waste: Waste,
     /// Findings about this step; empty if it brings something new.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,16 +77,25 @@ pub struct StepVerdict {
     pub open_ends: Vec<OpenEnd>,
 }
 
-/// Steps, tokens and cost without a result.
+/// What an agent is expected to waste if it goes on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Waste {
-    /// Number of steps.
+    /// Expected number of further steps without a new result.
+    #[serde(rename = "expected_waste")]
     pub steps: f64,
-    /// Number of tokens, if the log has them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Expected number of tokens for these steps, if the log has token counts.
+    #[serde(
+        default,
+        rename = "expected_waste_tokens",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub tokens: Option<f64>,
-    /// Cost in the currency of the log, if the log has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Expected cost of these steps in the currency of the log, if the log has costs.
+    #[serde(
+        default,
+        rename = "expected_waste_cost",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cost: Option<f64>,
 }
 
@@ -126,12 +136,47 @@ pub struct ToolStats {
     pub repeats: usize,
 }
 
+/// What a log shows: an agent at work, a discussion, or both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogKind {
+    /// At least half of the turns call tools: what the agent does is judged.
+    Work,
+    /// No turn calls a tool: what is said is judged.
+    Deliberation,
+    /// Some turns call tools, most do not: both are judged.
+    Mixed,
+}
+
+impl LogKind {
+    /// Determines what a run shows from the share of its turns that call tools.
+    pub fn of(trajectory: &Trajectory) -> Self {
+        let working = trajectory.steps.iter().filter(|step| step.has_calls()).count();
+        match working {
+            0 => Self::Deliberation,
+            _ if working * 2 >= trajectory.steps.len() => Self::Work,
+            _ => Self::Mixed,
+        }
+    }
+
+    /// The name used in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Work => "work",
+            Self::Deliberation => "deliberation",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
 /// Judgement of a whole run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressReport {
     /// Id of the run, if the log has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// What the log shows.
+    pub kind: LogKind,
     /// Recommendation after the last step.
     pub signal: ProgressSignal,
     /// Reason for the signal in one sentence.
@@ -145,6 +190,7 @@ pub struct ProgressReport {
     /// Probability that the signal is right, from 0 to 1.
     pub confidence: f64,
     /// What the agent is expected to waste if it goes on after the last step.
+    #[serde(flatten)]
     pub expected_waste: Waste,
     /// Number of steps that brought nothing new.
     pub wasted_steps: usize,
@@ -190,6 +236,7 @@ pub fn judge<V: AsRef<[f32]>>(
     let last = steps.last();
     ProgressReport {
         id: trajectory.id.clone(),
+        kind: LogKind::of(trajectory),
         signal: last.map_or(ProgressSignal::Continue, |verdict| verdict.signal),
         reason: last.map_or_else(
             || "The log has no steps of an agent.".to_owned(),
