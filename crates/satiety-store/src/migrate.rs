@@ -92,6 +92,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "harness_identity",
         sql: include_str!("migrations/0015_harness_identity.sql"),
     },
+    Migration {
+        version: 16,
+        name: "progress",
+        sql: include_str!("migrations/0016_progress.sql"),
+    },
 ];
 
 /// Schema version that this program writes.

@@ -12,6 +12,7 @@ mod experiment;
 mod harness;
 mod memory;
 mod page;
+mod progress;
 mod retrieval;
 mod view;
 
@@ -196,6 +197,7 @@ pub fn all() -> &'static [Operation] {
     static TABLE: LazyLock<Vec<Operation>> = LazyLock::new(|| {
         let mut table = Vec::new();
         table.extend(conversations::operations());
+        table.extend(progress::operations());
         table.extend(memory::operations());
         table.extend(retrieval::operations());
         table.extend(experiment::operations());

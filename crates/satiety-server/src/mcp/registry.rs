@@ -24,7 +24,7 @@ const REMOTE: &str = "not allowed for remote callers; the server's configured va
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// The essential memory and task tools, at most eight.
+    /// The essential memory, task and progress tools, at most nine.
     Core,
     /// All memory tools.
     Memory,

@@ -44,6 +44,17 @@ impl ProgressSignal {
     }
 }
 
+impl From<crate::dialogue::Signal> for ProgressSignal {
+    fn from(signal: crate::dialogue::Signal) -> Self {
+        match signal {
+            crate::dialogue::Signal::Continue => Self::Continue,
+            crate::dialogue::Signal::Ship => Self::Ship,
+            crate::dialogue::Signal::Stop => Self::Stop,
+            crate::dialogue::Signal::Escalate => Self::Escalate,
+        }
+    }
+}
+
 impl std::fmt::Display for ProgressSignal {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.pad(self.as_str())
@@ -152,9 +163,14 @@ impl LogKind {
     /// Determines what a run shows from the share of its turns that call tools.
     pub fn of(trajectory: &Trajectory) -> Self {
         let working = trajectory.steps.iter().filter(|step| step.has_calls()).count();
+        Self::from_counts(working, trajectory.steps.len())
+    }
+
+    /// Determines what a run shows from the number of its turns that call tools, and of all turns.
+    pub fn from_counts(working: usize, steps: usize) -> Self {
         match working {
             0 => Self::Deliberation,
-            _ if working * 2 >= trajectory.steps.len() => Self::Work,
+            _ if working * 2 >= steps => Self::Work,
             _ => Self::Mixed,
         }
     }

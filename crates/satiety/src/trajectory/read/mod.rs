@@ -91,7 +91,7 @@ pub enum ReadError {
 }
 
 /// Reads the records of one format.
-trait Reader {
+trait Reader: Send + Sync {
     /// Processes one record: a line of JSON Lines, or the whole document.
     fn record(&mut self, value: &Value, line: usize, out: &mut Output);
     /// Called after the last record.

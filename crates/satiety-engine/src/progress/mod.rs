@@ -1,5 +1,7 @@
 //! Judges what agents do: logs read from files, and runs that are reported message by message.
 
+mod runs;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +16,9 @@ use serde::Serialize;
 use crate::EngineError;
 use crate::embedding_cache::EmbeddingCache;
 use crate::handles::ProgressOperations;
+
+pub(crate) use runs::RunCache;
+pub use runs::{AppendMessagesRequest, AppendedMessages, RunList, RunSummary, StoredRun};
 
 /// Bytes of a log that are read and judged in about a millisecond.
 const READ_PER_UNIT: u64 = 16 << 10;
