@@ -1,7 +1,7 @@
 //! Errors of memory requests.
 
 use satiety::Hint;
-use satiety::memory::{DraftError, MarkdownError, NeedsPerson, PipelineError, ProjectError};
+use satiety::memory::{DraftError, NeedsPerson, PipelineError, ProjectError};
 
 /// A memory request that failed.
 #[derive(Debug, thiserror::Error)]
@@ -10,13 +10,6 @@ pub enum MemoryError {
     /// The memory to save is invalid.
     #[error(transparent)]
     Draft(#[from] DraftError),
-    /// A file that is not a valid memory.
-    #[error("{file}: {problem}")]
-    Markdown {
-        /// Path of the file as given.
-        file: String,
-        problem: MarkdownError,
-    },
     #[error("memory `{0}` not found")]
     NotFound(String),
     /// The memory belongs to a project outside the request's scope.
@@ -104,7 +97,6 @@ impl MemoryError {
                 "satiety memory list --id ID",
             ),
             Self::NoFolder(_) => "give a directory of Markdown files".into(),
-            Self::Markdown { .. } => "see docs/guides/memory.md for the front matter fields".into(),
             Self::Pipeline(_) => {
                 "docs/guides/memory.md lists the search parameters with their defaults".into()
             }

@@ -2,6 +2,7 @@
 //! errors are more specific; this module then checks lengths, ranges and patterns.
 
 use std::collections::HashMap;
+use std::ops::BitOr;
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -300,12 +301,8 @@ pub(super) fn whole_numbers(value: &mut Value) -> bool {
             }
             false
         }
-        Value::Array(list) => list
-            .iter_mut()
-            .fold(false, |any, item| whole_numbers(item) || any),
-        Value::Object(object) => object
-            .values_mut()
-            .fold(false, |any, item| whole_numbers(item) || any),
+        Value::Array(list) => list.iter_mut().map(whole_numbers).fold(false, BitOr::bitor),
+        Value::Object(object) => object.values_mut().map(whole_numbers).fold(false, BitOr::bitor),
         _ => false,
     }
 }

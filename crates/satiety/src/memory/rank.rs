@@ -24,12 +24,12 @@ pub struct Diversity {
 
 impl Diversity {
     /// Redundancy of two results from 0 to 1, by the cosine similarity of their vectors.
-    pub fn by_meaning(self, cosine: f64) -> f64 {
+    pub(crate) fn by_meaning(self, cosine: f64) -> f64 {
         rescale(cosine, self.floor)
     }
 
     /// Redundancy of two results from 0 to 1, by the fraction of common words.
-    pub fn by_words(self, share: f64) -> f64 {
+    pub(crate) fn by_words(self, share: f64) -> f64 {
         rescale(share, self.word_floor)
     }
 }
@@ -314,7 +314,7 @@ fn lift(
 
 /// Attention of a session to memories it used, most recent first; each query back multiplies the weight by
 /// `decay`.
-pub fn session_attention<'a>(
+pub(crate) fn session_attention<'a>(
     used: impl IntoIterator<Item = (&'a str, u32)>,
     decay: f64,
 ) -> BTreeMap<String, f64> {

@@ -24,8 +24,6 @@ pub struct Local {
     id: String,
     passages: Vec<Hit>,
     index: LexicalIndex,
-    documents: usize,
-    skipped: Vec<(String, String)>,
 }
 
 impl Local {
@@ -84,19 +82,7 @@ impl Local {
             id: format!("local:{}", path.display()),
             passages,
             index,
-            documents,
-            skipped,
         })
-    }
-
-    /// Returns the number of indexed documents.
-    pub fn documents(&self) -> usize {
-        self.documents
-    }
-
-    /// Returns files that could not be read, with the reason.
-    pub fn skipped(&self) -> &[(String, String)] {
-        &self.skipped
     }
 
     /// Returns the best passages, at most one per document unless a document has several among the best.
@@ -278,7 +264,6 @@ mod tests {
             ("latin.txt", b"Fl\xfcgel are wings in German."),
         ]);
         let local = Local::open(folder.path()).unwrap();
-        assert_eq!(local.documents(), 4);
         let hits = local.search("wing", 10).await.unwrap();
         let mut urls: Vec<&str> = hits.iter().map(|hit| hit.url.as_str()).collect();
         urls.sort_unstable();
