@@ -18,6 +18,8 @@ pub struct Builder {
     taken: usize,
     /// Whether steps without content stay.
     keeps_empty: bool,
+    /// Index of the step that text and calls go to; the last one if absent.
+    resumed: Option<usize>,
 }
 
 /// Whether a record of an agent begins a new step.
@@ -27,7 +29,7 @@ pub enum TurnStart {
     New,
     /// Only after a result or reply, or if the agent changed: the log splits one turn into several records.
     AfterAnswer,
-    /// Never, unless there is no step: the record continues the last one.
+    /// Never, unless there is no step or the last one was already taken: the record continues the last one.
     Continue,
 }
 
@@ -58,7 +60,10 @@ impl Builder {
 
     /// Begins or continues a turn of `agent` and returns its step.
     pub fn turn(&mut self, agent: Option<&str>, start: TurnStart) -> &mut Step {
+        self.resumed = None;
+        let taken = self.taken >= self.trajectory.steps.len();
         let begins = match (start, self.trajectory.steps.last()) {
+            _ if taken => true,
             (_, None) | (TurnStart::New, _) => true,
             (TurnStart::AfterAnswer, Some(last)) => self.answered || last.agent.as_deref() != agent,
             (TurnStart::Continue, Some(_)) => false,
@@ -71,6 +76,39 @@ impl Builder {
             });
         }
         self.last_step()
+    }
+
+    /// Returns to the turn at `index`, for logs in which the records of parallel agents alternate. Returns
+    /// `None` if the step does not exist or was already taken.
+    pub fn resume(&mut self, index: usize) -> Option<&mut Step> {
+        if index < self.taken || index >= self.trajectory.steps.len() {
+            return None;
+        }
+        self.resumed = Some(index);
+        Some(self.last_step())
+    }
+
+    /// Index of the step that text and calls go to.
+    pub fn position(&self) -> usize {
+        self.resumed
+            .unwrap_or_else(|| self.trajectory.steps.len().saturating_sub(1))
+    }
+
+    /// Ends the current turn: the next record of an agent begins a new one.
+    pub fn end_turn(&mut self) {
+        self.answered = true;
+    }
+
+    /// Removes everything after the first `steps` steps and the first `replies` replies to the last of them,
+    /// for logs in which a user goes back to an earlier message.
+    pub fn rewind(&mut self, steps: usize, replies: usize) {
+        self.trajectory.steps.truncate(steps);
+        if let Some(last) = self.trajectory.steps.last_mut() {
+            last.replies.truncate(replies);
+        }
+        self.taken = self.taken.min(steps);
+        self.resumed = None;
+        self.answered = true;
     }
 
     /// Adds text to the current turn.
@@ -170,12 +208,13 @@ impl Builder {
         self.last_step().plan = Some(plan);
     }
 
-    /// Steps that cannot change any more, except by late results: all before the last, and the last one if
-    /// `include_last` is set and it is complete. Each step is returned once.
-    pub fn take_complete(&mut self, include_last: bool) -> &[Step] {
+    /// Steps that cannot change any more, except by late results: all before the last, and the last one if it
+    /// is complete. If the log splits turns into several records (`split_turns`), the last step also needs a
+    /// result or reply, because more records of the turn may follow. Each step is returned once.
+    pub fn take_complete(&mut self, split_turns: bool) -> &[Step] {
         let steps = &self.trajectory.steps;
         let mut end = steps.len().saturating_sub(1);
-        if include_last && steps.last().is_some_and(Step::is_complete) {
+        if (self.answered || !split_turns) && steps.last().is_some_and(Step::is_complete) {
             end = steps.len();
         }
         let begin = self.taken.min(end);
@@ -209,7 +248,8 @@ impl Builder {
             self.trajectory.steps.push(Step::default());
         }
         let last = self.trajectory.steps.len() - 1;
-        &mut self.trajectory.steps[last]
+        let index = self.resumed.map_or(last, |index| index.min(last));
+        &mut self.trajectory.steps[index]
     }
 }
 

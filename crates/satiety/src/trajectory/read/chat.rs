@@ -52,6 +52,11 @@ impl Chat {
     /// Adds one message.
     pub(super) fn message(&mut self, message: &Value, line: usize, out: &mut Output) {
         let Some(role) = string(message, "role") else {
+            // Lists that mix messages with items of the Responses API.
+            if super::responses::is_item(message) {
+                super::responses::item(message, None, line, out);
+                return;
+            }
             out.skip(
                 line,
                 format!("a message without a role: {}", super::value::describe(message)),

@@ -2,16 +2,22 @@
 
 use serde_json::Value;
 
-use super::{FORMATS, LogFormat, Output, Reader, Skipped, chat};
+use super::value::string;
+use super::{DETECTION_RECORDS, FORMATS, LogFormat, Output, Reader, Skipped, chat};
 use crate::trajectory::step::{Step, Trajectory};
 
-/// Turns records that arrive one at a time into steps. The format is detected from the first record.
+/// Turns records that arrive one at a time into steps.
+///
+/// Records are held back until one of them shows the format, because a log may begin with a header or with
+/// messages that many formats share. Such records contain no turn of an agent, so no step is delayed.
 #[derive(Default)]
 pub struct Feed {
     reader: Option<Box<dyn Reader>>,
     format: Option<LogFormat>,
     out: Output,
     records: usize,
+    /// Records that arrived before the format was known.
+    pending: Vec<Value>,
 }
 
 impl std::fmt::Debug for Feed {
@@ -30,29 +36,35 @@ impl Feed {
         Self::default()
     }
 
-    /// Adds a record: a message, an event or a step.
+    /// Adds a record: a message, an event, a span or a step.
     pub fn push(&mut self, record: &Value) {
         self.records += 1;
-        let reader = self.reader.get_or_insert_with(|| {
-            let entry = FORMATS.iter().find(|entry| (entry.detect)(&[record]));
-            self.format = Some(entry.map_or(LogFormat::Chat, |entry| entry.format));
-            entry.map_or_else(
-                || Box::new(chat::Chat::default()) as Box<dyn Reader>,
-                |entry| (entry.reader)(),
-            )
-        });
-        reader.record(record, self.records, &mut self.out);
+        if let Some(reader) = &mut self.reader {
+            reader.record(record, self.records, &mut self.out);
+            return;
+        }
+        self.pending.push(record.clone());
+        if !is_shared_message(record) || self.pending.len() >= DETECTION_RECORDS {
+            self.detect(self.pending.len() >= DETECTION_RECORDS);
+        }
     }
 
     /// Steps that became complete since the last call. A step is complete when the next one begins, or when
-    /// all its calls have results.
+    /// all its calls have results. In formats that split a turn into several records, a turn without calls
+    /// is complete only when the next record shows that it has ended.
     pub fn take_steps(&mut self) -> &[Step] {
-        self.out.builder.take_complete(true)
+        let split_turns = self.reader.as_ref().is_some_and(|reader| reader.splits_turns());
+        self.out.builder.take_complete(split_turns)
     }
 
     /// Number of records so far.
     pub fn records(&self) -> usize {
         self.records
+    }
+
+    /// The format, once it is known.
+    pub fn format(&self) -> Option<LogFormat> {
+        self.format
     }
 
     /// Records that were not understood.
@@ -62,10 +74,39 @@ impl Feed {
 
     /// Finishes the feed and returns the whole trajectory.
     pub fn finish(mut self) -> Trajectory {
+        if self.reader.is_none() {
+            self.detect(true);
+        }
         if let Some(mut reader) = self.reader.take() {
             reader.end(&mut self.out);
         }
         self.out.end_trajectory();
         self.out.finished.pop().unwrap_or_default()
     }
+
+    /// Chooses the reader from the pending records and passes them to it. If no format fits, the records are
+    /// kept, or read as chat messages if `decide` is set.
+    fn detect(&mut self, decide: bool) {
+        let records: Vec<&Value> = self.pending.iter().collect();
+        let entry = FORMATS.iter().find(|entry| (entry.detect)(&records));
+        let mut reader = match entry {
+            Some(entry) => (entry.reader)(),
+            None if decide => Box::new(chat::Chat::default()) as Box<dyn Reader>,
+            None => return,
+        };
+        self.format = Some(entry.map_or(LogFormat::Chat, |entry| entry.format));
+        reader.stream();
+        for (index, record) in std::mem::take(&mut self.pending).iter().enumerate() {
+            reader.record(record, index + 1, &mut self.out);
+        }
+        self.reader = Some(reader);
+    }
+}
+
+/// Whether a record is a message to an agent that chat logs, Responses items and others share.
+fn is_shared_message(record: &Value) -> bool {
+    matches!(
+        string(record, "role"),
+        Some("user" | "system" | "developer" | "human")
+    )
 }

@@ -7,17 +7,25 @@
 mod agentchat;
 mod autogen;
 mod chat;
+mod chatgpt;
+mod claude_code;
+mod codex;
 mod dataset;
 mod feed;
 mod fence;
+mod gemini;
 mod inspect;
 mod langchain;
 mod mini_swe_agent;
 mod openhands;
+mod otel;
 mod react;
+mod responses;
 mod steps;
 mod swe_agent;
 mod tau_bench;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use schemars::JsonSchema;
@@ -56,6 +64,18 @@ pub enum LogFormat {
     TauBench,
     /// Inspect evaluation logs in JSON, one run per sample.
     Inspect,
+    /// Session logs of Claude Code, and the output of `claude -p --output-format stream-json`.
+    ClaudeCode,
+    /// Rollouts of Codex CLI, and the output of `codex exec --json`.
+    Codex,
+    /// Sessions and checkpoints of Gemini CLI, and `contents` of the Gemini API.
+    Gemini,
+    /// Items of the OpenAI Responses API, as in `to_input_list` of openai-agents.
+    Responses,
+    /// ChatGPT data exports: `conversations.json`.
+    ChatGpt,
+    /// OpenTelemetry spans with the GenAI or OpenInference conventions, in OTLP JSON or as single spans.
+    Otel,
 }
 
 /// Options for reading a log.
@@ -125,6 +145,13 @@ trait Reader: Send + Sync {
     fn record(&mut self, value: &Value, line: usize, out: &mut Output);
     /// Called after the last record.
     fn end(&mut self, _out: &mut Output) {}
+    /// Called before the first record if records arrive one at a time: a reader that collects records until
+    /// the end must process each at once instead.
+    fn stream(&mut self) {}
+    /// Whether the log splits one turn into several records.
+    fn splits_turns(&self) -> bool {
+        false
+    }
 }
 
 /// Collects what readers produce.
@@ -191,6 +218,36 @@ const FORMATS: &[FormatEntry] = &[
         format: LogFormat::SweAgentDataset,
         detect: dataset::detect,
         reader: || Box::new(dataset::SweAgentDataset),
+    },
+    FormatEntry {
+        format: LogFormat::Otel,
+        detect: otel::detect,
+        reader: || Box::new(otel::Otel::default()),
+    },
+    FormatEntry {
+        format: LogFormat::ChatGpt,
+        detect: chatgpt::detect,
+        reader: || Box::new(chatgpt::ChatGpt),
+    },
+    FormatEntry {
+        format: LogFormat::ClaudeCode,
+        detect: claude_code::detect,
+        reader: || Box::new(claude_code::ClaudeCode::default()),
+    },
+    FormatEntry {
+        format: LogFormat::Codex,
+        detect: codex::detect,
+        reader: || Box::new(codex::Codex::default()),
+    },
+    FormatEntry {
+        format: LogFormat::Gemini,
+        detect: gemini::detect,
+        reader: || Box::new(gemini::Gemini::default()),
+    },
+    FormatEntry {
+        format: LogFormat::Responses,
+        detect: responses::detect,
+        reader: || Box::new(responses::Responses),
     },
     FormatEntry {
         format: LogFormat::MiniSweAgent,
@@ -315,33 +372,41 @@ fn read_lines(
     format: Option<LogFormat>,
     out: &mut Output,
 ) -> Result<LogFormat, ReadError> {
-    let mut first: Vec<Value> = Vec::new();
-    for line in text
+    let mut lines = text
         .lines()
-        .filter(|line| !line.trim().is_empty())
-        .take(DETECTION_RECORDS)
-    {
-        first.extend(serde_json::from_str::<Value>(line));
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
+        .filter(|(_, line)| !line.trim().is_empty());
+    let mut first = Vec::new();
+    for (number, line) in lines.by_ref().take(DETECTION_RECORDS) {
+        first.push((number, serde_json::from_str::<Value>(line)));
     }
-    if first.is_empty() {
+    if first.first().is_some_and(|(_, parsed)| parsed.is_err())
+        && let Some(values) = concatenated_documents(text)
+    {
+        return read_document(&values, 1, format, out, 0).ok_or_else(|| ReadError::UnknownFormat {
+            found: value::describe(&values),
+        });
+    }
+    let references: Vec<&Value> = first
+        .iter()
+        .filter_map(|(_, parsed)| parsed.as_ref().ok())
+        .collect();
+    let Some(found_first) = references.first().map(|value| value::describe(value)) else {
         return Err(ReadError::NotJson {
             line: document_error.line(),
             problem: document_error.to_string(),
         });
-    }
-    let references: Vec<&Value> = first.iter().collect();
+    };
     let one_dialogue_per_line = !is_record_stream(&references);
     let entry = entry_for(&references, format);
     let mut found = entry.filter(|_| !one_dialogue_per_line).map(|entry| entry.format);
     let mut reader = found.and(entry).map(|entry| (entry.reader)());
     let ends_with_line_end = text.ends_with('\n');
     let last = text.lines().count();
-    for (index, line) in text.lines().enumerate() {
-        let number = index + 1;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let value = match serde_json::from_str::<Value>(line) {
+    let rest = lines.map(|(number, line)| (number, serde_json::from_str::<Value>(line)));
+    for (number, parsed) in first.into_iter().chain(rest) {
+        let value = match parsed {
             Ok(value) => value,
             Err(_) if number == last && !ends_with_line_end => {
                 out.skip(number, "incomplete last line");
@@ -364,9 +429,19 @@ fn read_lines(
         reader.end(out);
         out.end_trajectory();
     }
-    found.ok_or_else(|| ReadError::UnknownFormat {
-        found: first.first().map(value::describe).unwrap_or_default(),
-    })
+    found.ok_or(ReadError::UnknownFormat { found: found_first })
+}
+
+/// JSON documents one after another that span several lines, as exporters print them, as one list.
+fn concatenated_documents(text: &str) -> Option<Value> {
+    let mut values = Vec::new();
+    for value in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
+        match value {
+            Ok(value) => values.push(value),
+            Err(_) => break,
+        }
+    }
+    (values.len() > 1).then_some(Value::Array(values))
 }
 
 fn entry_for(first: &[&Value], format: Option<LogFormat>) -> Option<&'static FormatEntry> {
@@ -392,7 +467,6 @@ fn is_record_stream(records: &[&Value]) -> bool {
                     "traj",
                     "mapping",
                     "samples",
-                    "resourceSpans",
                 ]
                 .iter()
                 .any(|key| {

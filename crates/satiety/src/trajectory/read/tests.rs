@@ -1,0 +1,212 @@
+//! Helpers for the tests of the readers, and properties of all of them.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::trajectory::Step;
+
+/// Reads a document.
+pub(super) fn read_value(document: &Value) -> Log {
+    read(document.to_string().as_bytes(), ReadOptions::default()).unwrap()
+}
+
+/// Reads JSON Lines.
+pub(super) fn read_lines_of(records: &[Value]) -> Log {
+    let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+    read(lines.join("\n").as_bytes(), ReadOptions::default()).unwrap()
+}
+
+/// The only run of a log.
+pub(super) fn only_run(log: &Log) -> &Trajectory {
+    assert_eq!(log.trajectories.len(), 1, "{log:#?}");
+    &log.trajectories[0]
+}
+
+/// Steps that a feed returns after each record, and its trajectory.
+pub(super) fn feed_values(records: &[Value]) -> (Vec<Step>, Trajectory) {
+    let mut feed = Feed::new();
+    let mut steps = Vec::new();
+    for record in records {
+        feed.push(record);
+        steps.extend_from_slice(feed.take_steps());
+    }
+    (steps, feed.finish())
+}
+
+#[test]
+fn a_feed_reads_chat_messages_one_by_one() {
+    let call = json!({"role": "assistant", "tool_calls": [
+        {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]});
+    let mut feed = Feed::new();
+    feed.push(&json!({"role": "system", "content": "policy"}));
+    feed.push(&json!({"role": "user", "content": "go"}));
+    assert!(feed.take_steps().is_empty() && feed.format().is_none());
+    feed.push(&call);
+    assert_eq!(feed.format(), Some(LogFormat::Chat));
+    assert!(feed.take_steps().is_empty(), "the call has no result");
+    feed.push(&json!({"role": "tool", "tool_call_id": "1", "content": "seen"}));
+    assert_eq!(feed.take_steps().len(), 1);
+    feed.push(&json!({"role": "assistant", "content": "done"}));
+    assert_eq!(feed.take_steps()[0].text, "done");
+    let run = feed.finish();
+    assert_eq!(run.task.as_deref(), Some("go"));
+    assert_eq!(run.steps.len(), 2);
+}
+
+#[test]
+fn a_feed_keeps_records_until_the_format_is_known() {
+    let mut feed = Feed::new();
+    feed.push(&json!({"role": "user", "content": "go"}));
+    feed.push(&json!({"type": "function_call", "call_id": "1", "name": "look", "arguments": "{}"}));
+    assert_eq!(feed.format(), Some(LogFormat::Responses));
+    feed.push(&json!({"type": "function_call_output", "call_id": "1", "output": "seen"}));
+    assert_eq!(feed.take_steps().len(), 1);
+    assert_eq!(feed.finish().task.as_deref(), Some("go"));
+
+    let mut feed = Feed::new();
+    for _ in 0..DETECTION_RECORDS {
+        feed.push(&json!({"odd": true}));
+    }
+    assert_eq!(feed.format(), Some(LogFormat::Chat));
+    assert_eq!(feed.skipped().count, DETECTION_RECORDS);
+}
+
+#[test]
+fn concatenated_documents_are_one_log() {
+    let first = serde_json::to_string_pretty(&json!({"role": "user", "content": "go"})).unwrap();
+    let second = serde_json::to_string_pretty(&json!({"role": "assistant", "content": "done"})).unwrap();
+    let log = read(format!("{first}\n{second}\n").as_bytes(), ReadOptions::default()).unwrap();
+    assert_eq!(only_run(&log).steps.len(), 1);
+}
+
+/// Words that readers look for, so that arbitrary values reach their branches.
+const WORDS: &[&str] = &[
+    "type",
+    "role",
+    "content",
+    "message",
+    "messages",
+    "payload",
+    "item",
+    "id",
+    "call_id",
+    "name",
+    "arguments",
+    "input",
+    "output",
+    "user",
+    "assistant",
+    "model",
+    "tool",
+    "function_call",
+    "function_call_output",
+    "response_item",
+    "event_msg",
+    "token_count",
+    "item.completed",
+    "command_execution",
+    "local_shell_call",
+    "action",
+    "command",
+    "commands",
+    "shell_call",
+    "shell_call_output",
+    "tool_use",
+    "tool_result",
+    "tool_use_id",
+    "toolUseResult",
+    "isSidechain",
+    "agentId",
+    "gemini",
+    "toolCalls",
+    "sessionId",
+    "projectHash",
+    "$set",
+    "$rewindTo",
+    "parts",
+    "functionCall",
+    "functionResponse",
+    "response",
+    "mapping",
+    "parent",
+    "children",
+    "author",
+    "recipient",
+    "current_node",
+    "text",
+    "resourceSpans",
+    "scopeSpans",
+    "spans",
+    "attributes",
+    "key",
+    "value",
+    "stringValue",
+    "arrayValue",
+    "values",
+    "spanId",
+    "traceId",
+    "parentSpanId",
+    "status",
+    "code",
+    "events",
+    "gen_ai.operation.name",
+    "chat",
+    "execute_tool",
+    "gen_ai.output.messages",
+    "gen_ai.input.messages",
+    "gen_ai.choice",
+    "llm.output_messages.0.message.tool_calls.1.tool_call.function.name",
+    "openinference.span.kind",
+    "LLM",
+    "{\"output\": \"\"}",
+    "Exit code 1",
+    "startTimeUnixNano",
+    "trajectory",
+    "steps",
+    "calls",
+    "tool_calls",
+];
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let word = proptest::sample::select(WORDS);
+    let leaf = prop_oneof![
+        3 => word.clone().prop_map(|word| json!(word)),
+        1 => any::<Option<bool>>().prop_map(|value| json!(value)),
+        1 => any::<i64>().prop_map(|value| json!(value)),
+        1 => any::<f64>().prop_map(|value| json!(value)),
+        1 => ".{0,6}".prop_map(|value| json!(value)),
+    ];
+    leaf.prop_recursive(6, 48, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::Array),
+            proptest::collection::vec((word.clone(), inner), 0..6)
+                .prop_map(|fields| json!(std::collections::BTreeMap::from_iter(fields))),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_reader_panics(records in proptest::collection::vec(any_value(), 0..6)) {
+        for entry in FORMATS {
+            for streams in [false, true] {
+                let mut out = Output::default();
+                let mut reader = (entry.reader)();
+                if streams {
+                    reader.stream();
+                }
+                for (index, record) in records.iter().enumerate() {
+                    reader.record(record, index + 1, &mut out);
+                    let _ = out.builder.take_complete(reader.splits_turns());
+                }
+                reader.end(&mut out);
+                out.end_trajectory();
+            }
+        }
+        let lines: Vec<String> = records.iter().map(Value::to_string).collect();
+        let _ = read(lines.join("\n").as_bytes(), ReadOptions::default());
+        let _ = read(Value::Array(records.clone()).to_string().as_bytes(), ReadOptions::default());
+        let _ = feed_values(&records);
+    }
+}
