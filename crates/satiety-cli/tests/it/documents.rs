@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::Place;
 
@@ -31,6 +32,61 @@ fn console_blocks_match_the_output() {
         }
     }
     assert!(ran > 0, "no console blocks found");
+}
+
+/// The commands of each task run as they are on the page, in an empty directory with the bundled examples.
+#[test]
+fn common_tasks_run() {
+    let root = fs_err::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap();
+    let page = fs_err::read_to_string(root.join("docs/guides/tasks.md")).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_satiety"));
+    let path = format!(
+        "{}:/usr/local/bin:/usr/bin:/bin",
+        program.parent().unwrap().display()
+    );
+    let has_jq = Command::new("jq").arg("--version").output().is_ok();
+    let mut tasks = 0;
+    for task in page.split("\n## ").skip(1) {
+        let title = task.lines().next().unwrap_or_default();
+        let (_, block) = task
+            .split_once("```sh\n")
+            .unwrap_or_else(|| panic!("no commands: {title}"));
+        let script = block.split("\n```").next().unwrap_or_default();
+        tasks += 1;
+        // A server does not end by itself; `serve.rs` and `surfaces.rs` make such requests.
+        if script.contains("satiety serve") {
+            continue;
+        }
+        if script.contains("jq ") && !has_jq {
+            eprintln!("skipped: {title}: jq is not installed");
+            continue;
+        }
+        let script: Vec<&str> = script
+            .lines()
+            .filter(|line| !line.starts_with("claude "))
+            .collect();
+        let place = Place::new();
+        std::os::unix::fs::symlink(root.join("examples"), place.path("examples")).unwrap();
+        let output = Command::new("bash")
+            .args(["-euo", "pipefail", "-c"])
+            .arg(format!("git init --quiet .\n{}", script.join("\n")))
+            .current_dir(place.folder.path())
+            .env_clear()
+            .envs([("PATH", path.as_str()), ("USER", "me")])
+            .env("HOME", place.folder.path())
+            .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_NAME"), "me")))
+            .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_EMAIL"), "me@example.org")))
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{title}: {}\n{}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    assert_eq!(tasks, 10);
 }
 
 /// Paths of this repository that command help, the README or a page names exist.
