@@ -6,6 +6,8 @@ use satiety::retrieval::RetrievalError;
 use satiety_models::EmbedError;
 use satiety_models::chat::ChatError;
 use satiety_store::StoreError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::EngineError;
 use crate::bench::target::OpenError;
@@ -17,8 +19,9 @@ use crate::research::sources::SearchError;
 use crate::retrieval::GoldenError;
 use crate::root_path::OutsideRoot;
 
-/// Category of an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Category of an error. Its schema, with the comments below, is the source of the reference page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum ErrorCategory {
     /// The requested object does not exist.
     NotFound,

@@ -14,6 +14,7 @@ use crate::{Engine, EngineError};
 /// Health of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ComponentHealth")]
 pub enum Health {
     /// Works as it should.
     Good,
@@ -25,6 +26,7 @@ pub enum Health {
 
 /// Result of checking one component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "HealthFinding")]
 pub struct Finding {
     /// Checked component: `store`, `schema`, `embedder`.
     pub part: String,

@@ -25,6 +25,7 @@ pub struct ModelList {
 
 /// A fitted similarity threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CalibratedThreshold")]
 pub struct Calibrated {
     /// Sentence model that the threshold belongs to.
     pub embedder: String,

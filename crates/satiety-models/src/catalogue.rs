@@ -73,6 +73,7 @@ impl fmt::Display for Spec {
 
 /// Embedder that can be chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ModelEntry")]
 pub struct Entry {
     /// Specification to pass in settings and flags.
     pub spec: &'static str,
@@ -167,6 +168,7 @@ async fn blocking(
 
 /// Result of one verification check.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "VerificationCheck")]
 pub struct Check {
     /// Property that was checked.
     pub name: &'static str,

@@ -26,6 +26,7 @@ const DAY: i64 = 24 * 60 * 60 * 1_000_000;
 /// Action for rows past their retention time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "RetentionAction")]
 pub enum Action {
     /// Keep the rows permanently.
     Keep,
@@ -48,6 +49,7 @@ pub struct Rule {
 
 /// Effect of a retention rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RetentionOutcome")]
 pub struct Outcome {
     /// Rule that was applied.
     #[serde(flatten)]

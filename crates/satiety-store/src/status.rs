@@ -9,6 +9,7 @@ use crate::{SCHEMA_VERSION, Store, StoreError, TABLES, migrate};
 
 /// Status of a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "StoreStatus")]
 pub struct Status {
     /// Database engine: `sqlite` or `postgres`.
     pub engine: String,

@@ -47,7 +47,7 @@ pub(crate) enum Bench {
   satiety bench run suites/planner --target exec:./agent --repeats 5 --gate --markdown pr.md --junit junit.xml
   satiety bench run --all suites --target target.toml --resume
   satiety bench run skills/shell --without-skill --judge ollama:llama3.2
-  satiety bench run suites/planner --distributed     cases are run by every `satiety worker` on the same store
+  satiety bench run suites/planner --distributed     # cases are run by every `satiety worker` on the same store
 
 A suite is a directory with suite.json, .yaml or .toml and cases/, or a skill with benchmarks/ or evals/evals.json. A target
 is a file (type = \"exec\", command = \"…\"), or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…; without --target,

@@ -5,8 +5,8 @@ use clap::Args;
 /// Options of `mcp`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  satiety mcp                                   started by an MCP client
-  satiety mcp --list                            the tools and the token cost of their descriptions
+  satiety mcp                                   # started by an MCP client
+  satiety mcp --list                            # the tools and the token cost of their descriptions
   satiety mcp --profile memory
   satiety mcp --tools memory_search,memory_save,gate
 

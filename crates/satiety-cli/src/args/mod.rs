@@ -42,14 +42,14 @@ const STYLES: Styles = Styles::styled()
 #[command(name = "satiety", version, styles = STYLES, max_term_width = 100, disable_help_subcommand = true)]
 #[command(after_help = "Start with `satiety demo`. Every command has examples in its `--help`.")]
 #[command(after_long_help = "Examples:
-  satiety demo                          a tour on bundled examples
-  satiety score conversation.json       CONTINUE, SHIP, STOP or ESCALATE, and why
-  satiety watch trace.jsonl             the same for a live conversation
-  satiety research TASK --in DIR        search until results are no longer new, with sources
-  satiety serve                         HTTP API and dashboard, on loopback
-  satiety db status                     contents of the store
-  satiety doctor                        check that everything the commands need is available
-  satiety config show                   every setting and the source of its value
+  satiety demo                          # a tour on bundled examples
+  satiety score conversation.json       # CONTINUE, SHIP, STOP or ESCALATE, and why
+  satiety watch trace.jsonl             # the same for a live conversation
+  satiety research TASK --in DIR        # search until results are no longer new, with sources
+  satiety serve                         # HTTP API and dashboard, on loopback
+  satiety db status                     # contents of the store
+  satiety doctor                        # check that everything the commands need is available
+  satiety config show                   # every setting and the source of its value
 
 Exit codes:
    0  success
@@ -104,9 +104,9 @@ pub(crate) enum ColorWhen {
 /// Arguments of `satiety demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  satiety demo                  all five scenes
-  satiety demo dialogue         one scene
-  satiety demo --keep           keep the results, for `satiety serve`")]
+  satiety demo                  # all five scenes
+  satiety demo dialogue         # one scene
+  satiety demo --keep           # keep the results, for `satiety serve`")]
 pub(crate) struct DemoArgs {
     /// Play only this scene
     pub(crate) scene: Option<DemoScene>,
@@ -465,6 +465,9 @@ Precedence, lowest first: built-in default, satiety.toml, environment (SATIETY_*
         default: bool,
     },
 }
+
+#[cfg(test)]
+mod documented_commands;
 
 #[cfg(test)]
 mod tests {

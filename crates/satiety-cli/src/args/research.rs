@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
   satiety research \"how do heat pumps work in cold climates\" --in examples/research/heat-pumps
   satiety research \"flutter of heated wings\" --in arxiv --read-pages 0
   satiety research \"TASK\" --in searxng:https://search.example.org --read-pages 3 --format markdown > report.md
-  satiety research \"TASK\" --in brave --record searches.jsonl     replay later: --in replay:searches.jsonl
+  satiety research \"TASK\" --in brave --record searches.jsonl     # replay later: --in replay:searches.jsonl
   satiety research --resume last
 
 Sources: a directory (Markdown, text, HTML, PDF), searxng:URL, brave (BRAVE_API_KEY), tavily (TAVILY_API_KEY),

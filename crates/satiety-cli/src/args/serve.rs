@@ -9,8 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 /// Options of `serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  satiety serve                                     on loopback, without tokens
-  satiety serve --root ~/agents --require-token     allow running suites below ~/agents; require tokens
+  satiety serve                                     # on loopback, without tokens
+  satiety serve --root ~/agents --require-token     # allow running suites below ~/agents; require tokens
   satiety serve --listen 0.0.0.0:8787 --tls-cert cert.pem --tls-key key.pem --host-name satiety.example.org
   curl http://127.0.0.1:8787/v1/health
   curl http://127.0.0.1:8787/v1/score -H 'Content-Type: application/json' -d \"{\\\"conversation\\\": $(cat chat.json)}\"

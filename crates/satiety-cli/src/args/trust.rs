@@ -7,8 +7,8 @@ use clap::Args;
 /// Options of `trust`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  satiety trust --show                 the settings that need trust, and whether the file is trusted
-  satiety trust                        trust the nearest satiety.toml as it is now
+  satiety trust --show                 # the settings that need trust, and whether the file is trusted
+  satiety trust                        # trust the nearest satiety.toml as it is now
   satiety trust ../satiety.toml --revoke
   satiety trust --list
 

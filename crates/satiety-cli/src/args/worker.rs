@@ -8,8 +8,8 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   satiety --db postgres://me@db/satiety worker --root ~/agents -j 8
-  satiety --db postgres://me@db/satiety bench run suites/planner --distributed     elsewhere, in a checkout of the same repository
-  satiety worker --until-idle                                                      exits when no cases are left
+  satiety --db postgres://me@db/satiety bench run suites/planner --distributed     # elsewhere, in a checkout of the same repository
+  satiety worker --until-idle                                                      # exits when no cases are left
 
 Runs cases queued by `bench run --distributed` and stores each result exactly once. A
 run is skipped when its suite or target differs from the one below --root. API keys and variables are this machine's; the

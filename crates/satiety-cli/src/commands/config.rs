@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::Config;
@@ -20,9 +21,12 @@ pub(super) fn run(command: &Config, settings: &Settings, printer: &Printer) -> R
     Ok(Exit::Done)
 }
 
-#[derive(Serialize)]
-struct Listing {
+/// All settings.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SettingList {
+    /// Configuration file in use.
     file: Option<PathBuf>,
+    /// Settings in the order of the reference page.
     settings: Vec<Setting>,
     /// Settings of the file that are ignored until it is trusted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -31,14 +35,18 @@ struct Listing {
     warning: Option<String>,
 }
 
-#[derive(Serialize)]
+/// A setting.
+#[derive(Serialize, JsonSchema)]
 struct Setting {
+    /// Name, such as `store.url`.
     name: &'static str,
+    /// Value as text; a password in an address is masked.
     value: String,
+    /// Source of the value.
     origin: Origin,
 }
 
-fn listing(settings: &Settings) -> Listing {
+fn listing(settings: &Settings) -> SettingList {
     let list = KEYS.iter().filter_map(|key| {
         let value = settings.values.get(key.name)?;
         // The parsed URL is displayed without its password.
@@ -53,7 +61,7 @@ fn listing(settings: &Settings) -> Listing {
             origin: value.origin.clone(),
         })
     });
-    Listing {
+    SettingList {
         file: settings.file.clone(),
         settings: list.collect(),
         ignored: settings
@@ -65,7 +73,7 @@ fn listing(settings: &Settings) -> Listing {
     }
 }
 
-impl Render for Listing {
+impl Render for SettingList {
     fn human(&self) -> String {
         let rows = self.settings.iter().map(|setting| {
             vec![

@@ -8,6 +8,7 @@ use satiety_engine::Engine;
 use satiety_engine::database::{
     BackupKind, BackupResponse, MigrateResponse, Outcome, Retained, Rule, Status, TransferReport,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::BufReader;
 
@@ -72,7 +73,7 @@ async fn retain(
         .map_err(satiety_engine::EngineError::from)?;
     engine.database().set_retention_rules(&rules).await?;
     if list {
-        return printer.answer(&Rules {
+        return printer.answer(&RetentionRules {
             rules: engine.database().retention_rules().await?,
         });
     }
@@ -115,12 +116,14 @@ impl Render for MigrateResponse {
     }
 }
 
-#[derive(Serialize)]
-struct Rules {
+/// Retention rules.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct RetentionRules {
+    /// One rule per table that has one.
     rules: Vec<Rule>,
 }
 
-impl Render for Rules {
+impl Render for RetentionRules {
     fn human(&self) -> String {
         self.rules
             .iter()

@@ -7,6 +7,7 @@ use owo_colors::OwoColorize;
 use satiety::dialogue::Fit;
 use satiety_engine::Engine;
 use satiety_engine::models::{Calibrated, ModelList, Verification};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{CalibrateArgs, Models};
@@ -55,7 +56,7 @@ pub(super) async fn run(
                     crate::settings::trust::printable_path(&file)
                 ));
             }
-            printer.answer(&Chosen { embedder: spec, file })?;
+            printer.answer(&ChosenModel { embedder: spec, file })?;
         }
     }
     Ok(Exit::Done)
@@ -118,13 +119,16 @@ fn choose(path: &Path, spec: &str) -> Result<String, Failure> {
     Ok(text)
 }
 
-#[derive(Serialize)]
-struct Chosen {
+/// Sentence model that was set in a configuration file.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ChosenModel {
+    /// Specification of the model, such as `builtin`.
     embedder: String,
+    /// Configuration file that was changed.
     file: PathBuf,
 }
 
-impl Render for Chosen {
+impl Render for ChosenModel {
     fn human(&self) -> String {
         format!(
             "set models.embedder to `{}` in {}",

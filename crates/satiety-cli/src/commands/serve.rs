@@ -15,6 +15,7 @@ use satiety_server::http::{
 };
 #[cfg(feature = "mcp")]
 use satiety_server::mcp::Context;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -56,14 +57,15 @@ fn open_files() -> usize {
 }
 
 /// A listening server.
-#[derive(Debug, Serialize)]
-struct Started {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ServerStarted {
+    /// Address of the server.
     url: String,
     /// Whether a token is required.
     tokens: bool,
 }
 
-impl Render for Started {
+impl Render for ServerStarted {
     fn human(&self) -> String {
         let who = if self.tokens {
             "tokens required"
@@ -183,7 +185,7 @@ async fn serve(
     })?;
     let real = listening.address().unwrap_or(address);
     let retention = super::spawn_retention(&app.engine, settings.server.retain_every);
-    printer.answer(&Started {
+    printer.answer(&ServerStarted {
         url: format!("{scheme}://{real}"),
         tokens: access == Access::Tokens,
     })?;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use owo_colors::OwoColorize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::TrustArgs;
@@ -44,7 +45,7 @@ pub(super) fn run(arguments: &TrustArgs, printer: &Printer) -> Result<Exit, Fail
                 "run `satiety trust --list` to see the trusted files",
             ));
         }
-        printer.answer(&Revoked { path, revoked: true })?;
+        printer.answer(&RevokedTrust { path, revoked: true })?;
         return Ok(Exit::Done);
     }
     let read = ConfigFile::read(&path)?;
@@ -124,19 +125,29 @@ fn list(store: &TrustStore) -> TrustedFiles {
     }
 }
 
-#[derive(Serialize)]
-struct FileTrust {
+/// Trust in a configuration file.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct FileTrust {
+    /// Path of the file.
     path: PathBuf,
+    /// BLAKE3 hash of its content.
     blake3: String,
+    /// Whether this content is trusted at this path.
     trusted: bool,
+    /// Whether the content has changed since it was trusted.
     changed: bool,
+    /// Settings of the file that need trust.
     settings: Vec<SensitiveSetting>,
 }
 
-#[derive(Serialize)]
+/// A setting that applies only from a trusted file.
+#[derive(Serialize, JsonSchema)]
 struct SensitiveSetting {
+    /// Name, such as `store.url`.
     name: &'static str,
+    /// Value as text.
     value: String,
+    /// Line in the file, from 1.
     line: usize,
 }
 
@@ -165,28 +176,38 @@ impl Render for FileTrust {
     }
 }
 
-#[derive(Serialize)]
-struct Revoked {
+/// Result of revoking trust.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct RevokedTrust {
+    /// Path of the file.
     path: PathBuf,
+    /// Always true.
     revoked: bool,
 }
 
-impl Render for Revoked {
+impl Render for RevokedTrust {
     fn human(&self) -> String {
         format!("{} is no longer trusted", printable_path(&self.path))
     }
 }
 
-#[derive(Serialize)]
-struct TrustedFiles {
+/// Files that have been trusted.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct TrustedFiles {
+    /// One entry per file.
     files: Vec<TrustedFile>,
 }
 
-#[derive(Serialize)]
+/// A file that has been trusted.
+#[derive(Serialize, JsonSchema)]
 struct TrustedFile {
+    /// Path of the file.
     path: PathBuf,
+    /// Whether the record still applies to the file.
     state: &'static str,
+    /// BLAKE3 hash of the trusted content.
     blake3: String,
+    /// Time of the decision.
     trusted_at: String,
 }
 

@@ -21,6 +21,7 @@ use satiety::memory::Scope;
 use satiety_engine::experiment::ExperimentSettings;
 use satiety_engine::memory::MemorySettings;
 use satiety_engine::{Alert, Engine, HarnessCycle, HookSettings, StoreUrl};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{Cli, ColorWhen, Command, Global};
@@ -52,12 +53,16 @@ pub(crate) enum LogFormat {
 }
 
 /// Source of a value, in increasing precedence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Origin {
+    /// Built-in default.
     Default,
+    /// Configuration file.
     File { path: PathBuf, line: usize },
+    /// Environment variable with this name.
     Environment(String),
+    /// Command-line option with this name.
     Flag(String),
 }
 
@@ -137,10 +142,14 @@ pub(crate) struct Ignored {
     pub(crate) settings: Vec<IgnoredSetting>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+/// A setting of an untrusted configuration file.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct IgnoredSetting {
+    /// Name, such as `store.url`.
     pub(crate) name: &'static str,
+    /// Value as text.
     pub(crate) value: String,
+    /// Line in the file, from 1.
     pub(crate) line: usize,
 }
 

@@ -1,6 +1,9 @@
-//! Checks of the documentation: `console` blocks match the output, named paths exist, links resolve.
+//! Checks of the documentation: `console` blocks match the output, named paths exist, links resolve, generated pages
+//! are up to date. That commands parse is checked next to their definition, in `src/args`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::Place;
 
@@ -31,6 +34,61 @@ fn console_blocks_match_the_output() {
     assert!(ran > 0, "no console blocks found");
 }
 
+/// The commands of each task run as they are on the page, in an empty directory with the bundled examples.
+#[test]
+fn common_tasks_run() {
+    let root = fs_err::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap();
+    let page = fs_err::read_to_string(root.join("docs/guides/tasks.md")).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_satiety"));
+    let path = format!(
+        "{}:/usr/local/bin:/usr/bin:/bin",
+        program.parent().unwrap().display()
+    );
+    let has_jq = Command::new("jq").arg("--version").output().is_ok();
+    let mut tasks = 0;
+    for task in page.split("\n## ").skip(1) {
+        let title = task.lines().next().unwrap_or_default();
+        let (_, block) = task
+            .split_once("```sh\n")
+            .unwrap_or_else(|| panic!("no commands: {title}"));
+        let script = block.split("\n```").next().unwrap_or_default();
+        tasks += 1;
+        // A server does not end by itself; `serve.rs` and `surfaces.rs` make such requests.
+        if script.contains("satiety serve") {
+            continue;
+        }
+        if script.contains("jq ") && !has_jq {
+            eprintln!("skipped: {title}: jq is not installed");
+            continue;
+        }
+        let script: Vec<&str> = script
+            .lines()
+            .filter(|line| !line.starts_with("claude "))
+            .collect();
+        let place = Place::new();
+        std::os::unix::fs::symlink(root.join("examples"), place.path("examples")).unwrap();
+        let output = Command::new("bash")
+            .args(["-euo", "pipefail", "-c"])
+            .arg(format!("git init --quiet .\n{}", script.join("\n")))
+            .current_dir(place.folder.path())
+            .env_clear()
+            .envs([("PATH", path.as_str()), ("USER", "me")])
+            .env("HOME", place.folder.path())
+            .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_NAME"), "me")))
+            .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_EMAIL"), "me@example.org")))
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{title}: {}\n{}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    assert_eq!(tasks, 10);
+}
+
 /// Paths of this repository that command help, the README or a page names exist.
 #[test]
 fn named_paths_exist() {
@@ -50,11 +108,15 @@ fn named_paths_exist() {
     let (mut seen, mut missing) = (0, Vec::new());
     for (name, path) in texts {
         let text = fs_err::read_to_string(path).unwrap();
-        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_./-".contains(letter);
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_./-@".contains(letter);
         for word in text.split(|letter| !is_part(letter)) {
             let path = word.trim_start_matches("../").trim_end_matches(['.', '/']);
             let first = path.split_once('/').map_or("", |(first, _)| first);
-            if ["examples", "docs", "crates", "perf", "studies"].contains(&first) {
+            if [
+                "examples", "docs", "crates", "perf", "studies", "contrib", "fuzz", "xtask", ".github", ".ci",
+            ]
+            .contains(&first)
+            {
                 seen += 1;
                 if !root.join(path).exists() {
                     missing.push(format!("{name}: {path}"));
@@ -71,7 +133,8 @@ fn named_paths_exist() {
 fn links_resolve() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (mut checked, mut broken) = (0, Vec::new());
-    for page in pages(&root) {
+    let generated = markdown_below(&root.join("docs/reference"));
+    for page in pages(&root).into_iter().chain(generated) {
         let text = fs_err::read_to_string(&page).unwrap();
         for link in links(&text) {
             if link.contains("://") || link.starts_with("mailto:") {
@@ -107,7 +170,7 @@ fn the_summary_lists_every_page() {
     let docs = root.join("docs");
     let summary = fs_err::read_to_string(docs.join("SUMMARY.md")).unwrap();
     let listed = links(&summary);
-    let missing: Vec<String> = pages(&root)
+    let missing: Vec<String> = markdown_below(&docs)
         .iter()
         .filter_map(|page| page.strip_prefix(&docs).ok())
         .map(|page| page.display().to_string())
@@ -116,22 +179,46 @@ fn the_summary_lists_every_page() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// Handwritten pages: those at the root of the repository, and all below `docs` except generated ones.
+/// The committed pages, schemas and man pages are those that the program writes.
+#[test]
+fn generated_reference_is_up_to_date() {
+    let place = Place::new();
+    let fresh = place.path("reference");
+    fs_err::create_dir(&fresh).unwrap();
+    let made = place.run(&["reference", &fresh.display().to_string()]);
+    assert!(made.starts_with("exit 0"), "{made}");
+    let mut committed = contents(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference"));
+    // The pictures are drawn by `cargo xtask gen`, from the output of `satiety score`.
+    committed.retain(|name, _| name.extension().is_none_or(|ending| ending != "svg"));
+    let fresh = contents(&fresh);
+    assert_eq!(
+        committed.keys().collect::<Vec<_>>(),
+        fresh.keys().collect::<Vec<_>>(),
+        "run `cargo xtask gen`"
+    );
+    let outdated: Vec<&PathBuf> = fresh
+        .keys()
+        .filter(|name| fresh[*name] != committed[*name])
+        .collect();
+    assert!(outdated.is_empty(), "run `cargo xtask gen`: {outdated:?}");
+}
+
+/// Files below a directory, by relative path.
+fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    files_below(directory)
+        .into_iter()
+        .map(|path| {
+            let name = path.strip_prefix(directory).unwrap().to_owned();
+            (name, fs_err::read(&path).unwrap())
+        })
+        .collect()
+}
+
+/// Pages that people write: those at the root of the repository, all below `docs` except generated ones, and the
+/// README of a directory.
 fn pages(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut directories = vec![root.join("docs")];
-    while let Some(directory) = directories.pop() {
-        for entry in fs_err::read_dir(&directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                if !path.ends_with("docs/reference") {
-                    directories.push(path);
-                }
-            } else if path.extension().is_some_and(|ending| ending == "md") {
-                found.push(path);
-            }
-        }
-    }
+    let mut found = markdown_below(&root.join("docs"));
+    found.retain(|page| !page.starts_with(root.join("docs/reference")));
     found.extend(
         [
             "README.md",
@@ -140,10 +227,37 @@ fn pages(root: &Path) -> Vec<PathBuf> {
             "RELEASING.md",
             "SECURITY.md",
             "STYLE.md",
+            "crates/satiety/README.md",
+            "perf/README.md",
+            "studies/README.md",
         ]
         .map(|name| root.join(name)),
     );
+    let examples = markdown_below(&root.join("examples"));
+    found.extend(examples.into_iter().filter(|page| page.ends_with("README.md")));
     found.sort();
+    found
+}
+
+fn markdown_below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = files_below(directory);
+    found.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    found
+}
+
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs_err::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
     found
 }
 

@@ -25,6 +25,7 @@ mod harness_phases;
 mod harness_support;
 #[cfg(unix)]
 mod import_attacks;
+mod json_output;
 mod mcp;
 mod mcp_http;
 mod memory;

@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
 
 /// A directory in which commands run, with a separate home.
 pub(crate) struct Place {
@@ -100,6 +102,7 @@ impl Place {
 
     pub(crate) fn show(&self, command: &mut Command) -> String {
         let output = command.output().unwrap();
+        check_json(command, &output);
         let text = format!(
             "exit {}\n----- stdout\n{}\n----- stderr\n{}",
             output
@@ -124,11 +127,91 @@ pub(crate) fn example(name: &str) -> String {
 
 /// Runs a command that must succeed and parses its JSON.
 pub(crate) fn json_of(place: &Place, arguments: &[&str]) -> serde_json::Value {
-    let output = place.command(arguments).output().unwrap();
+    let mut command = place.command(arguments);
+    let output = command.output().unwrap();
+    check_json(&command, &output);
     assert!(
         output.status.success(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Compares what a command printed with `--format json` with the published schema of its output.
+fn check_json(command: &Command, output: &Output) {
+    let arguments: Vec<&str> = command
+        .get_args()
+        .filter_map(|argument| argument.to_str())
+        .collect();
+    let is_json =
+        arguments.windows(2).any(|pair| pair == ["--format", "json"]) || arguments.contains(&"--format=json");
+    if !is_json || output.stdout.is_empty() {
+        return;
+    }
+    let schema = output_schema();
+    let Some(name) = command_name(&arguments, &schema["x-commands"]) else {
+        return;
+    };
+    let wanted = &schema["x-commands"][&name];
+    let wanted = json!({"anyOf": wanted["anyOf"], "$defs": schema["$defs"]});
+    let validator = jsonschema::draft202012::new(&wanted).unwrap();
+    for printed in serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
+        let printed = printed.unwrap_or_else(|error| panic!("{arguments:?} prints invalid JSON: {error}"));
+        let errors: Vec<String> = validator
+            .iter_errors(&printed)
+            .map(|error| format!("{error} at {}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{arguments:?}: {errors:#?}\n{printed:#}");
+    }
+}
+
+/// Schema of the outputs, in which objects have no fields but the documented ones.
+fn output_schema() -> Value {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/command-output.schema.json"
+    );
+    let mut schema: Value = serde_json::from_slice(&fs_err::read(path).unwrap()).unwrap();
+    let mut extended = Vec::new();
+    find_extended(&schema, &mut extended);
+    for (name, definition) in schema["$defs"].as_object_mut().unwrap() {
+        if definition.get("properties").is_some()
+            && definition.get("additionalProperties").is_none()
+            && !extended.contains(&format!("#/$defs/{name}"))
+        {
+            definition["unevaluatedProperties"] = json!(false);
+        }
+    }
+    schema
+}
+
+/// Finds definitions to which a reference adds fields, such as the tag of an enum.
+fn find_extended(schema: &Value, found: &mut Vec<String>) {
+    match schema {
+        Value::Object(fields) => {
+            if fields.contains_key("properties")
+                && let Some(target) = fields.get("$ref").and_then(Value::as_str)
+            {
+                found.push(target.to_owned());
+            }
+            fields.values().for_each(|inner| find_extended(inner, found));
+        }
+        Value::Array(list) => list.iter().for_each(|inner| find_extended(inner, found)),
+        _ => {}
+    }
+}
+
+/// The documented command whose words occur earliest, in this order.
+fn command_name(arguments: &[&str], commands: &Value) -> Option<String> {
+    let places = |name: &str| {
+        let mut rest = arguments.iter().enumerate();
+        let places = name
+            .split(' ')
+            .map(|word| rest.find(|(_, own)| **own == word).map(|(place, _)| place));
+        places.collect::<Option<Vec<usize>>>()
+    };
+    let names = commands.as_object()?.keys();
+    let found = names.filter_map(|name| Some((places(name)?, name)));
+    found.min().map(|(_, name)| name.clone())
 }

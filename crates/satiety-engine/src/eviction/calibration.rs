@@ -78,6 +78,7 @@ pub struct CalibrateRequest {
 
 /// A new scorer version, not yet active.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "CalibratedScorer")]
 pub struct Calibrated {
     /// Version of the new scorer.
     pub version: String,

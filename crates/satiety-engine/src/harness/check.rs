@@ -107,6 +107,7 @@ pub struct LockedHarness {
 
 /// Numbers of items that a lock covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "LockCoverage")]
 pub struct Coverage {
     /// Number of suites below the harness.
     pub suites: usize,

@@ -311,7 +311,7 @@ impl HarnessError {
             ),
             Self::KeysChanged { .. } => Hint::with_command(
                 "a previous approver must sign the change",
-                "satiety harness keys accept --key FILE",
+                "satiety harness keys --key FILE",
             ),
             Self::Expansion(ExpansionError::Version { .. }) => Hint::with_command(
                 "the suites were edited; compare them with the archive, or restore it",

@@ -256,7 +256,7 @@ impl From<Memories> for MemoryPage {
 }
 
 /// A page of memories with its numeric cursor.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Memories {
     /// Memories in the order of their last change.
     pub memories: Vec<ListResponse>,

@@ -38,7 +38,8 @@ use crate::EngineError;
 use crate::tokens::Scope;
 
 /// Effect of an operation on stored data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// Returns stored data.
     Read,
@@ -62,7 +63,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    fn for_type<T: JsonSchema>() -> Self {
+    /// Shape of the type `T`.
+    pub fn for_type<T: JsonSchema>() -> Self {
         Self {
             name: T::schema_name,
             schema: T::json_schema,

@@ -40,7 +40,7 @@ pub use app::{AllowedRoots, App, Limits, ResearchAccess, default_caller_cost};
 pub use guard::{CONTENT_POLICY, Peer, RequestId};
 pub use jobs::{BenchJobProgress, JobProgress, JobState, JobView};
 pub use listen::{ListenError, Listening, Tls, bind};
-pub use problem::Problem;
+pub use problem::{Problem, problem_types};
 
 /// Routers served next to `/v1`. Both pass the guard: host, origin, caller, limits, security headers.
 #[derive(Debug, Default)]

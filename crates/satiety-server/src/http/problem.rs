@@ -127,6 +127,17 @@ impl Problem {
     }
 }
 
+/// Status, type and title of every kind of problem.
+pub fn problem_types() -> impl Iterator<Item = (u16, &'static str, &'static str)> {
+    let statuses = [
+        400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 500, 503,
+    ];
+    statuses.into_iter().filter_map(|status| {
+        let (kind, title) = kind(StatusCode::from_u16(status).ok()?);
+        Some((status, kind, title))
+    })
+}
+
 /// Kind and title of a status. Statuses that an operation can return have the title of its category.
 fn kind(status: StatusCode) -> (&'static str, &'static str) {
     let (kind, category) = match status.as_u16() {

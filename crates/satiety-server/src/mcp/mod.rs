@@ -14,5 +14,5 @@ mod transport;
 
 pub use call::{CallLimits, Context, Reach};
 pub use handler::Handler;
-pub use registry::{Cost, Profile, Registry, RegistryError, Tool, ToolCost};
+pub use registry::{Cost, Effect, Profile, Registry, RegistryError, Tool, ToolCost};
 pub use transport::{HttpService, ServeError, http_service, serve_stdio};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use satiety_engine::EngineError;
 use satiety_engine::eviction::count_tokens;
 use satiety_engine::operations::{self, CallError, View};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -21,7 +21,8 @@ use crate::auth::Scope;
 const REMOTE: &str = "not allowed for remote callers; the server's configured value is used";
 
 /// Set of offered tools. Each profile includes the previous one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[schemars(rename = "ToolProfile")]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// The essential memory, task and progress tools, at most nine.
@@ -79,8 +80,9 @@ pub enum RegistryError {
 }
 
 /// Effect of a call on stored data, for clients that ask the user before some calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
     /// Reads only.
     Reads,
     /// Adds data.
@@ -151,6 +153,8 @@ pub struct Tool {
     pub(super) spec: Spec,
     pub(super) input: Arc<Map<String, Value>>,
     pub(super) output: Arc<Map<String, Value>>,
+    /// Schema of the request with all bounds, which `input` omits to save tokens.
+    request: fn(&mut SchemaGenerator) -> Schema,
     pub(super) run: Arc<dyn Fn(Call, Value) -> Work + Send + Sync>,
 }
 
@@ -184,6 +188,7 @@ impl Tool {
             spec,
             input: Arc::new(schema::input(A::json_schema)),
             output: Arc::new(schema::output(T::json_schema, None, spec.data)),
+            request: A::json_schema,
             run: Arc::new(run),
         }
     }
@@ -218,6 +223,7 @@ impl Tool {
             spec,
             input: Arc::new(input),
             output: Arc::new(schema::output(operation.response.schema, offer.view, spec.data)),
+            request: operation.request.schema,
             run: Arc::new(run),
         })
     }
@@ -280,6 +286,32 @@ impl Tool {
         self.spec.profile
     }
 
+    /// Effect of a call on stored data.
+    pub fn effect(&self) -> Effect {
+        self.spec.effect
+    }
+
+    /// Fields of the answer with untrusted text.
+    pub fn data_fields(&self) -> &'static [&'static str] {
+        self.spec.data
+    }
+
+    /// JSON Schema of the arguments with all bounds, as calls are checked. Models get the shorter
+    /// [`Tool::input_schema`].
+    pub fn full_schema(&self) -> Value {
+        let mut schema = schema::full(self.request);
+        let offered = self.input.get("properties").and_then(Value::as_object);
+        if let (Some(Value::Object(fields)), Some(offered)) = (schema.get_mut("properties"), offered) {
+            fields.retain(|name, _| offered.contains_key(name));
+            for (name, field) in fields {
+                if let Some(about) = offered.get(name).and_then(|field| field.get("description")) {
+                    field["description"] = about.clone();
+                }
+            }
+        }
+        schema
+    }
+
     /// JSON Schema of the arguments.
     pub fn input_schema(&self) -> &Map<String, Value> {
         &self.input
@@ -316,7 +348,8 @@ fn with_data_fields(
 }
 
 /// Token cost of a selection of tools.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ToolList")]
 pub struct Cost {
     /// Offered tools.
     pub tools: Vec<ToolCost>,
@@ -325,7 +358,7 @@ pub struct Cost {
 }
 
 /// Token cost of one tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ToolCost {
     /// Name of the tool.
     pub name: String,

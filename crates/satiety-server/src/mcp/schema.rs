@@ -10,14 +10,18 @@ pub(super) const DATA_FIELDS: &str = "data_fields";
 const SESSION: &str = "Session other than this connection's.";
 const PROJECT: &str = "Project other than this connection's, or `all`.";
 
-/// Schema of the arguments, without references and additional properties.
-pub(super) fn input(schema: fn(&mut SchemaGenerator) -> Schema) -> Map<String, Value> {
+/// Schema of the arguments without references.
+pub(super) fn full(schema: fn(&mut SchemaGenerator) -> Schema) -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
-    let schema = schema(&mut settings.into_generator());
-    let mut schema = reduced(schema.to_value());
+    schema(&mut settings.into_generator()).to_value()
+}
+
+/// Schema of the arguments as models get it: without references, titles, lengths and patterns.
+pub(super) fn input(schema: fn(&mut SchemaGenerator) -> Schema) -> Map<String, Value> {
+    let mut schema = reduced(full(schema));
     name_choices(&mut schema);
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         // Callers omit optional fields, so null and defaults are not worth their tokens.

@@ -178,7 +178,11 @@ impl Metrics {
             "Share of proposed items that agents exclude from eviction",
             self.exclusion.clone(),
         );
-        registry.register("queue_depth", "Queue depth by queue", self.queues.clone());
+        registry.register(
+            "queue_depth",
+            "Jobs of this server (jobs_waiting, jobs_running), cases for workers in the database (work_waiting, work_taken), free request permits (room_for_requests)",
+            self.queues.clone(),
+        );
     }
 
     pub(crate) fn begin(&self) -> InFlight {
@@ -257,20 +261,53 @@ impl Metrics {
     }
 }
 
-/// Names and help texts of all metrics, for the documentation and its test.
-pub fn names() -> Vec<(String, String)> {
+/// A metric as `/metrics` exposes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MetricInfo {
+    /// Name without the suffixes of its series, such as `_total` and `_bucket`.
+    pub name: String,
+    pub help: String,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: String,
+    /// Names of its labels, without a histogram's `le`.
+    pub labels: Vec<String>,
+}
+
+/// All metrics in the order of their registration, read from the exposed text.
+pub fn catalogue() -> Vec<MetricInfo> {
     let metrics = Metrics::new();
     metrics.touch_all();
-    let text = metrics.text();
-    let lines = text.lines().filter_map(|line| line.strip_prefix("# HELP "));
-    lines
-        .filter_map(|line| line.split_once(' '))
-        .map(|(name, about)| (name.to_owned(), about.trim_end_matches('.').to_owned()))
-        .collect()
+    let mut found: Vec<MetricInfo> = Vec::new();
+    for line in metrics.text().lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|line| line.split_once(' ')) {
+            found.push(MetricInfo {
+                name: name.to_owned(),
+                help: help.trim_end_matches('.').to_owned(),
+                ..MetricInfo::default()
+            });
+        } else if let Some(metric) = found.last_mut() {
+            if let Some(kind) = line
+                .strip_prefix("# TYPE ")
+                .and_then(|line| line.strip_prefix(&metric.name))
+            {
+                kind.trim().clone_into(&mut metric.kind);
+            } else if metric.labels.is_empty()
+                && let Some((_, labels)) = line.split_once('{')
+            {
+                metric.labels = labels
+                    .split(',')
+                    .filter_map(|label| label.split_once('='))
+                    .map(|(label, _)| label.to_owned())
+                    .filter(|label| label != "le")
+                    .collect();
+            }
+        }
+    }
+    found
 }
 
 impl Metrics {
-    /// Families without members are not written, so each gets one for the list of names.
+    /// Families without members are not written, so each gets one for the catalogue.
     fn touch_all(&self) {
         self.request("GET", "/", 200, Duration::ZERO);
         drop(self.stages.get_or_create(&ByStage { stage: String::new() }));
@@ -303,5 +340,26 @@ mod tests {
         }
         drop(in_flight);
         assert!(metrics.text().contains("satiety_http_requests_in_flight 0"));
+    }
+
+    #[test]
+    fn catalogue_has_every_registered_metric_with_kind_and_labels() {
+        let metrics = catalogue();
+        let find = |name: &str| metrics.iter().find(|metric| metric.name == name).unwrap();
+        let requests = find("satiety_http_requests");
+        assert_eq!(requests.kind, "counter");
+        assert_eq!(requests.labels, ["method", "route", "status"]);
+        let durations = find("satiety_http_request_duration_seconds");
+        assert_eq!(
+            (durations.kind.as_str(), &*durations.labels),
+            ("histogram", &["route".to_owned()][..])
+        );
+        assert_eq!(find("satiety_store_up").labels, Vec::<String>::new());
+        assert!(
+            metrics
+                .iter()
+                .all(|metric| !metric.help.is_empty() && !metric.kind.is_empty())
+        );
+        assert_eq!(metrics.len(), 12);
     }
 }

@@ -146,6 +146,9 @@ fn operation(route: &Route, taken: &mut Schemas, given: &mut Schemas) -> Value {
         operation["requestBody"] =
             json!({"required": true, "content": {"application/json": {"schema": schema}}});
     }
+    if let Kind::Operation(bound) = &route.kind {
+        operation["x-effect"] = json!(bound.operation.effect);
+    }
     match about.scope {
         Some(scope) => operation["x-scope"] = json!(scope),
         None => operation["security"] = json!([{}]),

@@ -51,29 +51,6 @@ async fn every_documented_path_has_a_handler() {
     }
 }
 
-/// The guide lists the metrics of the registry, and no others.
-#[test]
-fn the_guide_lists_every_metric() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/server.md");
-    let guide = fs_err::read_to_string(path).unwrap();
-    let mut listed: Vec<&str> = guide
-        .lines()
-        .filter_map(|line| {
-            line.strip_prefix("| `satiety_")?
-                .split_once('`')
-                .map(|(name, _)| name)
-        })
-        .collect();
-    let names = satiety_server::metrics::names();
-    let mut there: Vec<&str> = names
-        .iter()
-        .map(|(name, _)| name.strip_prefix("satiety_").unwrap())
-        .collect();
-    listed.sort_unstable();
-    there.sort_unstable();
-    assert_eq!(listed, there);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_database_shows_the_first_steps_instead_of_zeros() {
     let server = start().await;

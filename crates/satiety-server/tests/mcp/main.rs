@@ -387,30 +387,3 @@ fn profiles_are_small_and_contain_no_approval() {
     let error = Registry::from_names(["search"]).unwrap_err().to_string();
     assert!(error.contains("did you mean `memory_search`?"), "{error}");
 }
-
-/// The table in docs/guides/mcp.md matches the offered tools.
-#[test]
-fn the_documentation_lists_the_tools() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/mcp.md");
-    let page = fs_err::read_to_string(page).unwrap();
-    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
-    let tools = Registry::from_profile(Profile::Full);
-    let expected: Vec<String> = tools
-        .tools()
-        .iter()
-        .map(|tool| {
-            format!(
-                "| `{}` | {} | {} |",
-                tool.name(),
-                tool.profile(),
-                tool.description()
-            )
-        })
-        .collect();
-    assert_eq!(
-        rows,
-        expected,
-        "update the table of docs/guides/mcp.md:\n{}",
-        expected.join("\n")
-    );
-}

@@ -14,6 +14,7 @@ use super::suite::{BenchmarkCase, BenchmarkSuite};
 
 /// A problem in a suite or case file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SuiteProblem")]
 pub struct Problem {
     /// Name of the file.
     pub file: String,

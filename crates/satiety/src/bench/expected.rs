@@ -15,6 +15,7 @@ use serde_json::Value;
 /// How an answer is compared with the expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ComparisonMode")]
 pub enum Mode {
     /// The answer equals `value`, as text or as JSON.
     Exact,

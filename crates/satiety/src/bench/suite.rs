@@ -126,6 +126,7 @@ pub enum Difficulty {
 /// Origin of a benchmark case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "CaseSource")]
 pub enum Source {
     /// Written by hand or by a model.
     #[default]

@@ -72,6 +72,7 @@ impl std::fmt::Display for Level {
 
 /// Result of scoring one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RoundVerdict")]
 pub struct Verdict {
     /// Number of the round as given in the input.
     pub round: u32,

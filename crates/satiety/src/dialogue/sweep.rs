@@ -76,6 +76,7 @@ pub struct Cell {
 
 /// Expected and actual result of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SweepOutcome")]
 pub struct Outcome {
     /// Name of the labelled conversation.
     pub name: String,

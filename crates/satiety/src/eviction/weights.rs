@@ -15,6 +15,7 @@ const HEURISTIC: &str = include_str!("heuristic.toml");
 /// Weights that turn features into a score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "ScorerWeights")]
 pub struct Weights {
     /// Version name of the weights; `heuristic-1` is built in.
     pub version: String,

@@ -72,6 +72,7 @@ impl Default for TrialSettings {
 /// Decision of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "TrialDecision")]
 pub enum Decision {
     /// The evidence does not suffice yet.
     Continue,

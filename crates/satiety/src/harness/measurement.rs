@@ -70,6 +70,7 @@ impl Default for MeasureSettings {
 /// Whether a suite still discriminates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[schemars(rename = "SuiteVerdict")]
 pub enum Verdict {
     /// The suite would detect an improvement.
     Discriminates,

@@ -53,6 +53,7 @@ pub enum SignalError {
 /// Saturation level of a harness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[schemars(rename = "SaturationLevel")]
 pub enum Level {
     /// The harness still discriminates.
     Normal,

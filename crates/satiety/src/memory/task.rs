@@ -12,6 +12,7 @@ const LEARNING_WEIGHTS: [f64; 3] = [0.40, 0.35, 0.25];
 /// Outcome of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "TaskResult")]
 pub enum Outcome {
     /// The task was completed.
     Success,

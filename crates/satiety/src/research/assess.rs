@@ -173,6 +173,7 @@ pub fn model_score(answer: &str) -> ModelScore {
 
 /// Agreement of two assessors over the rounds that both scored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AssessorAgreement")]
 pub struct Agreement {
     /// First assessor of the pair.
     pub a: Assessor,

@@ -51,6 +51,7 @@ pub enum Reason {
 
 /// Decision about one round and the values it is based on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SearchVerdict")]
 pub struct Verdict {
     /// Number of the round, starting at 1.
     pub round: u32,

@@ -130,6 +130,7 @@ pub struct Page {
 
 /// Findings of a research run and how they were obtained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ResearchReport")]
 pub struct Report {
     /// Schema identifier, `satiety.research/1`.
     pub schema: String,

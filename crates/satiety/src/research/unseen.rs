@@ -13,6 +13,7 @@ const FEWEST_CLAIMS: u64 = 10;
 
 /// Good-Turing estimate after a round.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "UnseenEstimate")]
 pub struct Unseen {
     /// Number of accepted claims, including repeats.
     pub claims: u64,

@@ -45,6 +45,7 @@ impl Default for ComparisonSettings {
 /// Verdict about the treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ComparisonVerdict")]
 pub enum Verdict {
     /// Significantly better than the control.
     Better,

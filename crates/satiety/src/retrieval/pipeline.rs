@@ -180,6 +180,7 @@ impl ResultLine {
 
 /// Metrics of a search pipeline. Each is a mean over the queries that report it, with a confidence interval.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineMetrics")]
 pub struct Pipeline {
     /// Number of queries with a trace.
     pub queries: usize,

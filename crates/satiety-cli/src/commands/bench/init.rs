@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -25,7 +26,7 @@ pub(super) fn run(folder: &Path, printer: &Printer) -> Result<Exit, Failure> {
             ));
         }
     }
-    printer.answer(&Written {
+    printer.answer(&WrittenSuite {
         suite: folder.display().to_string(),
         files: write(folder)?,
     })?;
@@ -46,13 +47,16 @@ pub(in crate::commands) fn write(folder: &Path) -> Result<Vec<String>, Failure> 
     Ok(written)
 }
 
-#[derive(Serialize)]
-struct Written {
+/// Suite that was written.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct WrittenSuite {
+    /// Directory of the suite.
     suite: String,
+    /// Paths of the written files.
     files: Vec<String>,
 }
 
-impl Render for Written {
+impl Render for WrittenSuite {
     fn human(&self) -> String {
         format!(
             "wrote {}\nrun it: satiety bench run {}\naccept it as the baseline: satiety bench baseline latest --suite {} --reason \"first run\"",

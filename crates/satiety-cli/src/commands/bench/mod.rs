@@ -4,7 +4,7 @@ mod import;
 pub(super) mod init;
 mod label;
 pub(super) mod run;
-mod show;
+pub(super) mod show;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -167,7 +167,7 @@ async fn list(arguments: BenchListArgs, engine: &Engine, printer: &Printer) -> R
             .bench()
             .runs(arguments.suite.as_deref(), arguments.limit)
             .await?;
-        printer.answer(&show::Runs { runs })?;
+        printer.answer(&show::RunList { runs })?;
     } else {
         printer.answer(&show::Checked(engine.bench().list(&arguments.path)?))?;
     }

@@ -75,7 +75,7 @@ pub(super) async fn run(
     }
     if arguments.detach && !arguments.dry_run {
         let runs = distributed.iter().map(DistributedRun::summary).collect();
-        printer.answer(&show::Detached { runs })?;
+        printer.answer(&show::QueuedRuns { runs })?;
         return Ok(Exit::Done);
     }
     // All suites are queued before waiting for the first one.

@@ -12,6 +12,7 @@ use satiety_engine::bench::{
 use satiety_report::document::percent;
 use satiety_report::documents::bench::{RunReport, ablation, comparison, runs};
 use satiety_report::{Block, Document, Table, Tone, row};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::printer::Render;
@@ -34,9 +35,10 @@ impl Render for RunBenchResponse {
     }
 }
 
-/// Summary of runs of several suites.
-#[derive(Serialize)]
-pub(super) struct RunTable {
+/// Runs of several suites.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct RunTable {
+    /// One run per suite.
     pub(super) runs: Vec<RunBenchResponse>,
 }
 
@@ -180,12 +182,13 @@ impl Render for Checked {
 }
 
 /// Stored runs.
-#[derive(Serialize)]
-pub(super) struct Runs {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct RunList {
+    /// Runs, newest first.
     pub(super) runs: Vec<RunSummary>,
 }
 
-impl Render for Runs {
+impl Render for RunList {
     fn human(&self) -> String {
         let rows = self.runs.iter().map(|run| {
             vec![
@@ -205,12 +208,13 @@ impl Render for Runs {
 }
 
 /// Runs queued for workers.
-#[derive(Serialize)]
-pub(super) struct Detached {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct QueuedRuns {
+    /// One run per suite.
     pub(super) runs: Vec<DistributedRunSummary>,
 }
 
-impl Render for Detached {
+impl Render for QueuedRuns {
     fn human(&self) -> String {
         let line = |run: &DistributedRunSummary| {
             format!(

@@ -1,10 +1,12 @@
 //! Eviction in the demo: a proposal, an exclusion, and a policy comparison on a trace.
 
+use satiety::eviction::EvictionFeedback;
 use satiety::eviction::simulation::Budget;
 use satiety_engine::Engine;
 use satiety_engine::eviction::{
     ProposeScopeRequest, ResolveRequest, SimulateRequest, SimulateResponse, UpdateScopeRequest,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -15,7 +17,7 @@ use crate::failure::Failure;
 const TRACE: &str = include_str!("../../../../../examples/eviction/trace.jsonl");
 
 /// Fills a context, proposes evictions, excludes an item, and simulates policies on a trace.
-pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
+pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
     let items = [
         json!({"ctx_id": "rules", "zone": "system", "content": "Answer briefly.", "pinned": true}),
         json!({"ctx_id": "test-log", "zone": "workspace", "kind": "tool_result", "token_count": 900, "snippet": "212 lines of test output"}),
@@ -76,19 +78,23 @@ pub(super) async fn evict(engine: &Engine) -> Result<Evicted, Failure> {
             resamples: 1000,
         })
         .await?;
-    Ok(Evicted {
+    Ok(EvictionScene {
         feedback: Resolved(feedback),
         simulated,
     })
 }
 
-#[derive(Serialize)]
-pub(super) struct Evicted {
+/// Results of the eviction scene.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct EvictionScene {
+    /// Decision for a context over its budget.
+    #[schemars(with = "EvictionFeedback")]
     feedback: Resolved,
+    /// Replay of recorded sessions with several policies.
     simulated: SimulateResponse,
 }
 
-impl Evicted {
+impl EvictionScene {
     pub(super) fn lines(&self) -> Vec<String> {
         let feedback = &self.feedback.0;
         let mut lines = vec![

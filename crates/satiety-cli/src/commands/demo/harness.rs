@@ -6,6 +6,7 @@ use satiety::harness::Action;
 use satiety_engine::Engine;
 use satiety_engine::bench::{RunBenchRequest, Stop};
 use satiety_engine::harness::{ExpandRequest, ProposeExpansionResponse, RecordCycleRequest, RecordedCycle};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -34,7 +35,7 @@ const HARNESS: [(&str, &str); 5] = [
     ),
 ];
 /// Records cycles until saturation is detected, proposes an expansion, and tries to weaken the harness.
-pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated, Failure> {
+pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<HarnessScene, Failure> {
     for (name, text) in HARNESS {
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
@@ -77,7 +78,7 @@ pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated
     };
     let refused = engine.harness().record(again).await.err();
     fs_err::write(&rules, text)?;
-    Ok(Saturated {
+    Ok(HarnessScene {
         cycle,
         proposed,
         refused: refused.map(|error| error.to_string()),
@@ -85,14 +86,17 @@ pub(super) async fn saturate(engine: &Engine, folder: &Path) -> Result<Saturated
 }
 
 /// Results of the harness scene.
-#[derive(Serialize)]
-pub(super) struct Saturated {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HarnessScene {
+    /// Cycle that found the harness saturated.
     cycle: RecordedCycle,
+    /// Proposed harder cases and thresholds.
     proposed: ProposeExpansionResponse,
+    /// Error message for a lowered threshold.
     refused: Option<String>,
 }
 
-impl Saturated {
+impl HarnessScene {
     pub(super) fn lines(&self) -> Vec<String> {
         let mut lines = super::verdict_lines(&self.cycle.document());
         lines.push(format!(

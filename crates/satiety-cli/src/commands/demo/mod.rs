@@ -16,7 +16,9 @@ use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
+use satiety_engine::research::ResearchResponse;
 use satiety_engine::retrieval::{CompareRequest, CompareResponse, FactFiles, ImportCorpusRequest, Rankings};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use satiety_report::{Block, Document, terminal};
@@ -223,22 +225,32 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<RunBenchResponse, F
 }
 
 /// Results of the scenes that were played.
-#[derive(Default, Serialize)]
-struct Demo {
+#[derive(Default, Serialize, JsonSchema)]
+pub(super) struct Demo {
+    /// Scene `eviction`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    eviction: Option<eviction::Evicted>,
+    eviction: Option<eviction::EvictionScene>,
+    /// Scene `research`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ResearchResponse>")]
     research: Option<research::Found>,
+    /// Scene `bench`: a gated run of a broken agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     bench: Option<RunBenchResponse>,
+    /// Scene `bench`: a saturated harness.
     #[serde(skip_serializing_if = "Option::is_none")]
-    harness: Option<harness::Saturated>,
+    harness: Option<harness::HarnessScene>,
+    /// Scene `dialogue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     conversations: Option<Vec<ScoreResponse>>,
+    /// Scene `retrieval`.
     #[serde(skip_serializing_if = "Option::is_none")]
     retrieval: Option<CompareResponse>,
+    /// Database of the demo.
     store: Option<Status>,
+    /// Duration in seconds.
     seconds: f64,
+    /// Directory with the results, if they were kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept: Option<PathBuf>,
 }
@@ -271,7 +283,7 @@ impl Render for Demo {
                 "Retrieval: is one memory search better than another?",
                 "A better average over a few queries is often chance.",
                 &verdict_lines(&retrieval.document()),
-                "satiety retrieval compare QRELS RUN RUN",
+                "satiety retrieval compare --qrels FILE --run FILE --run FILE",
             ));
         }
         if let Some(eviction) = &self.eviction {
@@ -287,7 +299,7 @@ impl Render for Demo {
                 "Research: is another search worth it?",
                 "Most search loops stop after a fixed number of rounds, too early or too late.",
                 &research.lines(),
-                "satiety research QUESTION --source local:DIR",
+                "satiety research QUESTION --in DIRECTORY",
             ));
         }
         let end = match &self.kept {

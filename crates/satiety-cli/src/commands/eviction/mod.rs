@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::printer::Printer;
 use crate::settings::Format;
 
-pub(super) use show::Resolved;
+pub(super) use show::{Resolved, ScopeReport, WrittenVariants};
 
 pub(super) async fn run(command: Evict, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     match command {

@@ -11,6 +11,7 @@ use satiety_engine::eviction::{
 };
 use satiety_report::Document;
 use satiety_report::documents::eviction::{self, metrics};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::printer::Render;
@@ -266,8 +267,10 @@ impl Render for RefreshResponse {
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct ScopeReport {
+/// Timeline of a context.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct ScopeReport {
+    /// Id of the context.
     pub(super) scope_id: String,
     #[serde(flatten)]
     pub(super) timeline: Timeline,
@@ -367,8 +370,10 @@ impl Render for Version {
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct WrittenVariants {
+/// Targets that were written for an ablation.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct WrittenVariants {
+    /// Directory with the files.
     pub(super) folder: String,
     #[serde(flatten)]
     pub(super) variants: Variants,

@@ -8,6 +8,7 @@ use satiety_engine::harness::{
     AppliedExpansion, ApprovalDecision, AuditRow, HarnessCheck, History, Keys, LockState, LockedHarness,
     ProposeExpansionResponse, SignedTransition, VerifyResponse,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::format::{phase, short};
@@ -318,14 +319,17 @@ impl Render for Keys {
 }
 
 /// Result of generating a key.
-#[derive(Serialize)]
-pub(super) struct Generated {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct GeneratedKey {
+    /// Name of the approver.
     pub(super) name: String,
+    /// Public key, for `harness.approvers` in `satiety.toml`.
     pub(super) public_key: String,
+    /// File with the encrypted private key.
     pub(super) file: String,
 }
 
-impl Render for Generated {
+impl Render for GeneratedKey {
     fn human(&self) -> String {
         format!(
             "wrote the key to {}; back it up and keep it away from agents\n\nadd this to the repository's satiety.toml:\n\n[[harness.approvers]]\nname = {}\npublic_key = {}",
@@ -337,8 +341,9 @@ impl Render for Generated {
 }
 
 /// Auditor verdicts.
-#[derive(Serialize)]
-pub(super) struct Audits {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct Audits {
+    /// Verdicts, newest first.
     pub(super) audits: Vec<AuditRow>,
 }
 

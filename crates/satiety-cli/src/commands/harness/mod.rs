@@ -1,6 +1,6 @@
 //! `satiety harness`: saturation, expansions, approvals and tamper checks of the eval harness.
 
-mod changes;
+pub(super) mod changes;
 mod format;
 mod prompt;
 mod show;
@@ -401,7 +401,7 @@ fn keygen(arguments: &HarnessKeygenArgs, printer: &Printer) -> Result<Exit, Fail
     let passphrase = prompt::new_passphrase()?;
     let key = KeyFile::generate(&arguments.name, &passphrase)?;
     key.write(&file)?;
-    printer.answer(&changes::Generated {
+    printer.answer(&changes::GeneratedKey {
         name: key.name,
         public_key: key.public_key,
         file: file.display().to_string(),

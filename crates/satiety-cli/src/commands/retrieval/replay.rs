@@ -253,7 +253,7 @@ impl Render for ReplayResponse {
 /// Summary of the replay, before any metric.
 fn summary(replayed: &ReplayResponse) -> Vec<Block> {
     let mut text = format!(
-        "{} queries answered, {} failed and left out",
+        "{} answered, {} failed and left out",
         queries(replayed.answered),
         replayed.failed.len()
     );

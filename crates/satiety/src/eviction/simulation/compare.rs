@@ -66,6 +66,7 @@ pub struct PolicyReport {
 
 /// Difference in hit rate between two policies.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "PolicyComparison")]
 pub struct Comparison {
     /// Name of the other policy.
     pub policy: String,

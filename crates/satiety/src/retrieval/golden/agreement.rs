@@ -27,6 +27,7 @@ pub struct Rating {
 
 /// Inter-annotator agreement on graded results.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AnnotatorAgreement")]
 pub struct Agreement {
     /// Number of results judged by at least two annotators.
     pub results: usize,

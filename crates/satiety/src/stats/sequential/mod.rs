@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 /// against the null at fair odds. Large values are evidence; under the null it *ever* exceeds 1/alpha with
 /// probability at most alpha (Ville's inequality). Stored as a logarithm, because it is unbounded.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SequentialEvidence")]
 pub struct Evidence {
     /// Natural logarithm of the e-value.
     pub ln_e: f64,
