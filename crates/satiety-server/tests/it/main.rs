@@ -9,6 +9,7 @@ mod fields;
 mod idempotency;
 mod memory_rules;
 mod operation;
+mod run_pages;
 mod runs;
 mod streams;
 mod support;
