@@ -204,6 +204,20 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
 
     let server = start(place, &["--research-sources", &format!("notes=local:{heat}")]);
     let address = server.address.as_str();
+    agent_runs(address);
+    page("/progress", &["fix-import", "ESCALATE", "CONTINUE"]);
+    page(
+        "/progress/fix-import",
+        &[
+            "Level by step",
+            "Cost by step",
+            "first nudge",
+            "same action and outcome as step",
+            "ImportError",
+            "Tools",
+            "Open ends",
+        ],
+    );
     features(&seeding, address);
     page("/ab", &["critical-first", "one-result", "better", "not better"]);
     page(
@@ -276,6 +290,45 @@ fn conversations(seeding: &Seeding<'_>) {
     ] {
         seeding.run(&["score", &example(&format!("calibration/{name}.json")), "--record"]);
     }
+}
+
+/// An agent that reads, edits and then runs the same failing test until it is stuck, and one that makes progress.
+fn agent_runs(address: &str) {
+    let call = |tool: &str, arguments: Value, result: &str, exit_code: i64| json!({"tool": tool, "arguments": arguments, "result": {"content": result, "exit_code": exit_code}});
+    let mut steps = vec![
+        json!({"agent": "fixer", "text": "I look for the import first.", "usage": {"tokens": 1200, "cost": 0.012},
+            "calls": [call("bash", json!({"command": "grep -rn 'import parser' src"}), "src/app.py:3:import parser", 0)]}),
+        json!({"agent": "fixer", "usage": {"tokens": 1500, "cost": 0.015}, "plan": [{"text": "rename the import", "done": true},
+            {"text": "run the tests", "done": false}],
+            "calls": [call("read_file", json!({"path": "src/app.py"}), "import os\nimport sys\nimport parser\n", 0)]}),
+        json!({"agent": "fixer", "usage": {"tokens": 1700, "cost": 0.017}, "calls": [call("edit_file",
+            json!({"path": "src/app.py", "old": "import parser", "new": "from src import parser"}), "edited", 0)]}),
+    ];
+    let test = "collected 0 items / 1 error\n\ntests/test_app.py:1: in <module>\nE   ImportError: cannot import name 'parser' from 'src'";
+    for round in 0..7 {
+        let cost = 0.02 + 0.002 * f64::from(round);
+        steps.push(
+            json!({"agent": "fixer", "usage": {"tokens": 2000 + 200 * round, "cost": cost},
+            "calls": [call("bash", json!({"command": "python -m pytest tests/test_app.py"}), test, 1)]}),
+        );
+    }
+    post(
+        address,
+        "/v1/conversations/fix-import/messages",
+        &json!({ "messages": steps }),
+    );
+    let steps: Vec<Value> = TOPICS
+        .iter()
+        .map(|topic| {
+            let found = format!("{topic}.md: notes on {topic} by the team");
+            json!({"calls": [call("search", json!({"query": topic}), &found, 0)]})
+        })
+        .collect();
+    post(
+        address,
+        "/v1/conversations/collect-notes/messages",
+        &json!({ "messages": steps }),
+    );
 }
 
 /// Two versions of an agent: the second fixes two cases and breaks one, and two cases are flaky.
@@ -618,11 +671,20 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
     let proposed = post(address, "/v1/eviction/propose", &propose);
     let resolve = json!({"proposal_id": proposed["proposal_id"], "exclude_ctx_ids": [evil], "exclude_reasons": {evil: evil}, "quota": 1.0});
     post(address, "/v1/eviction/resolve", &resolve);
+    let step = json!({"agent": evil, "text": evil, "plan": [{"text": evil, "done": false}],
+        "calls": [{"tool": evil, "arguments": {evil: evil}, "result": {"content": evil, "error": true}}]});
+    post(
+        address,
+        "/v1/conversations/evil-run/messages",
+        &json!({"messages": [step, step, step, step, step, step, {"role": "user", "content": evil}]}),
+    );
     let scope = encoded(evil);
     let pages = [
         "/".to_owned(),
         "/conversations".into(),
         "/conversations/evil".into(),
+        "/progress".into(),
+        "/progress/evil-run".into(),
         "/research".into(),
         format!("/research/{}", text(&research["run_id"])),
         "/memory".into(),
@@ -647,7 +709,7 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
     // Every stored script is displayed as text; some pages have only ids, numbers and forms.
     let shows = |path: &str| {
         let without = ["/bench/compare", "/retrieval/annotate"];
-        path != "/bench" && !without.iter().any(|start| path.starts_with(start))
+        !matches!(path, "/bench" | "/progress") && !without.iter().any(|start| path.starts_with(start))
     };
     Seeded {
         server,

@@ -11,9 +11,11 @@ mod experiments;
 mod harness;
 mod memory;
 mod overview;
+mod progress;
 mod research;
 mod retrieval;
 mod shell;
+mod timeline;
 
 use std::sync::Arc;
 
@@ -43,6 +45,8 @@ pub fn pages() -> Router<Arc<App>> {
         .route("/", get(overview_page))
         .route("/conversations", get(conversation_list))
         .route("/conversations/{id}", get(conversation))
+        .route("/progress", get(agent_run_list))
+        .route("/progress/{id}", get(agent_run))
         .route("/research", get(research_list))
         .route("/research/{id}", get(research_run))
         .route("/memory", get(memory_list))
@@ -74,8 +78,9 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
         before: None,
         limit: 20,
     };
-    let (conversations, research, memory, runs, gates, scopes, harness, features, measured) = tokio::join!(
+    let (conversations, agent_runs, research, memory, runs, gates, scopes, harness, features, measured) = tokio::join!(
         engine.dialogue().conversations(&latest),
+        engine.progress().runs(None, 20),
         engine.research().stored_runs(20),
         engine.memory().health(),
         engine.bench().runs(None, 20),
@@ -87,6 +92,7 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
     );
     let seen = overview::Overview {
         conversations: conversations.map(|found| found.conversations).map_err(words),
+        agent_runs: agent_runs.map(|found| found.runs).map_err(words),
         research: research.map_err(words),
         memory: memory.map_err(words),
         runs: runs.map_err(words),
@@ -126,6 +132,27 @@ async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Pag
         .filter_map(|round| serde_json::from_value(round.round.clone()).ok());
     let rounds: Vec<Round> = rounds.collect();
     Ok(Html(conversations::detail_page(&kept, &rounds)))
+}
+
+async fn agent_run_list(State(at): State<Arc<App>>, Query(before): Query<BeforeCursor>) -> Page {
+    let found = at.engine.progress().runs(before.at.zip(before.id), ROWS).await?;
+    let next = found.next.as_ref();
+    let next = next.map(|(at, id)| format!("/progress?at={at}&id={}", shell::segment(id)));
+    Ok(Html(progress::list_page(&found, next, Timestamp::now())))
+}
+
+#[derive(Debug, Deserialize)]
+struct FirstStep {
+    from: Option<usize>,
+}
+
+async fn agent_run(
+    State(at): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(first): Query<FirstStep>,
+) -> Page {
+    let run = at.engine.progress().run(&id).await?;
+    Ok(Html(progress::detail_page(&run, first.from, Timestamp::now())))
 }
 
 async fn research_list(State(at): State<Arc<App>>) -> Page {

@@ -8,6 +8,7 @@ use satiety_engine::eviction::ScopeListing;
 use satiety_engine::experiment::ExperimentList;
 use satiety_engine::harness::HarnessStatus;
 use satiety_engine::memory::MemoryHealth;
+use satiety_engine::progress::RunSummary as AgentRunSummary;
 use satiety_engine::research::ResearchSummary;
 use satiety_engine::retrieval::MeasuredRun;
 
@@ -20,6 +21,7 @@ use super::shell::{ago, badge, card, command, count, frame, percent, signal_tone
 /// Data of each card, or the error.
 pub(super) struct Overview {
     pub(super) conversations: Result<Vec<ConversationSummary>, String>,
+    pub(super) agent_runs: Result<Vec<AgentRunSummary>, String>,
     pub(super) research: Result<Vec<ResearchSummary>, String>,
     pub(super) memory: Result<MemoryHealth, String>,
     pub(super) runs: Result<Vec<RunSummary>, String>,
@@ -36,6 +38,7 @@ impl Overview {
     fn is_empty(&self) -> bool {
         self.harness.is_none()
             && self.conversations.as_ref().is_ok_and(Vec::is_empty)
+            && self.agent_runs.as_ref().is_ok_and(Vec::is_empty)
             && self.research.as_ref().is_ok_and(Vec::is_empty)
             && self.memory.as_ref().is_ok_and(|health| health.memories == 0)
             && self.runs.as_ref().is_ok_and(Vec::is_empty)
@@ -54,6 +57,7 @@ pub(super) fn page(seen: &Overview, now: Timestamp) -> String {
     }
     let mut cards = vec![
         conversations(&seen.conversations),
+        agent_runs(&seen.agent_runs),
         research(&seen.research),
         memory(&seen.memory),
         bench(&seen.runs, &seen.gates),
@@ -144,6 +148,14 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
         };
         items.push(item("unsure", "escalate", &link(&to, name)));
     }
+    for run in seen.agent_runs.iter().flatten() {
+        // Older runs have ended, whatever their last signal was.
+        let recent = now.as_second() - run.updated_at.as_second() < 24 * 60 * 60;
+        if recent && is_stuck(run) {
+            let to = format!("/progress/{}", super::shell::segment(&run.conversation_id));
+            items.push(item("bad", "stuck", &link(&to, &run.conversation_id)));
+        }
+    }
     let features = seen.features.iter().flat_map(|found| &found.features);
     for one in features.filter(|one| one.status == "running" && one.decision != Decision::Continue) {
         let to = format!("/ab/{}", super::shell::segment(&one.feature_id));
@@ -212,6 +224,30 @@ fn conversations(found: &Result<Vec<ConversationSummary>, String>) -> Html {
             let label = format!("of {} recent conversations still running", all.len());
             let count = large(&going.to_string(), &label);
             card(title, to, &[vec![count], latest.into_iter().collect()].concat())
+        }
+    }
+}
+
+/// Whether the latest signal of a run says that the agent should not go on by itself.
+fn is_stuck(run: &AgentRunSummary) -> bool {
+    matches!(run.signal.as_str(), "STOP" | "ESCALATE")
+}
+
+fn agent_runs(found: &Result<Vec<AgentRunSummary>, String>) -> Html {
+    let (title, to) = ("Agent runs", "/progress");
+    match found {
+        Err(why) => error_card(title, to, why),
+        Ok(all) => {
+            let Some(latest) = all.first() else {
+                let hint = "No runs yet. Agents report them with the MCP tool `report_step`.";
+                return card(title, to, &[paragraph(hint)]);
+            };
+            let stuck = all.iter().filter(|run| is_stuck(run)).count();
+            let label = format!("of {} stuck", count(all.len(), "recent run", "recent runs"));
+            let signal = document::badge(signal_tone(&latest.signal), &latest.signal);
+            let latest = line(&signal.then(" ").then(&latest.conversation_id));
+            let latest = Html(format!("<p>{latest}</p>"));
+            card(title, to, &[large(&stuck.to_string(), &label), latest])
         }
     }
 }

@@ -7,9 +7,10 @@ use satiety_report::html::{Html, escape, joined};
 use satiety_report::{Text, Tone};
 
 /// Pages in menu order.
-pub(super) const MENU: [(&str, &str); 9] = [
+pub(super) const MENU: [(&str, &str); 10] = [
     ("/", "Overview"),
     ("/conversations", "Conversations"),
+    ("/progress", "Agent runs"),
     ("/research", "Research"),
     ("/memory", "Memory"),
     ("/retrieval", "Retrieval"),
@@ -58,7 +59,7 @@ pub(super) fn signal_tone(word: &str) -> Tone {
     match word {
         "SHIP" => Tone::Good,
         "STOP" => Tone::Bad,
-        "ESCALATE" => Tone::Unsure,
+        "ESCALATE" | "NUDGE" => Tone::Unsure,
         _ => Tone::Plain,
     }
 }

@@ -10,6 +10,7 @@ mod idempotency;
 mod memory_rules;
 mod operation;
 mod progress;
+mod run_pages;
 mod runs;
 mod streams;
 mod support;

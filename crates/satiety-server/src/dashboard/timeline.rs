@@ -1,0 +1,235 @@
+//! Timeline of an agent's run: the level after each step as a bar, and a letter for what was found.
+
+use std::fmt::Write;
+
+use satiety::progress::{DecisionLimits, EvidenceKind, ProgressSignal, StepVerdict};
+use satiety_report::html::{Html, blocks, escape, joined};
+use satiety_report::{Block, Table, row};
+
+use super::shell::count;
+
+const WIDTH: f64 = 760.0;
+const LEFT: f64 = 46.0;
+/// Height above the bars, for the labels of the first nudge and the first stop.
+const TOP: f64 = 36.0;
+const HEIGHT: f64 = 130.0;
+/// Height of the row of letters.
+const STRIP: f64 = 18.0;
+/// Minimum width of a letter.
+const LETTER: f64 = 10.0;
+
+/// Steps to draw, with the levels and steps at which the judge acts.
+pub(super) struct Timeline<'a> {
+    pub(super) verdicts: &'a [StepVerdict],
+    pub(super) limits: DecisionLimits,
+    pub(super) first_nudge: Option<usize>,
+    pub(super) first_stop: Option<usize>,
+}
+
+/// The finding with the greatest weight, which the letter stands for.
+fn main_finding(verdict: &StepVerdict) -> Option<EvidenceKind> {
+    let found = verdict.evidence.iter();
+    found
+        .max_by(|one, other| one.weight.total_cmp(&other.weight))
+        .map(|one| one.kind)
+}
+
+/// Letter and meaning of a step's main finding.
+fn letter(verdict: &StepVerdict) -> (char, &'static str) {
+    match main_finding(verdict) {
+        None if verdict.signal == ProgressSignal::Ship => ('F', "finished"),
+        None => ('·', "something new"),
+        Some(EvidenceKind::ExactRepeat) => ('R', "same action and outcome"),
+        Some(EvidenceKind::NearRepeat) => ('N', "similar action and outcome"),
+        Some(EvidenceKind::Cycle) => ('C', "cycle"),
+        Some(EvidenceKind::SameError) => ('E', "same error"),
+        Some(EvidenceKind::Stagnation) => ('S', "other action, same result"),
+        Some(EvidenceKind::Revision) => ('V', "revised edit"),
+        Some(EvidenceKind::Undo) => ('U', "undone edit"),
+        Some(EvidenceKind::Reread) => ('A', "already read"),
+        Some(EvidenceKind::NoNewTarget) => ('T', "no new file, query or result"),
+        Some(EvidenceKind::CostGrowth) => ('G', "growing cost"),
+        Some(EvidenceKind::RepeatedQuestion) => ('Q', "same question"),
+        Some(EvidenceKind::RepeatedText) => ('W', "same text"),
+    }
+}
+
+/// CSS class of a step, by its signal.
+fn class(verdict: &StepVerdict) -> &'static str {
+    match verdict.signal {
+        ProgressSignal::Continue if !verdict.evidence.is_empty() => "step plain",
+        ProgressSignal::Continue | ProgressSignal::Ship => "step good",
+        ProgressSignal::Nudge => "step unsure",
+        ProgressSignal::Stop | ProgressSignal::Escalate => "step bad",
+    }
+}
+
+impl Timeline<'_> {
+    /// Draws the timeline with a legend and its values as a table.
+    pub(super) fn figure(&self) -> Html {
+        let width = (WIDTH - LEFT) / self.verdicts.len().max(1) as f64;
+        let mut inside = String::new();
+        self.draw_steps(&mut inside, width);
+        self.draw_letters(&mut inside, width);
+        self.draw_scale(&mut inside);
+        self.draw_marks(&mut inside, width);
+        let bottom = TOP + HEIGHT + STRIP;
+        for (index, anchor, x) in [
+            (0, "start", LEFT),
+            (self.verdicts.len().saturating_sub(1), "end", WIDTH - 2.0),
+        ] {
+            if let Some(verdict) = self.verdicts.get(index) {
+                let _ = write!(
+                    inside,
+                    "<text x=\"{x}\" y=\"{:.0}\" text-anchor=\"{anchor}\">step {}</text>",
+                    bottom + 18.0,
+                    verdict.step
+                );
+            }
+        }
+        Html(format!(
+            "<figure class=\"chart timeline\"><figcaption>Level by step: repeats raise it, new results lower it</figcaption>\
+             <div class=\"drawing\" tabindex=\"0\" role=\"group\" aria-label=\"Chart: level by step\">\
+             <svg role=\"img\" aria-label=\"Level by step\" viewBox=\"0 0 {WIDTH} {:.0}\" width=\"{WIDTH}\">{inside}</svg></div>\
+             {}\n{}</figure>",
+            bottom + 24.0,
+            self.legend(),
+            self.table()
+        ))
+    }
+
+    fn y(&self, level: f64) -> f64 {
+        let most = self.limits.ceiling.max(f64::MIN_POSITIVE);
+        TOP + HEIGHT * (1.0 - (level / most).clamp(0.0, 1.0))
+    }
+
+    fn draw_steps(&self, inside: &mut String, width: f64) {
+        for (index, verdict) in self.verdicts.iter().enumerate() {
+            let top = self.y(verdict.level);
+            let hint = format!(
+                "Step {}: {}, level {:.2}, {}",
+                verdict.step,
+                verdict.signal,
+                verdict.level,
+                letter(verdict).1
+            );
+            // Writing to a string cannot fail.
+            let _ = write!(
+                inside,
+                "<g class=\"{}\"><title>{}</title><rect x=\"{x:.2}\" y=\"{top:.1}\" width=\"{w:.2}\" height=\"{:.1}\"/>\
+                 <rect class=\"cell\" x=\"{x:.2}\" y=\"{:.1}\" width=\"{w:.2}\" height=\"{STRIP}\"/></g>",
+                class(verdict),
+                escape(&hint),
+                // A level of 0 is a thin line, so that every step can be pointed at.
+                (TOP + HEIGHT - top).max(1.0),
+                TOP + HEIGHT + 2.0,
+                x = LEFT + index as f64 * width,
+                w = (width * 0.9).max(0.2),
+            );
+        }
+    }
+
+    /// One letter for each step, or for each series of equal steps where steps are too narrow.
+    fn draw_letters(&self, inside: &mut String, width: f64) {
+        let same = |one: &StepVerdict, other: &StepVerdict| {
+            width < LETTER && letter(one) == letter(other) && class(one) == class(other)
+        };
+        let mut index = 0;
+        for series in self.verdicts.chunk_by(same) {
+            let wide = series.len() as f64 * width;
+            if let (true, Some(first)) = (wide >= LETTER, series.first()) {
+                let _ = write!(
+                    inside,
+                    "<text class=\"letter {}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                    class(first),
+                    LETTER.mul_add(-0.05, LEFT + index as f64 * width + wide / 2.0),
+                    TOP + HEIGHT + 15.0,
+                    letter(first).0
+                );
+            }
+            index += series.len();
+        }
+    }
+
+    fn draw_scale(&self, inside: &mut String) {
+        for level in [0.0, self.limits.ceiling] {
+            let _ = write!(
+                inside,
+                "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                 <text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{level:.1}</text>",
+                LEFT - 6.0,
+                self.y(level) + 4.0,
+                at = self.y(level)
+            );
+        }
+        for (name, level) in [("nudge", self.limits.nudge), ("stop", self.limits.stop)] {
+            let _ = write!(
+                inside,
+                "<line class=\"limit {name}\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                 <text class=\"limit {name}\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
+                LEFT - 6.0,
+                self.y(level) + 4.0,
+                at = self.y(level)
+            );
+        }
+    }
+
+    /// Marks the first nudge and the first stop, if they are among the steps drawn.
+    fn draw_marks(&self, inside: &mut String, width: f64) {
+        for (name, step, y) in [("nudge", self.first_nudge, 12.0), ("stop", self.first_stop, 28.0)] {
+            let mut verdicts = self.verdicts.iter().enumerate();
+            let Some((index, verdict)) = verdicts.find(|(_, verdict)| Some(verdict.step) == step) else {
+                continue;
+            };
+            let x = LEFT + (index as f64 + 0.45) * width;
+            let (anchor, beside) = if x > WIDTH / 2.0 {
+                ("end", -5.0)
+            } else {
+                ("start", 5.0)
+            };
+            let _ = write!(
+                inside,
+                "<line class=\"limit {name}\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.0}\" y2=\"{:.1}\"/>\
+                 <text class=\"limit {name}\" x=\"{:.1}\" y=\"{y}\" text-anchor=\"{anchor}\">first {name}: step {}</text>",
+                y - 10.0,
+                TOP + HEIGHT,
+                x + beside,
+                verdict.step
+            );
+        }
+    }
+
+    /// The letters in the order of their first use, with their meaning and number of steps.
+    fn legend(&self) -> Html {
+        let mut used: Vec<((char, &str), usize)> = Vec::new();
+        for found in self.verdicts.iter().map(letter) {
+            match used.iter_mut().find(|(known, _)| *known == found) {
+                Some((_, steps)) => *steps += 1,
+                None => used.push((found, 1)),
+            }
+        }
+        let entries: Vec<Html> = used
+            .iter()
+            .map(|((letter, meaning), steps)| {
+                Html(format!(
+                    "<li><kbd>{letter}</kbd> {meaning} <small>({})</small></li>",
+                    count(*steps, "step", "steps")
+                ))
+            })
+            .collect();
+        Html(format!("<ul class=\"letters\">{}</ul>", joined(&entries)))
+    }
+
+    fn table(&self) -> Html {
+        let rows = self.verdicts.iter().map(|verdict| {
+            row![
+                verdict.step,
+                format!("{:.2}", verdict.level),
+                verdict.signal.as_str(),
+                letter(verdict).1,
+            ]
+        });
+        let table = Table::new(&["step", "level", "signal", "finding"], &[0, 1], rows);
+        blocks(&[Block::details("As a table", vec![Block::Table(table)])])
+    }
+}
