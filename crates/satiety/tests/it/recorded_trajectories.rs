@@ -1,6 +1,8 @@
 //! Reads recorded runs of agents in their native formats and as lines of steps. Skipped where the recordings
 //! are absent.
 
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -25,10 +27,17 @@ fn files(directory: &Path, ending: &str) -> Vec<PathBuf> {
 
 fn lines_of(path: &Path) -> String {
     let mut text = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(path).unwrap())
+    flate2::read::GzDecoder::new(fs::read(path).unwrap().as_slice())
         .read_to_string(&mut text)
         .unwrap();
     text
+}
+
+fn runs_of(lines: &str) -> Vec<Value> {
+    lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 /// Whether a text is the recorded one, which is cut in the middle if it was long.
@@ -72,14 +81,7 @@ fn native_files_have_the_steps_of_the_recorded_lines() {
     let Some(directory) = directory() else { return };
     let recorded: Vec<Value> = files(&directory, ".jsonl.gz")
         .iter()
-        .flat_map(|path| {
-            let lines = lines_of(path);
-            let runs: Vec<Value> = lines
-                .lines()
-                .map(|line| serde_json::from_str(line).unwrap())
-                .collect();
-            runs
-        })
+        .flat_map(|path| runs_of(&lines_of(path)))
         .collect();
     for path in files(&directory.join("native"), ".json") {
         let log = read::read(&fs::read(&path).unwrap(), ReadOptions::default()).unwrap();
@@ -105,14 +107,9 @@ fn recorded_lines_keep_their_steps() {
         let log = read::read(lines.as_bytes(), ReadOptions::default()).unwrap();
         assert_eq!(log.skipped.count, 0, "{}: {:?}", path.display(), log.skipped);
         let counts: Vec<usize> = log.trajectories.iter().map(|run| run.steps.len()).collect();
-        let recorded: Vec<usize> = lines
-            .lines()
-            .map(|line| {
-                serde_json::from_str::<Value>(line).unwrap()["steps"]
-                    .as_array()
-                    .unwrap()
-                    .len()
-            })
+        let recorded: Vec<usize> = runs_of(&lines)
+            .iter()
+            .map(|run| run["steps"].as_array().unwrap().len())
             .collect();
         assert_eq!(counts, recorded, "{}", path.display());
     }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::chat::Chat;
+use super::chat::{Chat, tool_message};
 use super::fence::fences;
 use super::value::{content_text, describe, first_string, string};
 use super::{Output, Reader};
@@ -13,7 +13,7 @@ use crate::trajectory::step::CallResult;
 /// Whether the records are messages between agents, or documents with a history of them.
 pub(super) fn detect(first: &[&Value]) -> bool {
     match first {
-        [document] if history_of(document).is_some_and(is_history) => true,
+        [document] if history_of(document).is_some_and(|messages| is_history(messages)) => true,
         records => {
             let messages = || records.iter().copied().filter(|record| is_message(record));
             messages().count() * 2 > records.len()
@@ -34,7 +34,7 @@ fn history_of(value: &Value) -> Option<&Vec<Value>> {
     })
 }
 
-fn is_history(messages: &Vec<Value>) -> bool {
+fn is_history(messages: &[Value]) -> bool {
     let first = || messages.iter().take(super::DETECTION_RECORDS);
     first().any(is_message) && first().filter(|message| is_message(message)).count() * 2 > first().count()
 }
@@ -111,33 +111,24 @@ impl Autogen {
             "tool" | "function" => {
                 let responses = message.get("tool_responses").and_then(Value::as_array);
                 match responses.filter(|responses| !responses.is_empty()) {
-                    Some(responses) => responses
-                        .iter()
-                        .for_each(|response| self.chat.tool(response, out)),
-                    None => self.chat.tool(message, out),
+                    Some(responses) => responses.iter().for_each(|response| tool_message(response, out)),
+                    None => tool_message(message, out),
                 }
             }
             "user" | "assistant" | "" => match name {
-                None if role == "user" => self.reply(None, &text, out),
+                None if role == "user" => reply(None, &text, out),
                 Some(name) if is_user(name) && message.get("tool_calls").is_none() => {
-                    self.reply(Some(name), &text, out);
+                    reply(Some(name), &text, out);
                 }
                 name => self.agent(name, message, &text, out),
             },
-            speaker if is_user(speaker) => self.reply(name, &text, out),
+            speaker if is_user(speaker) => reply(name, &text, out),
             // Magentic-One: `Orchestrator (thought)`, `Orchestrator (-> WebSurfer)`, `WebSurfer`. Its terminal
             // is an agent, too: the orchestrator speaks between the code and its output.
             speaker => {
                 let agent = speaker.split(" (").next().unwrap_or(speaker);
                 self.turn(Some(agent), message, &text, out);
             }
-        }
-    }
-
-    /// A message of the user, who may also be the one that runs the code.
-    fn reply(&self, name: Option<&str>, text: &str, out: &mut Output) {
-        if !attach_code_result(text, out) {
-            out.builder.reply(name, text);
         }
     }
 
@@ -152,6 +143,13 @@ impl Autogen {
         self.chat.assistant(message, name, out);
         let step = out.builder.turn(None, TurnStart::Continue);
         step.finish |= text.trim_end().ends_with("TERMINATE");
+    }
+}
+
+/// Adds a message of the user, who may also be the one that runs the code.
+fn reply(name: Option<&str>, text: &str, out: &mut Output) {
+    if !attach_code_result(text, out) {
+        out.builder.reply(name, text);
     }
 }
 

@@ -66,61 +66,10 @@ impl Chat {
         let name = string(message, "name");
         match role {
             "system" | "developer" => {}
-            "user" | "human" => self.user(message, name, out),
-            "tool" | "function" | "tool_result" | "ipython" | "environment" => self.tool(message, out),
+            "user" | "human" => user_message(message, name, out),
+            "tool" | "function" | "tool_result" | "ipython" | "environment" => tool_message(message, out),
             "assistant" | "ai" | "model" | "bot" | "agent" => self.assistant(message, name, out),
             speaker => self.assistant(message, name.or(Some(speaker)), out),
-        }
-    }
-
-    fn user(&mut self, message: &Value, name: Option<&str>, out: &mut Output) {
-        let mut text = String::new();
-        match message.get("content") {
-            Some(Value::Array(parts)) => {
-                for part in parts {
-                    if string(part, "type") == Some("tool_result") {
-                        tool_result(part, out);
-                    } else {
-                        let part = content_text(std::slice::from_ref(part).first().unwrap_or(&Value::Null));
-                        if !text.is_empty() && !part.is_empty() {
-                            text.push('\n');
-                        }
-                        text.push_str(&part);
-                    }
-                }
-            }
-            Some(content) => text = content_text(content),
-            None => {}
-        }
-        out.builder.reply(name, &text);
-    }
-
-    /// Adds a message with the result of a tool.
-    pub(super) fn tool(&mut self, message: &Value, out: &mut Output) {
-        let parts = message.get("content").and_then(Value::as_array);
-        let results: Vec<&Value> = parts
-            .into_iter()
-            .flatten()
-            .filter(|part| string(part, "type") == Some("tool_result"))
-            .collect();
-        if results.is_empty() {
-            let mut content = message.get("content").map(content_text).unwrap_or_default();
-            if content.is_empty() {
-                let error = message.get("error").and_then(|error| string(error, "message"));
-                content = error.unwrap_or_default().to_owned();
-            }
-            let result = CallResult {
-                content,
-                error: error_flag(message),
-                exit_code: message.get("exit_code").and_then(Value::as_i64),
-            };
-            out.builder.result(
-                first_string(message, &["tool_call_id", "tool_use_id", "id"]),
-                result,
-            );
-        }
-        for part in results {
-            tool_result(part, out);
         }
     }
 
@@ -158,7 +107,7 @@ impl Chat {
                                 .call(first_string(part, &["id", "toolCallId"]), tool, arguments);
                         }
                         Some("tool_result" | "tool-result" | "web_search_tool_result") => {
-                            tool_result(part, out)
+                            tool_result(part, out);
                         }
                         Some("thinking" | "redacted_thinking" | "reasoning") => {}
                         _ => out.builder.text(&content_text(part)),
@@ -194,6 +143,58 @@ impl Chat {
             out.builder
                 .call(None, string(function, "name").unwrap_or_default(), arguments);
         }
+    }
+}
+
+/// Adds a message of a user, which may have results among its parts.
+fn user_message(message: &Value, name: Option<&str>, out: &mut Output) {
+    let mut text = String::new();
+    match message.get("content") {
+        Some(Value::Array(parts)) => {
+            for part in parts {
+                if string(part, "type") == Some("tool_result") {
+                    tool_result(part, out);
+                } else {
+                    let part = content_text(part);
+                    if !text.is_empty() && !part.is_empty() {
+                        text.push('\n');
+                    }
+                    text.push_str(&part);
+                }
+            }
+        }
+        Some(content) => text = content_text(content),
+        None => {}
+    }
+    out.builder.reply(name, &text);
+}
+
+/// Adds a message with the result of a tool.
+pub(super) fn tool_message(message: &Value, out: &mut Output) {
+    let parts = message.get("content").and_then(Value::as_array);
+    let results: Vec<&Value> = parts
+        .into_iter()
+        .flatten()
+        .filter(|part| string(part, "type") == Some("tool_result"))
+        .collect();
+    if results.is_empty() {
+        let content = message.get("content").map(content_text).unwrap_or_default();
+        let error = message.get("error").and_then(|error| string(error, "message"));
+        let result = CallResult {
+            content: match error {
+                Some(error) if content.is_empty() => error.to_owned(),
+                _ => content,
+            },
+            error: error_flag(message),
+            exit_code: message.get("exit_code").and_then(Value::as_i64),
+        };
+        out.builder.result(
+            first_string(message, &["tool_call_id", "tool_use_id", "id"]),
+            result,
+        );
+    }
+    for part in results {
+        tool_result(part, out);
     }
 }
 

@@ -14,16 +14,12 @@ pub(super) fn fences(text: &str, accept: fn(&str) -> bool) -> impl Iterator<Item
         let begin = offset;
         offset += line.len();
         let info = line.strip_prefix("```")?.trim();
-        match open.take() {
-            Some((info, from)) => {
-                let body = text[from..begin].trim_matches('\n');
-                (!body.trim().is_empty()).then_some((info, body))
-            }
-            None => {
-                open = accept(info).then_some((info, offset));
-                None
-            }
+        if let Some((info, from)) = open.take() {
+            let body = text[from..begin].trim_matches('\n');
+            return (!body.trim().is_empty()).then_some((info, body));
         }
+        open = accept(info).then_some((info, offset));
+        None
     })
 }
 

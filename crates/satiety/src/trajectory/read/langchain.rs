@@ -4,7 +4,7 @@
 use rustc_hash::FxHashSet;
 use serde_json::Value;
 
-use super::chat::{Chat, tokens, tool_result};
+use super::chat::{Chat, tokens, tool_message, tool_result};
 use super::value::{content_text, describe, first_string, string, time};
 use super::{Output, Reader};
 use crate::trajectory::builder::TurnStart;
@@ -183,7 +183,7 @@ impl Langchain {
                 let content = fields.get("content").map(content_text).unwrap_or_default();
                 out.builder.reply(string(fields, "name"), &content);
             }
-            Kind::Tool => self.chat.tool(fields, out),
+            Kind::Tool => tool_message(fields, out),
             Kind::Ai => self.agent(string(fields, "name").or(node), fields, out),
         }
     }
@@ -254,22 +254,21 @@ impl Langchain {
         let null = Value::Null;
         let outputs = run.get("outputs").unwrap_or(&null);
         if string(run, "run_type") == Some("llm") {
-            self.add_request(run, out);
+            add_request(run, out);
             let message = outputs
                 .pointer("/generations/0/0/message")
                 .or_else(|| outputs.pointer("/generations/0/message"))
                 .or_else(|| outputs.get("output"))
                 .and_then(Message::of)
                 .filter(|message| message.kind == Kind::Ai);
-            match message {
-                Some(message) => self.agent(string(message.fields, "name"), message.fields, out),
-                None => {
-                    let text = outputs
-                        .pointer("/generations/0/0/text")
-                        .or_else(|| outputs.pointer("/choices/0/message/content"));
-                    out.builder.turn(None, TurnStart::New);
-                    out.builder.text(&text.map(content_text).unwrap_or_default());
-                }
+            if let Some(message) = message {
+                self.agent(string(message.fields, "name"), message.fields, out);
+            } else {
+                let text = outputs
+                    .pointer("/generations/0/0/text")
+                    .or_else(|| outputs.pointer("/choices/0/message/content"));
+                out.builder.turn(None, TurnStart::New);
+                out.builder.text(&text.map(content_text).unwrap_or_default());
             }
             let step = out.builder.turn(None, TurnStart::Continue);
             step.time = step.time.or_else(|| time(run.get("start_time")?));
@@ -303,29 +302,29 @@ impl Langchain {
             }
         }
     }
+}
 
-    /// The request of the user, from the messages that the first model call received.
-    fn add_request(&mut self, run: &Value, out: &mut Output) {
-        if !out.builder.is_empty() {
-            return;
-        }
-        let inputs = run.get("inputs").unwrap_or(&Value::Null);
-        let messages = match inputs
-            .get("messages")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-        {
-            Some([Value::Array(messages), ..]) => messages,
-            Some(messages) => messages,
-            None => return,
-        };
-        let request = messages
-            .iter()
-            .filter_map(Message::of)
-            .find(|message| message.kind == Kind::Human);
-        if let Some(content) = request.and_then(|message| message.fields.get("content")) {
-            out.builder.task(&content_text(content));
-        }
+/// Sets the task to the request of the user, from the messages that the first model call received.
+fn add_request(run: &Value, out: &mut Output) {
+    if !out.builder.is_empty() {
+        return;
+    }
+    let inputs = run.get("inputs").unwrap_or(&Value::Null);
+    let messages = match inputs
+        .get("messages")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+    {
+        Some([Value::Array(messages), ..]) => messages,
+        Some(messages) => messages,
+        None => return,
+    };
+    let request = messages
+        .iter()
+        .filter_map(Message::of)
+        .find(|message| message.kind == Kind::Human);
+    if let Some(content) = request.and_then(|message| message.fields.get("content")) {
+        out.builder.task(&content_text(content));
     }
 }
 
