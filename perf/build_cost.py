@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What building Satiety from nothing costs, as CPU seconds (user + system of cargo and everything it starts).
+"""Measures the CPU seconds of a build from scratch (user + system time of cargo and its child processes).
 
     perf/build_cost.py                          this commit
     perf/build_cost.py --commit 6f9b6ec HEAD    two commits on the same machine, one after the other
-    perf/build_cost.py --only release touch     some of the measurements
+    perf/build_cost.py --only release touch     selected measurements
 
 Each commit is cloned into an empty directory and built with an empty target directory; crates are downloaded before
-the clock starts. CPU seconds hardly depend on what else the machine does; wall time is printed for orientation.
+the clock starts. CPU seconds hardly depend on other load; wall time is printed for orientation.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# The file that a contributor changes in this measurement: one capability of the engine.
+# File that the incremental measurement changes: one capability of the engine.
 EDITED = ["crates/satiety-engine/src/research/run.rs", "crates/satiety-engine/src/research/running.rs"]
 PRODUCTION = ["crates"]
 MEASUREMENTS = ["release", "binary", "touch", "minimal", "library", "test", "lines"]

@@ -1,4 +1,4 @@
-//! Any bytes as a chat log and as a coding agent's session log.
+//! Parses arbitrary bytes as a chat log and as a coding agent's session log.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any text as a proposal, a harness or a ledger: no panic, what was read is written and read again as the same, a harness
-//! is as rigorous as itself, and a chain that is whole is not whole any more when an entry is edited.
+//! Parses arbitrary text as a proposal, a harness or a ledger: no panic, parsed values round-trip, a harness is as
+//! rigorous as itself, and editing an entry of a valid chain invalidates it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,9 +17,9 @@ fuzz_target!(|text: &str| {
     if let Ok(manifest) = serde_json::from_str::<Manifest>(text)
         && manifest.check().is_ok()
     {
-        let again: Manifest = serde_json::from_str(&manifest.canonical()).expect("what was written can be read");
+        let again: Manifest = serde_json::from_str(&manifest.canonical()).expect("serialized values parse");
         assert_eq!(again.version(), manifest.version());
-        let diff = compare(&manifest, &again).expect("both were checked");
+        let diff = compare(&manifest, &again).expect("both are valid");
         assert!(diff.admissible && diff.changes.is_empty(), "{:?}", diff.changes);
     }
     let entries: Result<Vec<Entry>, _> = text.lines().map(serde_json::from_str).collect();

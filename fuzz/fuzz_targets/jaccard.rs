@@ -1,4 +1,4 @@
-//! Lines as statements, the first byte as threshold: the index finds what comparing with everything finds.
+//! Lines as statements, the first byte as threshold: the index returns the same matches as an exhaustive comparison.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any file: a memory or an error, and its text cut into pieces that are not too long, which can be indexed and asked.
+//! Arbitrary files: each is a memory or an error, and its chunks respect the length limit and can be indexed and searched.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as judgments and as a run in the form of `trec_eval`: an answer or an error, which is the same however the
-//! bytes are cut into pieces and lines into parts, and whatever was read can be measured.
+//! Parses arbitrary bytes as judgments and runs in the format of `trec_eval`. The result does not depend on how the bytes
+//! are split into chunks and the lines into parts, and every parsed run can be evaluated.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,16 +14,16 @@ fuzz_target!(|bytes: &[u8]| {
         ties: if shape & 1 == 0 { Ties::Trec } else { Ties::Rank },
         dedup: if shape & 2 == 0 { Dedup::Refuse } else { Dedup::First },
     };
-    let piece = usize::from(shape >> 2) + 1;
+    let chunk = usize::from(shape >> 2) + 1;
     let whole = run(bytes, bytes.len().max(1), options);
-    same(&whole, &run(bytes, piece, options), "pieces");
+    same(&whole, &run(bytes, chunk, options), "chunks");
     let cut = bytes.iter().skip(bytes.len() / 2).position(|byte| *byte == b'\n');
     if let Some(cut) = cut {
         let parts = bytes.split_at(bytes.len() / 2 + cut + 1);
         same(&whole, &in_parts(parts, options), "parts");
     }
     let mut reader = QrelsReader::trec();
-    let qrels = bytes.chunks(piece).try_for_each(|piece| reader.push(piece)).and_then(|()| reader.finish(options));
+    let qrels = bytes.chunks(chunk).try_for_each(|chunk| reader.push(chunk)).and_then(|()| reader.finish(options));
     if let (Ok(qrels), Ok(run)) = (qrels, whole) {
         for options in [EvaluationOptions::default(), EvaluationOptions::trec()] {
             let found = evaluate(&qrels, &run, &default_measures(), &options);
@@ -34,9 +34,9 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-fn run(bytes: &[u8], piece: usize, options: OrderOptions) -> RetrievalResult<Run> {
+fn run(bytes: &[u8], chunk: usize, options: OrderOptions) -> RetrievalResult<Run> {
     let mut reader = RunReader::trec();
-    bytes.chunks(piece).try_for_each(|piece| reader.push(piece))?;
+    bytes.chunks(chunk).try_for_each(|chunk| reader.push(chunk))?;
     reader.finish(options)
 }
 
@@ -61,7 +61,7 @@ fn same(one: &RetrievalResult<Run>, other: &RetrievalResult<Run>, what: &str) {
     }
 }
 
-/// The documents of queries that are likely to be there.
+/// Documents of queries that are likely to occur in the input.
 fn lists(run: &Run) -> Vec<Vec<&str>> {
     ["q", "q1", "q2", "1", "2", "a", "b"].iter().map(|query| run.documents(query).collect()).collect()
 }

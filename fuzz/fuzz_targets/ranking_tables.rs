@@ -1,5 +1,5 @@
-//! Any bytes as judgments and runs in tables with a header (CSV, TSV as in BEIR) and as JSON Lines: an answer or an error,
-//! which is the same however the bytes are cut into pieces.
+//! Parses arbitrary bytes as judgments and runs in tables with a header (CSV, TSV as in BEIR) and as JSON Lines. The result
+//! does not depend on how the bytes are split into chunks.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Whatever search results say: every run ends within the cap, shares stay shares, summaries stay within their limit, and a
-//! canonical address is its own.
+//! Arbitrary search results: every run ends within the maximum of rounds, shares stay between 0 and 1, summaries respect
+//! their limit, and canonicalizing an address is idempotent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any text: pieces in order, inside the text, none empty.
+//! Arbitrary text: sentences are in order, inside the text and not empty.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

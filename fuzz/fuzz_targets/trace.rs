@@ -1,4 +1,4 @@
-//! Any bytes as a trace, finished or growing: a prefix of a file that could be read can be read as a growing file.
+//! Parses arbitrary bytes as a trace, finished or growing: every prefix of a valid file is valid as a growing file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ fuzz_target!(|bytes: &[u8]| {
         for end in 0..bytes.len() {
             match parse(&bytes[..end], ReadOptions { format, growing: true }) {
                 Ok(_) | Err(InputError::Empty) => {}
-                Err(error) => panic!("a whole file cut off at byte {end}: {error}"),
+                Err(error) => panic!("a complete file truncated at byte {end}: {error}"),
             }
         }
     }

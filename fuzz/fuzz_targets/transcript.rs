@@ -1,5 +1,4 @@
-//! Any bytes as any shape that is found out from them: an answer or an error, and what was read can be written and
-//! read again.
+//! Parses arbitrary bytes in every detected format: the result is a value or an error, and parsed values round-trip.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
-"""The same cases through another harness, in its own process: `python bench_peer.py pydantic|inspect SUITE.json`.
+"""Runs the same cases with another harness in a separate process: `python bench_peer.py pydantic|inspect SUITE.json`.
 
-The task gives the question back, the check compares it with what is expected; prints how many results there are and how
-many passed. Written for this comparison.
+The task returns the question, the check compares it with the expected answer. Prints the number of results and of
+passes. Written for this comparison.
 """
 
 import json
@@ -51,7 +51,7 @@ def inspect(path):
     task = Task(dataset=MemoryDataset(samples), solver=echo(), scorer=match(location="exact"))
     with tempfile.TemporaryDirectory() as folder:
         log = eval(task, model="mockllm/model", log_dir=folder, display="none", log_realtime=False)[0]
-        # The samples are read from the log's file.
+        # Samples are read from the log file.
         found = [next(iter(sample.scores.values())).value for sample in log.samples]
     return len(found), sum(value == "C" for value in found)
 

@@ -1,4 +1,4 @@
-"""scipy's paired bootstrap: `python bootstrap_peer.py METHOD FILE` reads pairs, one a line, resamples them 1,000 times and
+"""scipy's paired bootstrap: `python bootstrap_peer.py METHOD FILE` reads pairs, one per line, resamples them 1,000 times and
 prints JSON with the CPU seconds of the call, peak memory and the interval of the mean difference."""
 import json
 import resource

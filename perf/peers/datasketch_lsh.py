@@ -1,7 +1,7 @@
 """MinHash with locality-sensitive hashing (datasketch), 128 permutations, candidates checked exactly.
 
-Arguments: a file with a claim a line, a threshold. Prints a JSON object for each size. It is approximate: the repeats
-it reports against the exact number are its recall.
+Arguments: a file with one claim per line, a threshold. Prints a JSON object for each size. The method is approximate: its
+recall is the share of the exact repeats that it reports.
 """
 
 import json

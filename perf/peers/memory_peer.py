@@ -1,6 +1,6 @@
-"""What a Python program would do: BM25 by bm25s (or SQLite's FTS5 without it) and cosines by numpy, fused by scores.
+"""Typical Python implementation: BM25 with bm25s (or with SQLite's FTS5) and cosines with numpy, fused by scores.
 
-Run by `cargo run --release -p perf --bin memory -- --python PYTHON`; reads texts and vectors from a folder, prints JSON.
+Run by `cargo run --release -p perf --bin memory -- --python PYTHON`; reads texts and vectors from a directory, prints JSON.
 """
 
 import json
@@ -17,7 +17,7 @@ MOST = 100
 
 
 def fused(words, vector, vectors):
-    """The ten best by half of either score, words as a share of the best."""
+    """Returns the ten best by the mean of both scores; word scores are relative to the best."""
     cosines = vectors @ vector
     near = np.argpartition(-cosines, MOST)[:MOST] if len(cosines) > MOST else np.arange(len(cosines))
     top = max(words.values(), default=1.0) or 1.0

@@ -1,6 +1,6 @@
-"""Measures sentence-transformers for perf's `embed`: claims as a JSON list on stdin, figures as JSON on stdout.
+"""Measures sentence-transformers for perf's `embed`: claims as a JSON list on stdin, results as JSON on stdout.
 
-    python perf/peers/minilm_peer.py MODEL_FOLDER < claims.json
+    python perf/peers/minilm_peer.py MODEL_DIR < claims.json
 """
 import json
 import os
@@ -10,30 +10,30 @@ import sys
 import time
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-folder = sys.argv[1]
+directory = sys.argv[1]
 
 if len(sys.argv) > 2 and sys.argv[2] == "cold":
     from sentence_transformers import SentenceTransformer
 
-    SentenceTransformer(folder, device="cpu").encode(["a cold start ends with a vector"])
+    SentenceTransformer(directory, device="cpu").encode(["a cold start ends with a vector"])
     sys.exit()
 
 claims = json.load(sys.stdin)
 starts = []
 for _ in range(3):
     begin = time.perf_counter()
-    subprocess.run([sys.executable, __file__, folder, "cold"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, __file__, directory, "cold"], check=True, stdout=subprocess.DEVNULL)
     starts.append(time.perf_counter() - begin)
 
 import torch
 from sentence_transformers import SentenceTransformer
 
-model = SentenceTransformer(folder, device="cpu")
+model = SentenceTransformer(directory, device="cpu")
 model.encode(claims[:32])
 
 
 def speed(texts, batch):
-    """The best round of at least 15 seconds, as on the other side."""
+    """Best round within at least 15 seconds, as in `embed`."""
     best_cpu = best_wall = 0.0
     begin = time.perf_counter()
     while True:
@@ -49,12 +49,12 @@ def speed(texts, batch):
             return best_cpu, best_wall
 
 
-# As it comes, and on one thread, where no worker spins while it waits; the better figure of the two counts.
-figures = []
+# With the default number of threads, and with one thread, which avoids spinning workers; the better result counts.
+results = []
 for threads in (torch.get_num_threads(), 1):
     torch.set_num_threads(threads)
-    figures.append(speed(claims, 32) + speed(claims[: len(claims) // 4], 1))
-batch_cpu, batch_wall, single_cpu, single_wall = (max(column) for column in zip(*figures))
+    results.append(speed(claims, 32) + speed(claims[: len(claims) // 4], 1))
+batch_cpu, batch_wall, single_cpu, single_wall = (max(column) for column in zip(*results))
 vectors = model.encode(claims[:400], normalize_embeddings=True)
 json.dump(
     {

@@ -103,7 +103,7 @@ def main(model_folder, out):
 
 
 def tiny(folder):
-    """Sizes that are no multiple of 16, so that every edge of the kernels is used."""
+    """Sizes that are not multiples of 16, so that every edge case of the kernels is used."""
     torch.manual_seed(7)
     config = BertConfig(
         vocab_size=60, hidden_size=36, num_hidden_layers=2, num_attention_heads=3, intermediate_size=50,

@@ -1,7 +1,7 @@
-"""The pairwise loop: each claim's word set against those of all earlier claims, best match kept.
+"""Pairwise loop: compares each claim's word set with those of all earlier claims and keeps the best match.
 
-Arguments: a file with a claim a line, a threshold. Prints a JSON object for each size and variant. Two variants: word
-sets kept from one comparison to the next, and words split anew for every pair, as a first implementation does it.
+Arguments: a file with one claim per line, a threshold. Prints a JSON object for each size and variant. Two variants:
+cached word sets, and words split again for every pair, as in a first implementation.
 Sizes that would take too long are measured on their last claims and extrapolated: the mean claim costs half as much.
 """
 
@@ -34,7 +34,7 @@ def kept_sets(claims, measured, threshold):
     return time.process_time() - start, repeats
 
 
-def split_anew(claims, measured, threshold):
+def split_per_pair(claims, measured, threshold):
     seen = [normalize(claim) for claim in claims[: len(claims) - measured]]
     start, repeats = time.process_time(), 0
     for claim in claims[len(claims) - measured :]:
@@ -52,7 +52,7 @@ def main():
     threshold = float(sys.argv[2])
     for name, run, whole in [
         ("Python pairwise loop, word sets kept", kept_sets, 10_000),
-        ("Python pairwise loop, words split anew", split_anew, 1_000),
+        ("Python pairwise loop, words split per pair", split_per_pair, 1_000),
     ]:
         for size in (1_000, 10_000, 100_000):
             if size <= whole:

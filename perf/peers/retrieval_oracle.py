@@ -1,11 +1,11 @@
-"""Writes crates/satiety/tests/fixtures/retrieval: judgments and a run made by chance (ties, scores that differ only
+"""Writes crates/satiety/tests/fixtures/retrieval: random judgments and a random run (ties, scores that differ only
 beyond 32 bits, negative grades, a query without relevant documents, judged queries missing from the run, a query that
 is not judged), and the value of every measure for every query at relevance levels 1 and 2.
 
     pip install pytrec_eval-terrier==0.5.11 numpy
     python perf/peers/retrieval_oracle.py crates/satiety/tests/fixtures/retrieval
 
-What trec_eval computes is computed by trec_eval; ndcg with exponential gain, rbp and judged by the plain loops below.
+trec_eval computes the measures that it has; the loops below compute ndcg with exponential gain, rbp and judged.
 """
 import math
 import random

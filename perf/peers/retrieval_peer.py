@@ -1,5 +1,5 @@
-"""One peer, from files on disk to means: `python retrieval_peer.py PEER QRELS RUN` prints JSON with CPU seconds (the whole
-process, start included), peak memory and the means."""
+"""Runs one peer, from files on disk to means: `python retrieval_peer.py PEER QRELS RUN` prints JSON with CPU seconds (of the whole
+process), peak memory and the means."""
 import json
 import resource
 import sys

@@ -1,4 +1,4 @@
-"""The values of every query by trec_eval, through pytrec_eval: `python retrieval_values.py QRELS RUN LEVEL` prints JSON,
+"""Values of every query by trec_eval, through pytrec_eval: `python retrieval_values.py QRELS RUN LEVEL` prints JSON,
 values by query and measure under our names. The test `retrieval_peer` of the command compares them with ours."""
 import json
 import sys

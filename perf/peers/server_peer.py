@@ -1,4 +1,4 @@
-"""The specification's scoring of a conversation behind FastAPI: what a team would write first.
+"""The specification's scoring of a conversation behind FastAPI, as a typical first implementation.
 
     python -m uvicorn --app-dir perf/peers server_peer:app --port 8000 --workers 2 --log-level warning
 """

@@ -1,9 +1,9 @@
-"""Values that the statistics are tested against, from scipy, statsmodels, scikit-learn, mpmath and friends.
+"""Expected values for the tests of the statistics, from scipy, statsmodels, scikit-learn, mpmath and others.
 
     pip install numpy scipy statsmodels scikit-learn mpmath scikit-bio pymannkendall rbo
     python perf/peers/stats_oracle.py [section ...]
 
-Each line is `name: value`, in the form in which the value stands in the Rust tests.
+Each line is `name: value`, formatted as in the Rust tests.
 """
 
 import itertools
@@ -328,7 +328,7 @@ def bayes():
     one("bayes.below", post.cdf(0.6))
 
     def greater(p, q, r, s):
-        # Integrated in logit(x), in pieces around the mode, so that sharp peaks are not missed.
+        # Integrated in logit(x), in segments around the mode, so that sharp peaks are not missed.
         from scipy.integrate import quad
         peak = math.log(p / q)
         width = 1 / math.sqrt(p * q / (p + q))

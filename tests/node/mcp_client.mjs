@@ -1,5 +1,5 @@
 // Drives `/mcp` of `satiety serve` with the official TypeScript SDK. Usage: mcp_client.mjs URL TOKEN RESEARCH_ID.
-// Says what failed and exits with 1.
+// Prints the failed check and exits with 1.
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
@@ -23,16 +23,16 @@ async function refused(headers, status) {
     check(error.code === status || String(error).includes(String(status)), `${error} is not ${status}`);
     return;
   }
-  throw new Error(`${JSON.stringify(headers)} got in`);
+  throw new Error(`${JSON.stringify(headers)} was accepted`);
 }
 
 const bearer = { Authorization: `Bearer ${token}` };
 const { client, transport } = await connect(bearer);
-check(transport.sessionId, "there is no session");
+check(transport.sessionId, "no session id");
 check(client.getServerVersion().name === "satiety", client.getServerVersion());
 check(client.getInstructions().includes("data"), "no instructions");
 
-// The SDK itself checks answers against the output schemas that it has read here.
+// The SDK validates responses against the output schemas of this list.
 const { tools } = await client.listTools();
 check(tools.every((tool) => tool.outputSchema && tool.annotations), "a tool without a schema or annotations");
 async function call(name, args) {
@@ -43,7 +43,7 @@ async function call(name, args) {
 const saved = await call("memory_save", { title: "Lock order", content: "Take the store lock before the journal lock." });
 const found = await call("memory_search", { query: "which lock comes before the journal lock" });
 const read = await call("memory_read", { id: saved.memory.id });
-check(read.query_id === found.query_id, "the session does not know what it has searched");
+check(read.query_id === found.query_id, "the read is not attributed to the search of this session");
 const wrong = await client.callTool({ name: "memory_search", arguments: { query: " " } });
 check(wrong.isError && wrong.content[0].text.includes("hint:"), wrong);
 

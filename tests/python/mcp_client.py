@@ -1,5 +1,5 @@
-"""Drives `satiety mcp` with the official Python SDK, as a client would: once with the handshake of older clients, once as
-newer ones do. Usage: mcp_client.py PATH_OF_SATIETY FOLDER. Says what failed and exits with 1."""
+"""Drives `satiety mcp` with the official Python SDK, once with the handshake of older clients and once with that of newer
+ones. Usage: mcp_client.py PATH_OF_SATIETY DIRECTORY. Prints the failed check and exits with 1."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def check(condition, what):
 
 
 async def call(client, tool, /, **arguments):
-    """Calls a tool that must succeed; the SDK itself checks the answer against the output schema."""
+    """Calls a tool that must succeed; the SDK validates the result against the output schema."""
     result = await client.call_tool(tool, arguments)
     text = result.content[0].text
     check(not result.is_error, f"{tool}: {text}")
@@ -54,13 +54,13 @@ async def tools(client):
     return {tool.name: tool for tool in listed}
 
 
-async def the_memory(mode):
+async def check_memory(mode):
     async with Client(server(f"memory-{mode}", "--profile", "memory"), mode=mode) as client:
         check(client.server_info.name == "satiety", client.server_info)
         check("data" in client.instructions, client.instructions)
         offered = await tools(client)
-        check(offered["memory_delete"].annotations.destructive_hint is True, "deleting is destructive")
-        check(offered["memory_search"].annotations.read_only_hint is True, "searching reads")
+        check(offered["memory_delete"].annotations.destructive_hint is True, "memory_delete must be marked destructive")
+        check(offered["memory_search"].annotations.read_only_hint is True, "memory_search must be marked read-only")
 
         text = "Readers never wait for the writer, because the log is separate from the file."
         wal = (await call(client, "memory_save", title="Use WAL", content=text, tier="important",
@@ -76,7 +76,7 @@ async def the_memory(mode):
         found = await call(client, "memory_search", query="do readers wait for the writer?", limit=2)
         check(found["results"][0]["id"] == wal and "lexical" in found["results"][0]["channels"], found)
         check("results[].excerpt" in found["data_fields"] and "degraded" in found, found)
-        check("telemetry" not in found, "telemetry only when asked for")
+        check("telemetry" not in found, "telemetry must be opt-in")
         read = await call(client, "memory_read", id=wal)
         check(read["content"] == text and read["rank_in_results"] == 1, read)
         check(read["links"][0]["to"] == other, read)
@@ -102,7 +102,7 @@ async def the_memory(mode):
         await resources(client, wal, text)
         await prompts(client)
         await call(client, "memory_delete", ids=[other])
-        check("not found" in await fails(client, "memory_read", id=other), "it is gone")
+        check("not found" in await fails(client, "memory_read", id=other), "the memory must be deleted")
 
 
 async def paging(client):
@@ -116,7 +116,7 @@ async def paging(client):
         if not cursor:
             break
     check(seen == [f"Page {number}" for number in range(5)], seen)
-    check("cursor" in await fails(client, "memory_list", cursor="seven"), "cursors are ours")
+    check("cursor" in await fails(client, "memory_list", cursor="seven"), "an invalid cursor must be rejected")
 
 
 async def errors(client):
@@ -133,10 +133,10 @@ async def errors(client):
     for name in ["memory_forget", "harness_approve", "bench_run"]:
         try:
             await client.call_tool(name, {})
-            check(False, f"{name} is no tool here")
+            check(False, f"{name} must be an unknown tool")
         except MCPError as error:
             check("unknown tool" in str(error), error)
-    check((await call(client, "memory_health"))["memories"] > 0, "it still answers after errors")
+    check((await call(client, "memory_health"))["memories"] > 0, "the server must answer after errors")
 
 
 async def resources(client, wal, text):
@@ -150,7 +150,7 @@ async def resources(client, wal, text):
     for uri in ["satiety://memory/mem-0", "satiety://nothing", "file:///etc/passwd"]:
         try:
             await client.read_resource(uri)
-            check(False, f"{uri} cannot be read")
+            check(False, f"{uri} must not be readable")
         except MCPError:
             pass
 
@@ -160,7 +160,7 @@ async def prompts(client):
     check(names == ["recall_before_task", "close_task"], names)
     prompt = await client.get_prompt("recall_before_task", {"task": "mend the locked database"})
     check("mend the locked database" in prompt.messages[0].content.text, prompt)
-    check(prompt.messages[1].content.type == "resource", "what memories say comes apart")
+    check(prompt.messages[1].content.type == "resource", "memory content must be a separate resource")
     await call(client, "task_postflight", outcome="abandoned")
 
 
@@ -173,10 +173,10 @@ async def profiles():
     check(set(sizes["core"]) < set(sizes["memory"]) < set(sizes["full"]), sizes)
     check(not any("approve" in name or "apply" in name or "reject" in name for name in sizes["full"]), sizes)
     async with Client(server("profiles", "--tools", "gate,memory_search")) as client:
-        check(sorted(await tools(client)) == ["gate", "memory_search"], "the tools that were named")
+        check(sorted(await tools(client)) == ["gate", "memory_search"], "only the named tools")
 
 
-async def the_rest():
+async def check_other_tools():
     async with Client(server("rest", "--profile", "full")) as client:
         await tools(client)
         round_of = lambda *claims: {"claims": list(claims)}
@@ -227,24 +227,24 @@ async def benches(client):
     same = await call(client, "bench_compare", baseline=run["run_id"], candidate=run["run_id"])
     check(same["baseline_run"] == run["run_id"], same)
 
-    # Taken back in the middle: the client goes on at once, the server ends what it began and answers the next call.
+    # Cancelled in the middle: the client continues at once, the server stops the run and answers the next call.
     began = time.monotonic()
     try:
         async with asyncio.timeout(1.5):
             await client.call_tool("bench_run", {"suite": str(suite), "repeats": 100})
-        check(False, "it should not be done yet")
+        check(False, "the run must not be finished yet")
     except TimeoutError:
         pass
-    check(time.monotonic() - began < 5, "taking back is quick")
+    check(time.monotonic() - began < 5, "cancelling must be quick")
     runs = (await call(client, "bench_status"))["runs"]
     check(len(runs) == 2 and time.monotonic() - began < 10, runs)
 
 
 async def main():
     for mode in ["legacy", "auto"]:
-        await the_memory(mode)
+        await check_memory(mode)
     await profiles()
-    await the_rest()
+    await check_other_tools()
 
 
 asyncio.run(asyncio.wait_for(main(), 240))

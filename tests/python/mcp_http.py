@@ -1,5 +1,5 @@
 """Drives `/mcp` of `satiety serve` with the official Python SDK: with the handshake of older clients, which makes a session,
-and as newer clients do. Usage: mcp_http.py URL TOKEN RESEARCH_ID ADMIN_TOKEN. Says what failed and exits with 1."""
+and as newer clients do. Usage: mcp_http.py URL TOKEN RESEARCH_ID ADMIN_TOKEN. Prints the failed check and exits with 1."""
 
 import asyncio
 import http.client
@@ -38,18 +38,18 @@ async def call(client, tool, /, **arguments):
     return result.structured_content
 
 
-async def the_tools(mode):
+async def check_tools(mode):
     async with connect({"Authorization": f"Bearer {TOKEN}"}, mode) as client:
         check(client.server_info.name == "satiety", client.server_info)
         names = {tool.name for tool in (await client.list_tools()).tools}
         check({"memory_search", "gate", "harness_propose"} <= names, names)
-        check(not any("approve" in name for name in names), f"nobody approves: {names}")
+        check(not any("approve" in name for name in names), f"no tool may approve: {names}")
         text = f"Readers of {mode} never wait for the writer."
         saved = (await call(client, "memory_save", title=f"WAL {mode}", content=text))["memory"]["id"]
         session = {} if mode == "legacy" else {"session": "newer"}
         found = await call(client, "memory_search", query=f"do readers of {mode} wait", **session)
         read = await call(client, "memory_read", id=saved, **session)
-        # A session over HTTP is one: what was read is known to have been found by the search before.
+        # Both calls share a session: the read is attributed to the search before it.
         check(read["query_id"] == found["query_id"], (mode, read, found))
         templates = [one.uri_template for one in (await client.list_resource_templates()).resource_templates]
         check("satiety://research/{id}" in templates, templates)
@@ -57,12 +57,12 @@ async def the_tools(mode):
         check(f"satiety://research/{RESEARCH}" in listed, listed)
         report = (await client.read_resource(f"satiety://research/{RESEARCH}")).contents[0]
         check("heat pump" in report.text.lower() and report.mime_type == "text/markdown", report)
-        check(report.meta["satiety/data"] is True, "a report is data")
-        check("examples/research" not in report.text, "where the documents are is not told")
+        check(report.meta["satiety/data"] is True, "a report must be marked as data")
+        check("examples/research" not in report.text, "the report must not name local paths")
         for uri in ["satiety://research/none", "satiety://research/../x", "file:///etc/passwd"]:
             try:
                 await client.read_resource(uri)
-                check(False, f"{uri} should not be there")
+                check(False, f"{uri} must not exist")
             except MCPError as error:
                 check("root:" not in str(error), error)
 
@@ -72,7 +72,7 @@ async def benchmarks():
         result = await client.call_tool(tool, arguments)
         text = result.content[0].text
         check(result.is_error and words in text, (tool, arguments, text))
-        check("/examples" not in text, f"where the root is is not told: {text}")
+        check("/examples" not in text, f"errors must not name the root: {text}")
 
     async with connect({"Authorization": f"Bearer {TOKEN}"}, "legacy") as client:
         await refused(client, "bench_run", "scope `admin`", suite="executor")
@@ -94,33 +94,33 @@ async def benchmarks():
         await refused(client, "bench_compare", "not found", baseline=ran["run_id"], candidate="Cargo.toml")
 
 
-def writes_are_noted():
+def check_audit_log():
     address = urlsplit(URL)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
     connection.request("GET", "/v1/audit", headers={"Authorization": f"Bearer {ADMIN}"})
     noted = {(entry["path"], entry["status"]) for entry in json.load(connection.getresponse())["entries"]}
     wanted = {("/mcp/memory_save", 200), ("/mcp/bench_run", 200), ("/mcp/bench_run", 422)}
     check(wanted <= noted, noted)
-    check(not any("search" in path or "status" in path for path, _ in noted), f"looking is no writing: {noted}")
+    check(not any("search" in path or "status" in path for path, _ in noted), f"reads must not be in the audit log: {noted}")
 
 
-async def nobody_gets_in(headers, what):
+async def check_rejected(headers, what):
     try:
         async with connect(headers, "legacy") as client:
             await client.list_tools()
     except BaseException:
         return
-    check(False, f"{what}: got in")
+    check(False, f"{what}: was accepted")
 
 
 def raw(headers, method="POST", body=HELLO):
     address = urlsplit(URL)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=20)
-    usual = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    default = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     connection.putrequest(method, address.path, skip_host=True)
     text = json.dumps(body).encode()
-    usual["Content-Length"] = str(len(text))
-    for name, value in ({"Host": address.netloc} | usual | headers).items():
+    default["Content-Length"] = str(len(text))
+    for name, value in ({"Host": address.netloc} | default | headers).items():
         connection.putheader(name, value)
     connection.endheaders(text)
     status = connection.getresponse().status
@@ -144,17 +144,17 @@ def statuses():
         (bearer | {"Mcp-Session-Id": "0" * 32}, 404),
     ]:
         status = raw(headers)
-        check(status == expected, f"{headers}: {status} and not {expected}")
+        check(status == expected, f"{headers}: {status}, expected {expected}")
 
 
 async def main():
     statuses()
-    await nobody_gets_in({}, "without a token")
-    await nobody_gets_in({"Authorization": "Bearer satiety_wrong_wrong"}, "with a wrong token")
+    await check_rejected({}, "without a token")
+    await check_rejected({"Authorization": "Bearer satiety_wrong_wrong"}, "with a wrong token")
     for mode in ["legacy", "auto"]:
-        await the_tools(mode)
+        await check_tools(mode)
     await benchmarks()
-    writes_are_noted()
+    check_audit_log()
 
 
 asyncio.run(asyncio.wait_for(main(), 120))

@@ -1,7 +1,7 @@
-//! The `style` step: finds phrases that STYLE.md replaces, in comments, messages, help texts, docs and templates.
+//! The `style` step: finds phrases that STYLE.md replaces, in comments, messages, help texts, docs, examples and tests.
 //!
-//! Code is not searched, only its comments and string literals; tests may quote anything. A phrase that has to stay, a
-//! quotation for example, is listed in `xtask/style-allow.txt`.
+//! Of code, only comments, string literals and function names are searched. A phrase that has to stay, a quotation for
+//! example, is listed in `xtask/style-allow.txt`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 const PHRASES: &[(&str, &str, &[&str])] = &[
     ("whoever", "the caller, client or user", &[]),
     ("nobody", "name the subject: no caller, no client", &[]),
+    ("anybody", "any caller, client or user", &[]),
     ("asker", "caller", &[]),
     ("who asks", "caller", &[]),
     ("is had", "name the action", &[]),
@@ -22,6 +23,9 @@ const PHRASES: &[(&str, &str, &[&str])] = &[
     ("take up", "resume", &["to", "space", "the", "more", "less"]),
     ("takes up", "resumes", &["space", "more", "less"]),
     ("fenced in", "sandboxed", &[]),
+    ("the fence", "the sandbox", &[]),
+    ("for good", "permanently", &[]),
+    ("anew", "again", &[]),
     ("foretell", "predict", &[]),
     ("foretold", "predicted", &[]),
     ("likeness", "similarity", &[]),
@@ -122,32 +126,15 @@ fn telltales(line: &str) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// Comments and string literals of a Rust file by line, without its test modules.
+/// Comments, string literals and function names of a Rust file by line. Words of a name are separated by spaces.
 fn rust_prose(text: &str) -> Vec<(usize, String)> {
     let mut prose: Vec<(usize, String)> = Vec::new();
-    let (mut in_string, mut test_indent) = (false, None);
+    let mut in_string = false;
     for (index, line) in text.lines().enumerate() {
-        let indent = line.len() - line.trim_start().len();
-        match test_indent {
-            Some(opened) if indent == opened && line.trim_end().ends_with('}') && line.trim().len() <= 2 => {
-                test_indent = None;
-                continue;
-            }
-            Some(_) => continue,
-            None if line.trim() == "#[cfg(test)]" => {
-                // A declaration ends with its line, a module with its closing brace.
-                let next = text
-                    .lines()
-                    .skip(index + 1)
-                    .find(|next| !next.trim_start().starts_with("#["));
-                if next.is_some_and(|next| next.trim_end().ends_with('{')) {
-                    test_indent = Some(indent);
-                }
-                continue;
-            }
-            None => {}
-        }
-        let mut kept = String::new();
+        let mut kept = match function_name(line) {
+            Some(name) if !in_string => name.replace('_', " "),
+            _ => String::new(),
+        };
         let mut rest = line.char_indices().peekable();
         while let Some((at, character)) = rest.next() {
             match character {
@@ -178,30 +165,59 @@ fn rust_prose(text: &str) -> Vec<(usize, String)> {
     prose
 }
 
+fn function_name(line: &str) -> Option<&str> {
+    let (before, rest) = line.split_once("fn ")?;
+    let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_')?;
+    (before.is_empty() || before.ends_with(' ')).then(|| &rest[..end])
+}
+
 fn files(root: &Path) -> Result<Vec<PathBuf>> {
-    const EXTENSIONS: [&str; 5] = ["rs", "md", "html", "js", "toml"];
-    const SKIPPED: [&str; 9] = [
-        "target",
-        "node_modules",
-        "data",
-        "prompts",
-        "tests",
-        "reference",
-        "snapshots",
+    const EXTENSIONS: [&str; 12] = [
+        "rs",
+        "md",
+        "html",
+        "js",
+        "mjs",
+        "py",
+        "sh",
+        "toml",
+        "yaml",
+        "yml",
+        "service",
+        "Containerfile",
+    ];
+    const DIRECTORIES: [&str; 10] = [
+        ".github",
+        "contrib",
+        "crates",
+        "docs",
         "examples",
         "fuzz",
+        "perf",
+        "studies",
+        "tests",
+        "xtask/src",
     ];
-    let mut open = vec![
-        root.join("crates"),
-        root.join("docs"),
-        root.join("xtask/src"),
-        root.join("perf/src"),
+    // Input for models, input of tests and examples, generated pages, recorded output.
+    const SKIPPED: [&str; 8] = [
+        "target",
+        "node_modules",
+        "prompts",
+        "reference",
+        "snapshots",
+        "fixtures",
+        "corpus-seeds",
+        "heat-pumps",
     ];
-    let mut files: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "RELEASING.md"]
-        .into_iter()
-        .map(|name| root.join(name))
-        .filter(|path| path.is_file())
-        .collect();
+    let mut open: Vec<PathBuf> = DIRECTORIES.iter().map(|name| root.join(name)).collect();
+    let mut files = Vec::new();
+    for entry in fs_err::read_dir(root)? {
+        let path = entry?.path();
+        // STYLE.md lists the phrases.
+        if path.extension().is_some_and(|extension| extension == "md") && !path.ends_with("STYLE.md") {
+            files.push(path);
+        }
+    }
     while let Some(directory) = open.pop() {
         for entry in fs_err::read_dir(&directory)? {
             let path = entry?.path();
@@ -211,16 +227,13 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
                 .to_string_lossy()
                 .into_owned();
             if path.is_dir() {
-                // `bench/target` is a module; the build directory is at the top and was not opened.
+                // `bench/target` is a module, not a build directory.
                 if !SKIPPED.contains(&name.as_str())
                     || (name == "target" && path.starts_with(root.join("crates")))
                 {
                     open.push(path);
                 }
-            } else if path
-                .extension()
-                .is_some_and(|e| EXTENSIONS.iter().any(|known| e == *known))
-                && !name.ends_with("tests.rs")
+            } else if EXTENSIONS.contains(&name.rsplit('.').next().unwrap_or_default())
                 && !path.ends_with("xtask/src/style.rs")
             {
                 files.push(path);
@@ -277,12 +290,12 @@ mod tests {
     }
 
     #[test]
-    fn code_and_tests_are_not_prose() {
-        let source = "let nobody = 1; // whoever\nlet text = \"in force\";\n#[cfg(test)]\nmod tests {\n    // nobody\n}\n// asker\n";
+    fn comments_strings_and_function_names_are_prose() {
+        let source = "let nobody = 1; // whoever\nlet text = \"in force\";\n#[cfg(test)]\nmod tests {\n    async fn nobody_asks() {}\n}\n";
         let lines: Vec<String> = rust_prose(source)
             .into_iter()
             .map(|(_, line)| line.trim().to_owned())
             .collect();
-        assert_eq!(lines, ["// whoever", "in force", "// asker"]);
+        assert_eq!(lines, ["// whoever", "in force", "nobody asks"]);
     }
 }

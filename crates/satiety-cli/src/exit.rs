@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_is_in_the_table_once() {
+    fn every_exit_code_is_listed_once() {
         for exit in [
             Exit::Done,
             Exit::CheckFailed,

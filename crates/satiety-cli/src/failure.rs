@@ -55,7 +55,7 @@ impl Failure {
     fn hint(&self) -> Option<String> {
         match self {
             Self::BadInput { hint, .. } | Self::Environment { hint, .. } => hint.clone(),
-            Self::Engine(error) => error.hint(),
+            Self::Engine(error) => error.hint().map(|hint| hint.to_string()),
             Self::BrokenPipe => None,
         }
     }

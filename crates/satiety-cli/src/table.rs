@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_short() {
+    fn sizes_are_abbreviated() {
         assert_eq!(
             [bytes(0), bytes(999), bytes(1000), bytes(12_345_678)],
             ["0 B", "999 B", "1.0 kB", "12.3 MB"]

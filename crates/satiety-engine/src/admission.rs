@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_is_too_large_is_refused_before_it_costs_anything() {
+    async fn too_large_requests_are_refused_before_any_work() {
         let all = admissions(100, 1000);
         let refused = all
             .request("a", None)
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_that_spent_its_budget_waits_and_another_does_not() {
+    async fn an_exhausted_budget_does_not_affect_other_callers() {
         let all = admissions(1000, 1000);
         let first = all.request("a", None);
         assert!(first.reserve("x", 900).is_ok());
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn use_beyond_the_estimate_is_paid_for() {
+    async fn usage_beyond_the_estimate_is_charged() {
         let all = admissions(10_000, 1000);
         let first = all.request("a", None);
         assert!(first.reserve("x", 1).is_ok());

@@ -1,4 +1,4 @@
-//! Error categories: each determines the HTTP status and the exit code on every surface.
+//! Error categories: each determines the HTTP status, the exit code, the title, and whether a retry can help.
 
 use satiety::eviction::EvictionError;
 use satiety::harness::{ExpansionError, ProposalError};
@@ -58,6 +58,25 @@ impl ErrorCategory {
         }
     }
 
+    /// Title of the problem, as an HTTP response or a page shows it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Conflict | Self::Contended => "Conflict",
+            Self::Invalid => "Invalid request",
+            Self::TooLarge => "Content too large",
+            Self::RateLimited => "Too many requests",
+            Self::Forbidden | Self::Refused => "Forbidden",
+            Self::Unavailable => "Service unavailable",
+            Self::Internal => "Internal server error",
+        }
+    }
+
+    /// Whether the same request can succeed later.
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::Contended | Self::RateLimited | Self::Unavailable)
+    }
+
     /// Exit code of a command: 1 check failed, 2 bad input, 4 environment.
     pub fn exit_code(self) -> u8 {
         match self {
@@ -115,6 +134,8 @@ impl EngineError {
             | Self::Chat(ChatError::BadSpec { .. })
             | Self::Target(OpenError::Description { .. })
             | Self::Input { .. }
+            | Self::Log { .. }
+            | Self::ProgressProfile { .. }
             | Self::Pairs { .. }
             | Self::NoProfile { .. }
             | Self::ProfileFile { .. }
@@ -223,7 +244,7 @@ impl HarnessError {
                 | ExpansionError::Version { .. }
                 | ExpansionError::Proposal(ProposalError::Weaker(_) | ProposalError::Forged),
             ) => ErrorCategory::Refused,
-            Self::NoExpansion | Self::NoSuchExpansion(_) => ErrorCategory::NotFound,
+            Self::NoExpansion | Self::NoSuchExpansion(_) | Self::NoSuchCycle(_) => ErrorCategory::NotFound,
             Self::NothingNew { .. } => ErrorCategory::Conflict,
             Self::Conflict => ErrorCategory::Contended,
             Self::BadProposal { .. } | Self::Undecided { .. } => ErrorCategory::Internal,

@@ -496,14 +496,6 @@ fn table() -> Vec<(EngineError, u16, u8)> {
             422,
             2,
         ),
-        (
-            MemoryError::Markdown {
-                file: s(),
-                problem: satiety::memory::MarkdownError::NoEnd,
-            },
-            422,
-            2,
-        ),
         (MemoryError::Project(satiety::memory::ProjectError::Empty), 422, 2),
         (MemoryError::NotOneProject, 422, 2),
         (

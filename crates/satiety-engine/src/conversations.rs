@@ -219,7 +219,7 @@ impl DialogueOperations<'_> {
         if request.rounds.len() > MAX_ROUNDS_PER_REQUEST {
             return Err(EngineError::Unacceptable {
                 what: format!("{} rounds at once", request.rounds.len()),
-                hint: format!("send at most {MAX_ROUNDS_PER_REQUEST} rounds per request"),
+                hint: format!("send at most {MAX_ROUNDS_PER_REQUEST} rounds per request").into(),
             });
         }
         for _ in 0..MAX_ATTEMPTS {
@@ -466,14 +466,19 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Validates an id from a caller: short, and safe in a path or a log.
 fn validate_id(id: String) -> Result<String, EngineError> {
+    check_id(&id)?;
+    Ok(id)
+}
+
+/// Checks an id from a caller: short, and safe in a path or a log.
+pub(crate) fn check_id(id: &str) -> Result<(), EngineError> {
     let fits = (1..=128).contains(&id.len())
         && id
             .chars()
             .all(|letter| letter.is_ascii_alphanumeric() || "-_.:".contains(letter));
     if fits {
-        return Ok(id);
+        return Ok(());
     }
     Err(EngineError::Unacceptable {
         what: "this conversation_id".into(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use satiety::Hint;
 use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -129,7 +130,7 @@ impl Engine {
     pub async fn examine_sandbox(&self) -> Result<SandboxExamination, EngineError> {
         probes::examine().await.map_err(|reason| EngineError::Invalid {
             message: reason,
-            hint: "`satiety doctor` shows what this machine supports".into(),
+            hint: Hint::with_command("see what this machine supports", "satiety doctor"),
         })
     }
 
@@ -154,7 +155,13 @@ impl Engine {
                     format!("{url} does not exist yet; the first write creates it"),
                 )];
             }
-            Err(error) => return vec![Finding::bad("store", error.to_string(), error.hint())],
+            Err(error) => {
+                return vec![Finding::bad(
+                    "store",
+                    error.to_string(),
+                    error.hint().map(|hint| hint.to_string()),
+                )];
+            }
         };
         let mut findings = Vec::new();
         match store.status().await {
@@ -176,11 +183,19 @@ impl Engine {
                 if status.schema_version > 0 {
                     findings.push(match store.check_writable().await {
                         Ok(()) => Finding::good("writing", "a write would succeed"),
-                        Err(error) => Finding::bad("writing", error.to_string(), error.hint()),
+                        Err(error) => Finding::bad(
+                            "writing",
+                            error.to_string(),
+                            error.hint().map(|hint| hint.to_string()),
+                        ),
                     });
                 }
             }
-            Err(error) => findings.push(Finding::bad("store", error.to_string(), error.hint())),
+            Err(error) => findings.push(Finding::bad(
+                "store",
+                error.to_string(),
+                error.hint().map(|hint| hint.to_string()),
+            )),
         }
         store.close().await;
         findings
@@ -204,7 +219,11 @@ impl Engine {
                     Some("use `--embedder builtin`, or another model".into()),
                 ),
             },
-            Err(error) => Finding::bad("embedder", error.to_string(), error.hint()),
+            Err(error) => Finding::bad(
+                "embedder",
+                error.to_string(),
+                error.hint().map(|hint| hint.to_string()),
+            ),
         }
     }
 
@@ -216,7 +235,11 @@ impl Engine {
             Ok(spec) => spec,
             Err(error) => {
                 let error = EngineError::from(error);
-                return Some(Finding::bad("chat", error.to_string(), error.hint()));
+                return Some(Finding::bad(
+                    "chat",
+                    error.to_string(),
+                    error.hint().map(|hint| hint.to_string()),
+                ));
             }
         };
         let fix = || Some("start the server, or correct the URL in `models.chat`".to_owned());
@@ -265,7 +288,7 @@ mod tests {
     use super::{Health, Probe, address_of, sandbox_finding};
 
     #[test]
-    fn namespaces_of_either_kind_are_enough_and_landlock_is_named_degraded() {
+    fn either_kind_of_namespace_suffices_and_landlock_alone_is_degraded() {
         type State = Result<&'static str, &'static str>;
         let probe = |bubblewrap: State, namespaces: State, landlock: State| Probe {
             bubblewrap: bubblewrap.map(Into::into).map_err(Into::into),

@@ -32,6 +32,16 @@ impl<'a> EmbeddingCache<'a> {
         self.embed_new(&texts).await
     }
 
+    /// Embeds texts at once, so that the model gets large batches.
+    pub(crate) async fn embed_texts(&mut self, texts: &[String]) -> Result<(), EngineError> {
+        self.embed_new(texts).await
+    }
+
+    /// Returns the vector of a text that was embedded before.
+    pub(crate) fn vector(&self, text: &str) -> Option<&[f32]> {
+        self.known.get(text).map(Vec::as_slice)
+    }
+
     /// Returns the vectors of a round that was learned before.
     pub(crate) fn round_vectors(&self, round: &Round) -> Result<RoundVectors, EngineError> {
         let vectors = self.cached_vectors(&texts_to_embed(round));

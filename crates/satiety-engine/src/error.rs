@@ -1,5 +1,6 @@
 //! Errors of the engine, each with a hint on how to resolve it.
 
+use satiety::Hint;
 use satiety::dialogue::input::InputError;
 use satiety::dialogue::{ConversationError, ProfileError, VectorError};
 use satiety::retrieval::RetrievalError;
@@ -68,6 +69,19 @@ pub enum EngineError {
         /// Path as given by the user.
         name: String,
         problem: InputError,
+    },
+    /// Log of an agent that cannot be read.
+    #[error("{name}: {problem}")]
+    Log {
+        /// Path as given by the user.
+        name: String,
+        problem: satiety::trajectory::ReadError,
+    },
+    /// Invalid file with thresholds of the progress judge.
+    #[error("{path}: {problem}")]
+    ProgressProfile {
+        path: String,
+        problem: satiety::progress::ProgressProfileError,
     },
     /// Invalid line in a file of pairs.
     #[error("{name}:{line}: {reason}")]
@@ -176,10 +190,10 @@ pub enum EngineError {
     Target(#[from] OpenError),
     /// Invalid request; the message gives the reason.
     #[error("{message}")]
-    Invalid { message: String, hint: String },
+    Invalid { message: String, hint: Hint },
     /// Request that conflicts with the current state; the message gives the reason.
     #[error("{message}")]
-    Conflict { message: String, hint: String },
+    Conflict { message: String, hint: Hint },
     #[error(transparent)]
     Eviction(#[from] satiety::eviction::EvictionError),
     /// Scorer version that does not meet the activation conditions.
@@ -218,14 +232,14 @@ pub enum EngineError {
     NotFound {
         /// Kind and name, such as "run `x`".
         what: String,
-        hint: String,
+        hint: Hint,
     },
     /// An object of that name already exists.
     #[error("{what} already exists")]
     AlreadyExists {
         /// Kind and name, such as "a conversation `x`".
         what: String,
-        hint: String,
+        hint: Hint,
     },
     /// A value that is too large or malformed.
     #[error("cannot accept {what}")]
@@ -233,7 +247,7 @@ pub enum EngineError {
         /// The rejected value.
         what: String,
         /// Description of an acceptable value.
-        hint: String,
+        hint: Hint,
     },
     /// A request above the cost limit of a single request; nothing was computed.
     #[error(
@@ -304,7 +318,7 @@ impl From<satiety::cancel::Cancelled> for EngineError {
 
 impl EngineError {
     /// What the user can do about it.
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::Store(error) => error.hint(),
             Self::Harness(error) => error.hint(),
@@ -313,20 +327,26 @@ impl EngineError {
             Self::Ab(error) => error.hint(),
             Self::Call(error) => error.hint(),
             Self::Model(error) => Some(match error {
-                EmbedError::BadSpec { .. } => "`satiety models list` shows the available models".into(),
+                EmbedError::BadSpec { .. } => Hint::with_command("list the available models", "satiety models list"),
                 EmbedError::NotFound { .. } => return None,
-                _ => "check it with `satiety models verify`; `--embedder none` scores by words alone".into(),
+                _ => Hint::with_command("without a model, the embedder `none` scores by words alone; to check the model", "satiety models verify"),
             }),
             Self::NoChatModel => Some(
-                "set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2; or use `--extract rules`"
-                    .into(),
+                Hint::with_command("set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2, or extract by rules", "--extract rules"),
             ),
             Self::Chat(cause) | Self::Sorting { cause, .. } => chat_hint(cause),
-            Self::BadExtraction { .. } => Some(WITHOUT_MODEL.into()),
+            Self::BadExtraction { .. } => Some(without_model()),
             Self::Input { problem, .. } => Some(match problem {
                 InputError::Empty => "give a transcript, a trace, a chat log or an agent's session log".into(),
-                _ => "`satiety score --help` lists the supported formats; nothing was recorded".into(),
+                _ => Hint::with_command("nothing was recorded; see the supported formats", "satiety score --help"),
             }),
+            Self::Log { .. } => Some(Hint::with_command(
+                "give a log of an agent in one of the supported formats",
+                "satiety progress --help",
+            )),
+            Self::ProgressProfile { .. } => {
+                Some("docs/concepts/progress.md explains the keys of a profile; a file may set only some of them".into())
+            }
             Self::NoProfile { .. } => Some("use `default`, `spec`, or the path of a TOML file".into()),
             Self::ProfileFile { .. } => {
                 Some("docs/guides/score.md explains the keys of a profile; a file may set only some of them".into())
@@ -335,13 +355,13 @@ impl EngineError {
                 "a label is the key `_expected` in a transcript, such as {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}"
                     .into(),
             ),
-            Self::NeedsEmbedder { .. } => Some("choose one with `--embedder builtin`".into()),
+            Self::NeedsEmbedder { .. } => Some(Hint::with_command("choose a sentence model, such as `builtin`", "--embedder builtin")),
             Self::Ranking { problem, .. } => Some(match problem {
                 RetrievalError::Duplicate { .. } => {
-                    "`--dedup first` keeps the first of each document; duplicates would raise every measure".into()
+                    Hint::with_command("duplicates would raise every measure; keep the first of each document", "--dedup first")
                 }
                 RetrievalError::NeedsFacts { .. } => {
-                    "pass a file of documents (tier, folder, class) with --corpus, or of queries (causalChain) with --queries".into()
+                    Hint::with_command("give a file of documents (tier, folder, class) or of queries (causalChain)", "--corpus FILE")
                 }
                 RetrievalError::NoSharedQueries => {
                     "check that the judgments and the run use the same query ids".into()
@@ -352,15 +372,14 @@ impl EngineError {
                 _ => "judgments are `query 0 document grade`, runs `query Q0 document rank score tag`, one per line".into(),
             }),
             Self::NoSuite { .. } => Some(
-                "a suite is a directory with suite.json, .yaml or .toml, or a skill with benchmarks/ or evals/evals.json; `satiety bench init` creates one"
-                    .into(),
+                Hint::with_command("a suite is a directory with suite.json, .yaml or .toml, or a skill with benchmarks/ or evals/evals.json; create one", "satiety bench init"),
             ),
-            Self::Suite(_) => Some("`satiety bench check` lists all problems".into()),
+            Self::Suite(_) => Some(Hint::with_command("list all problems of the suite", "satiety bench check")),
             Self::TargetText { .. } => Some(
                 "a target is a file (type = \"exec\", command = \"…\"), or echo, exec:COMMAND, worker:COMMAND, chat:MODEL, http://…"
                     .into(),
             ),
-            Self::Target(error) => error.hint().map(Into::into),
+            Self::Target(error) => error.hint(),
             Self::Invalid { hint, .. }
             | Self::Conflict { hint, .. }
             | Self::NotFound { hint, .. }
@@ -370,20 +389,21 @@ impl EngineError {
             Self::TooCostly { .. } => Some(
                 "send less at once: fewer or shorter claims, or a growing conversation round by round".into(),
             ),
-            Self::BudgetSpent { retry_after, .. } => Some(format!("try again in {retry_after} seconds")),
+            Self::BudgetSpent { retry_after, .. } => Some(format!("try again in {retry_after} seconds").into()),
             Self::Cancelled => Some("send less at once".into()),
-            Self::Eviction(error) => Some(error.hint().into()),
-            Self::EvictRefused { version, .. } => Some(format!(
-                "`satiety evict variants {version} --out DIR` writes the files for an ablation and prints how to run it"
+            Self::Eviction(error) => Some(error.hint()),
+            Self::EvictRefused { version, .. } => Some(Hint::with_command(
+                "run an ablation of this version",
+                format!("satiety evict variants {version} --out DIR"),
             )),
-            Self::NoVariance => Some("pass two runs that differ, or the standard deviation with --sigma".into()),
+            Self::NoVariance => Some(Hint::with_command("give two runs that differ, or the standard deviation", "--sigma VALUE")),
             Self::PoolFormat { .. } => Some("use a file name that ends in .csv or .jsonl".into()),
             Self::NoField { .. } => Some(
-                "pass a file of queries with this field with --queries: JSON Lines, or a table with a header".into(),
+                Hint::with_command("give a file of queries with this field, as JSON Lines or a table with a header", "--queries FILE"),
             ),
             Self::WhichJudgments { .. } => Some("pass the path of the judgments file".into()),
             Self::Packed { .. } => Some("the file seems damaged or truncated; download it again".into()),
-            Self::NothingToCompare => Some("pass --run twice: first the control, then the treatment".into()),
+            Self::NothingToCompare => Some(Hint::with_command("give two runs, first the control, then the treatment", "--run CONTROL --run TREATMENT")),
             Self::Statistics(_) => {
                 Some("provide at least one pair with the same meaning and one without".into())
             }
@@ -395,10 +415,10 @@ impl EngineError {
                 "a line is {\"query\": \"…\", \"results\": [{\"title\": \"…\", \"url\": \"…\", \"snippet\": \"…\"}], \"state\": \"…\"}; docs/guides/research.md lists every key"
                     .into(),
             ),
-            Self::NoResearch { .. } => Some("`--resume last` resumes the newest interrupted run".into()),
+            Self::NoResearch { .. } => Some(Hint::with_command("resume the newest interrupted run", "--resume last")),
             Self::ResearchEnded { .. } => Some("start a new one; searches of the last day cost nothing".into()),
             Self::ResearchNeedsModel => {
-                Some("set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2; or use `--novelty claims`".into())
+                Some(Hint::with_command("set `models.chat`, for instance with SATIETY_MODELS_CHAT=ollama:llama3.2, or assess novelty by claims", "--novelty claims"))
             }
             Self::ResearchSettings(_)
             | Self::Fetch(_)
@@ -410,11 +430,6 @@ impl EngineError {
             | Self::Vectors(_)
             | Self::Json(_) => None,
         }
-    }
-
-    /// [`hint`](Self::hint) for callers that have no command line: alternatives that name a flag are left out.
-    pub fn hint_without_flags(&self) -> Option<String> {
-        without_flags(&self.hint()?)
     }
 
     /// Whether a program was refused what a person may do.
@@ -437,23 +452,14 @@ impl EngineError {
     }
 }
 
-/// Leaves out the alternatives of a hint (`…, or …`, `…; …`) that name a command-line flag.
-fn without_flags(hint: &str) -> Option<String> {
-    let clauses = hint.split("; ").filter_map(|clause| {
-        let kept: Vec<&str> = clause
-            .split(", or ")
-            .filter(|part| !part.contains("--"))
-            .collect();
-        (!kept.is_empty()).then(|| kept.join(", or "))
-    });
-    let text = clauses.collect::<Vec<_>>().join("; ");
-    let text = text.strip_prefix("or ").unwrap_or(&text);
-    (!text.is_empty()).then(|| text.to_owned())
+fn without_model() -> Hint {
+    Hint::with_command(
+        "nothing was recorded; try another `models.chat`, one that supports structured output, or extract by rules",
+        "--extract rules",
+    )
 }
 
-const WITHOUT_MODEL: &str = "try another `models.chat`, one that supports structured output; `--extract rules` needs no model. Nothing was recorded";
-
-fn chat_hint(cause: &ChatError) -> Option<String> {
+fn chat_hint(cause: &ChatError) -> Option<Hint> {
     Some(match cause {
         ChatError::BadSpec { .. } => {
             "set `models.chat` to ollama:MODEL, openai:MODEL or anthropic:MODEL, with @URL for another address".into()
@@ -463,32 +469,8 @@ fn chat_hint(cause: &ChatError) -> Option<String> {
         ChatError::NoAccess { provider: Provider::Anthropic, .. } => "set ANTHROPIC_API_KEY to a valid key".into(),
         ChatError::NoAccess { provider: Provider::OpenAi, .. } => "set OPENAI_API_KEY to a valid key".into(),
         ChatError::Transport(_) => {
-            "see whether the endpoint answers; `--extract rules` needs no model. Nothing was recorded".into()
+            Hint::with_command("nothing was recorded; see whether the endpoint answers, or extract by rules", "--extract rules")
         }
-        _ => WITHOUT_MODEL.into(),
+        _ => without_model(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hints_without_flags_keep_what_every_caller_can_do() {
-        for (hint, kept) in [
-            ("run it again", Some("run it again")),
-            ("choose one with `--embedder builtin`", None),
-            (
-                "set `models.chat`; or use `--novelty claims`",
-                Some("set `models.chat`"),
-            ),
-            (
-                "make it writable, or name another store with `--db`",
-                Some("make it writable"),
-            ),
-            ("name it with --run; or give the path", Some("give the path")),
-        ] {
-            assert_eq!(without_flags(hint).as_deref(), kept, "{hint}");
-        }
-    }
 }

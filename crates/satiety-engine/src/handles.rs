@@ -27,6 +27,8 @@ macro_rules! handles {
 handles! {
     /// Conversations: score, follow, sweep, and conversations that are continued over several calls.
     dialogue: DialogueOperations;
+    /// Agents at work: logs, runs reported message by message, calibration.
+    progress: ProgressOperations;
     /// Research loops and the gate for search loops of other programs.
     research: ResearchOperations;
     /// Rankings, judgments and evaluation corpora.

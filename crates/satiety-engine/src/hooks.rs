@@ -60,7 +60,7 @@ impl Alert {
 
     /// Delivers the alert to every destination. Returns a warning for each hook that failed; `name` is the
     /// settings section and the prefix of the hook names.
-    pub(crate) async fn tell(&self, name: &str, body: &Value) -> Vec<String> {
+    pub(crate) async fn send(&self, name: &str, body: &Value) -> Vec<String> {
         let limit = self.limit.unwrap_or(DEFAULT_TIMEOUT);
         let mut warnings = Vec::new();
         if let Some(command) = &self.command
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_command_gets_the_report_and_its_complaints_are_told() {
+    async fn a_command_gets_the_report_and_its_errors_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("got.json");
         let limit = Duration::from_secs(10);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_command_that_hangs_is_ended_with_its_children() {
+    async fn a_hanging_command_is_killed_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("late");
         let started = std::time::Instant::now();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_webhook_that_says_no_is_told_without_its_address() {
+    async fn webhook_errors_do_not_contain_the_address() {
         let server = wiremock::MockServer::start().await;
         wiremock::Mock::given(wiremock::matchers::method("POST"))
             .and(wiremock::matchers::body_json(json!({"a": 1})))

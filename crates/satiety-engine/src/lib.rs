@@ -23,6 +23,7 @@ pub mod maintenance;
 pub mod memory;
 pub mod models;
 pub mod operations;
+pub mod progress;
 pub mod research;
 pub mod retrieval;
 pub mod root_path;
@@ -100,6 +101,7 @@ pub struct Engine {
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
     conversations: conversations::ConversationCache,
+    runs: progress::RunCache,
     eviction: eviction::EvictionState,
     memory: memory::Cache,
     memory_settings: memory::MemorySettings,
@@ -119,6 +121,7 @@ impl Engine {
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
             conversations: conversations::ConversationCache::default(),
+            runs: progress::RunCache::default(),
             eviction: eviction::EvictionState::default(),
             memory: memory::Cache::default(),
             memory_settings: memory::MemorySettings::default(),

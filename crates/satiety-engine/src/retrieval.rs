@@ -8,10 +8,10 @@ mod golden_error;
 mod harvest;
 mod history;
 mod inline;
-mod measured_runs;
 mod pool;
 mod query_facts;
 mod replay;
+mod runs;
 mod systems;
 
 use crate::handles::RetrievalOperations;
@@ -38,12 +38,10 @@ pub use golden_error::GoldenError;
 pub use harvest::{HarvestRequest, HarvestResponse};
 pub use history::{CorpusTransfer, ExportCorpusRequest, ImportCorpusRequest};
 pub use inline::{InlineAnswers, InlineGrade, InlineJudgments, InlineRankings, InlineRun};
-pub use measured_runs::{
-    MeasuredRun, MeasuredRunDetail, MeasuredRuns, QueryDelta, RunChanges, UnfinishedRun,
-};
 pub use pool::{PoolRequest, PoolResponse};
 pub use query_facts::FactFiles;
 pub use replay::{FailedQuery, JudgmentFilter, ReplayProgress, ReplayRequest, ReplayResponse};
+pub use runs::{MeasuredRun, MeasuredRunDetail, MeasuredRuns, QueryDelta, RunChanges, UnfinishedRun};
 pub use systems::{SystemContext, SystemSpec, ToolCall};
 
 use crate::EngineError;

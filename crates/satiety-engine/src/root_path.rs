@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_outside_of_the_root_can_be_named() {
+    fn paths_outside_the_root_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs_err::create_dir_all(root.join("suites/a")).unwrap();
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_named_so_that_it_is_found_again() {
+    fn relative_names_round_trip() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs_err::create_dir_all(root.join("suites/a")).unwrap();

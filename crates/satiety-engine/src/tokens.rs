@@ -1,6 +1,7 @@
 //! API tokens of a server and the audit log. A secret is shown once; only its hash is stored.
 
 use crate::handles::TokenOperations;
+use satiety::Hint;
 use std::fmt;
 use std::str::FromStr;
 
@@ -221,7 +222,7 @@ impl TokenOperations<'_> {
                         0 => format!("token `{named}`"),
                         count => format!("single token `{named}` ({count} tokens have this name)"),
                     },
-                    hint: "`satiety token list` shows the ids".into(),
+                    hint: Hint::with_command("list the tokens to see their ids", "satiety token list"),
                 });
             }
         };
@@ -320,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_looks_like_a_token_is_looked_up() {
+    fn malformed_tokens_are_rejected_without_a_lookup() {
         let good = format!("satiety_{}_{}", "0".repeat(16), "a".repeat(64));
         assert!(split_token(&good).is_some());
         for bad in [
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn more_permits_what_less_does() {
+    fn broader_scopes_include_narrower_ones() {
         assert!(Scope::Admin > Scope::Write && Scope::Write > Scope::Read);
         assert_eq!("write".parse(), Ok(Scope::Write));
         assert!("root".parse::<Scope>().is_err());

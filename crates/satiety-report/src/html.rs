@@ -125,7 +125,7 @@ fn render_block(block: &Block, level: usize) -> Html {
 /// Renders a line with its styles.
 pub fn line(text: &Text) -> Html {
     let spans = text.0.iter().map(|span| {
-        let words = told(&span.text);
+        let words = render_inline(&span.text);
         match &span.style {
             Style::Plain => words.0,
             Style::Time(exact) => {
@@ -192,11 +192,11 @@ fn page(title: &str, body: &[Html]) -> String {
 
 /// Renders a paragraph; text between backticks becomes code.
 pub fn paragraph(text: &str) -> Html {
-    Html(format!("<p>{}</p>", told(text)))
+    Html(format!("<p>{}</p>", render_inline(text)))
 }
 
 /// Escapes untrusted text and renders text between backticks as code.
-pub fn told(text: &str) -> Html {
+pub fn render_inline(text: &str) -> Html {
     let parts: Vec<&str> = text.split('`').collect();
     // An unpaired backtick is kept literally.
     if parts.len().is_multiple_of(2) {
@@ -216,7 +216,7 @@ pub fn verdict(class: &str, word: &str, sentence: &str) -> Html {
         "<p class=\"verdict {}\"><strong>{}</strong> {}</p>",
         escape(class),
         escape(word),
-        told(sentence)
+        render_inline(sentence)
     ))
 }
 
@@ -226,7 +226,7 @@ pub(crate) fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<
     table_of(
         header,
         numbers,
-        rows.map(|row| row.iter().map(|cell| told(cell)).collect()),
+        rows.map(|row| row.iter().map(|cell| render_inline(cell)).collect()),
     )
 }
 
@@ -290,9 +290,12 @@ mod tests {
 
     #[test]
     fn text_between_backticks_is_escaped_code() {
-        assert_eq!(told("run `a <b>` now").0, "run <code>a &lt;b&gt;</code> now");
-        assert_eq!(told("one ` alone").0, "one ` alone");
-        assert_eq!(told("").0, "");
+        assert_eq!(
+            render_inline("run `a <b>` now").0,
+            "run <code>a &lt;b&gt;</code> now"
+        );
+        assert_eq!(render_inline("one ` alone").0, "one ` alone");
+        assert_eq!(render_inline("").0, "");
     }
 
     #[test]

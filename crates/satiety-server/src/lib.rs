@@ -10,5 +10,5 @@ pub mod http;
 pub mod mcp;
 pub mod metrics;
 pub mod openapi;
-#[cfg_attr(not(feature = "otel"), path = "traces_disabled.rs")]
+#[cfg_attr(not(feature = "otel"), path = "traces_stub.rs")]
 pub mod traces;

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collector_is_named_with_or_without_the_path() {
+    fn collector_urls_work_with_and_without_the_path() {
         for (given, meant) in [
             ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
             ("http://127.0.0.1:4318/", "http://127.0.0.1:4318/v1/traces"),

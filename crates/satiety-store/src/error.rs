@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use satiety::Hint;
+
 /// An error of the store. Every variant says where, and [`StoreError::hint`] what to do.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
@@ -163,56 +165,65 @@ pub enum StoreError {
 
 impl StoreError {
     /// Suggested action.
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::InvalidUrl { .. } => {
-                "use `sqlite:PATH` for a file or `postgres://user:password@host/database` for a server".into()
+            Self::InvalidUrl { .. } => Hint::new(
+                "use `sqlite:PATH` for a file or `postgres://user:password@host/database` for a server",
+            ),
+            Self::UnsupportedEngine { .. } => {
+                Hint::new("build with `--features postgres`, or use `sqlite:PATH`")
             }
-            Self::UnsupportedEngine { .. } => "build with `--features postgres`, or use `sqlite:PATH`".into(),
             Self::NotADatabase { .. } | Self::ForeignDatabase { .. } => {
-                "use another file with `--db sqlite:PATH`; this one was not changed".into()
+                Hint::with_command("this file was not changed; use another one", "--db sqlite:PATH")
             }
-            Self::Corrupt { .. } => {
-                "restore a backup (`satiety db backup` makes them), or recover readable data with `sqlite3 FILE .recover`"
-                    .into()
+            Self::Corrupt { .. } => Hint::with_command(
+                "restore a backup, or recover readable data",
+                "sqlite3 FILE .recover",
+            ),
+            Self::ReadOnly { .. } => Hint::with_command(
+                "make the file and its directory writable, or use another store",
+                "--db URL",
+            ),
+            Self::DiskFull { .. } => Hint::with_command(
+                "free disk space or delete expired data, then retry",
+                "satiety db retain",
+            ),
+            Self::CannotOpen { .. } => Hint::with_command(
+                "check that the directory exists and is readable and writable, or use another store",
+                "--db URL",
+            ),
+            Self::LoginRefused { .. } => Hint::with_command(
+                "check user and password in the store URL (SATIETY_STORE_URL or `store.url`)",
+                "--db URL",
+            ),
+            Self::NoSuchDatabase { .. } => {
+                Hint::new("create it with `createdb`, or correct the name at the end of the URL")
             }
-            Self::ReadOnly { .. } => "make the file and its directory writable, or use another store with `--db`".into(),
-            Self::DiskFull { .. } => {
-                "free disk space or delete expired data with `satiety db retain`, then retry".into()
-            }
-            Self::CannotOpen { .. } => {
-                "check that the directory exists and is readable and writable, or use another store with `--db`"
-                    .into()
-            }
-            Self::LoginRefused { .. } => {
-                "check user and password in the store URL (`--db`, SATIETY_STORE_URL or `store.url`)".into()
-            }
-            Self::NoSuchDatabase { .. } => "create it with `createdb`, or correct the name at the end of the URL".into(),
-            Self::Unreachable { .. } => {
-                "check host and port in the store URL, and that the server is running and accepts connections from here"
-                    .into()
-            }
-            Self::Tls { .. } => {
-                "set `sslmode` and `sslrootcert` in the URL to match the server (disable, require, verify-full)".into()
-            }
-            Self::Busy { .. } => "retry; if it stays locked, look for a stuck `satiety` process".into(),
-            Self::NewerSchema { .. } => {
-                "update satiety, or use another store with `--db`; this one was not changed".into()
-            }
+            Self::Unreachable { .. } => Hint::new(
+                "check host and port in the store URL, and that the server is running and accepts connections from here",
+            ),
+            Self::Tls { .. } => Hint::new(
+                "set `sslmode` and `sslrootcert` in the URL to match the server (disable, require, verify-full)",
+            ),
+            Self::Busy { .. } => Hint::new("retry; if it stays locked, look for a stuck `satiety` process"),
+            Self::NewerSchema { .. } => Hint::with_command(
+                "this store was not changed; update satiety, or use another store",
+                "--db URL",
+            ),
             Self::NoStore { .. } => {
-                "create it with `satiety db migrate`, or use another store with `--db`".into()
+                Hint::with_command("use another store, or create this one", "satiety db migrate")
             }
-            Self::OlderSchema { .. } => "run `satiety db migrate`".into(),
-            Self::ForeignMigration { .. } => {
-                "this store was written by a different build; export it with that build and import it with this one".into()
-            }
-            Self::Import { .. } => "nothing was imported; correct the file and retry".into(),
-            Self::ConstitutionalMemory { .. } => {
-                "nothing was imported; import the export as a file from a terminal and confirm it there".into()
-            }
-            Self::NotEmpty { .. } => "import into a new store: `--db sqlite:NEW.db`".into(),
+            Self::OlderSchema { .. } => Hint::with_command("migrate the store", "satiety db migrate"),
+            Self::ForeignMigration { .. } => Hint::new(
+                "this store was written by a different build; export it with that build and import it with this one",
+            ),
+            Self::Import { .. } => Hint::new("nothing was imported; correct the file and retry"),
+            Self::ConstitutionalMemory { .. } => Hint::new(
+                "nothing was imported; import the export as a file from a terminal and confirm it there",
+            ),
+            Self::NotEmpty { .. } => Hint::with_command("import into a new store", "--db sqlite:NEW.db"),
             Self::InvalidRule { .. } => {
-                "write SUBJECT=DAYSd:ACTION, for example `journal=90d:archive`, or SUBJECT=keep".into()
+                Hint::new("write SUBJECT=DAYSd:ACTION, for example `journal=90d:archive`, or SUBJECT=keep")
             }
             Self::AlreadyExists { .. }
             | Self::NotFound { .. }

@@ -34,17 +34,6 @@ impl Event {
     }
 }
 
-/// Filter and page of events.
-#[derive(Debug, Clone, Default)]
-pub struct Query {
-    /// Only events of this subject.
-    pub subject: Option<String>,
-    /// Only events after this id, the last one of the previous page.
-    pub after: Option<String>,
-    /// Maximum number of events; 0 means 100.
-    pub limit: i64,
-}
-
 /// The append-only journal: [`Store::journal`].
 #[derive(Debug, Clone, Copy)]
 pub struct Journal<'s>(pub(crate) &'s Store);
@@ -63,24 +52,6 @@ impl Journal<'_> {
         self.0.journal.append(&self.0.pool, events).await
     }
 
-    /// Reads events, oldest first, one page at a time.
-    pub async fn events(self, query: &Query) -> Result<Vec<Event>, StoreError> {
-        let limit = if query.limit <= 0 { 100 } else { query.limit };
-        let after = query.after.as_deref().unwrap_or("");
-        let select = match &query.subject {
-            Some(subject) => sql!(
-                "SELECT id, at, kind, subject, body FROM journal WHERE subject = $1 AND id > $2 ORDER BY id LIMIT $3";
-                subject, after, limit
-            ),
-            None => sql!(
-                "SELECT id, at, kind, subject, body FROM journal WHERE id > $1 ORDER BY id LIMIT $2";
-                after, limit
-            ),
-        };
-        let rows = self.0.pool.rows(select).await?;
-        rows.iter().map(event).collect()
-    }
-
     /// Returns the latest events of a kind, newest first.
     pub async fn latest(self, kind: &str, limit: i64) -> Result<Vec<Event>, StoreError> {
         let select = sql!(
@@ -89,12 +60,6 @@ impl Journal<'_> {
         );
         let rows = self.0.pool.rows(select).await?;
         rows.iter().map(event).collect()
-    }
-
-    /// Returns the number of events.
-    pub async fn count(self) -> Result<i64, StoreError> {
-        let row = self.0.pool.one(sql!("SELECT COUNT(*) FROM journal")).await?;
-        row.get(0)
     }
 }
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`journal`] | append-only log of events, written by group commit |
 //! | [`records`] | JSON documents under namespaced keys |
+//! | [`agent_runs`] | runs of agents at work, their messages and latest verdicts |
 //! | [`conversations`] | conversations, their rounds and verdicts |
 //! | [`evaluation`] | queries, judgments and metrics of retrieval |
 //! | [`golden`] | annotations, and replays of the evaluation corpus |
@@ -23,6 +24,7 @@
 //! | [`retention`] | retention rules |
 //! | [`transfer`] | export and import as JSON Lines |
 
+pub mod agent_runs;
 pub mod bench;
 pub mod conversations;
 mod error;
@@ -145,6 +147,11 @@ impl Store {
     /// Features under test and their shadow runs.
     pub fn experiments(&self) -> experiment::Experiments<'_> {
         experiment::Experiments(self)
+    }
+
+    /// Runs of agents at work.
+    pub fn agent_runs(&self) -> agent_runs::AgentRuns<'_> {
+        agent_runs::AgentRuns(self)
     }
 
     /// Scored conversations.

@@ -92,6 +92,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "harness_identity",
         sql: include_str!("migrations/0015_harness_identity.sql"),
     },
+    Migration {
+        version: 16,
+        name: "progress",
+        sql: include_str!("migrations/0016_progress.sql"),
+    },
 ];
 
 /// Schema version that this program writes.
@@ -261,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_count_up_from_one() {
+    fn versions_are_consecutive() {
         assert_eq!(MIGRATIONS[0].version, 1);
         for pair in MIGRATIONS.windows(2) {
             assert!(pair[0].version < pair[1].version, "{}", pair[1].name);
@@ -269,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_for_one_engine_are_not_for_the_other() {
+    fn engine_specific_lines_are_selected() {
         let sql = "a COLLATE \"C\"\n-- only sqlite\nb\n-- only postgres\nc\n-- both\nd";
         assert_eq!(
             for_engine(sql, true),

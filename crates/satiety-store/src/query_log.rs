@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_meanwhile_takes_its_place_among_the_others() {
+    fn buffered_and_stored_queries_merge_in_order() {
         let id = |number: i64| format!("eq-{number}");
         let waiting: Vec<_> = (0..4)
             .map(|number| {

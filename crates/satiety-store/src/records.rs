@@ -57,30 +57,6 @@ impl Records<'_> {
         let row = self.0.pool.row(select).await?;
         row.as_ref().map(record).transpose()
     }
-
-    /// Returns at most `limit` documents whose keys start with `prefix`, ordered by key, after key `after`.
-    pub async fn list_under(self, prefix: &str, after: &str, limit: i64) -> Result<Vec<Record>, StoreError> {
-        // A range instead of LIKE: no escaping, and both engines use the index.
-        let end = format!("{prefix}\u{10FFFF}");
-        let select = sql!(
-            "SELECT key, schema_version, body, created_at, updated_at, expires_at FROM records
-             WHERE key >= $1 AND key < $2 AND key > $3 AND (expires_at IS NULL OR expires_at > $4)
-             ORDER BY key LIMIT $5";
-            prefix, &end, after, now_micros(), limit
-        );
-        let rows = self.0.pool.rows(select).await?;
-        rows.iter().map(record).collect()
-    }
-
-    /// Removes a document; returns whether it existed.
-    pub async fn remove(self, key: &str) -> Result<bool, StoreError> {
-        let removed = self
-            .0
-            .pool
-            .execute(sql!("DELETE FROM records WHERE key = $1"; key))
-            .await?;
-        Ok(removed > 0)
-    }
 }
 
 fn record(row: &Row) -> Result<Record, StoreError> {

@@ -437,7 +437,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_read_as_they_print() {
+    fn rules_round_trip() {
         for text in [
             "journal=90d:archive",
             "journal=0d:delete",
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_make_no_sense() {
+    fn invalid_rules_are_rejected() {
         for (text, reason) in [
             ("journal", "missing `=`"),
             ("diary=5d", "unknown table `diary`"),

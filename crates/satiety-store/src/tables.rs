@@ -247,6 +247,14 @@ pub const TABLES: &[Table] = tables! {
     notices since 13 key(subject) age(told_at) {
         subject: text, teller: text, told_at: integer
     }
+    agent_runs since 16 key(id) age(updated_at) children(agent_messages.run_id) {
+        id: text, kind: text, signal: text, reason: text, messages: integer, steps: integer, wasted_steps: integer,
+        first_nudge_step: optional integer, first_stop_step: optional integer, created_at: integer,
+        updated_at: integer
+    }
+    agent_messages since 16 key(run_id, position) {
+        run_id: text, position: integer, body: text
+    }
 };
 
 impl Table {

@@ -172,12 +172,12 @@ mod tests {
             error.to_string(),
             "cannot open postgres://u:***@h/d: this build has no PostgreSQL support"
         );
-        assert!(error.hint().unwrap().contains("--features postgres"));
+        assert!(error.hint().unwrap().action().contains("--features postgres"));
     }
 
     #[test]
     #[cfg(feature = "postgres")]
-    fn what_cannot_be_a_store_is_refused_without_showing_a_password() {
+    fn invalid_urls_are_rejected_without_the_password() {
         for (text, reason) in [
             ("", "missing engine (expected sqlite: or postgres://)"),
             ("notes.db", "missing engine (expected sqlite: or postgres://)"),

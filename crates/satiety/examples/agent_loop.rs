@@ -1,4 +1,4 @@
-//! An agent loop that asks after every round whether the next one is worth it.
+//! An agent loop that checks after every round whether another round is worth it.
 //! `cargo run -p satiety --example agent_loop`
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

@@ -13,6 +13,7 @@
 //! | is a change worth keeping? | [`experiment`] |
 //! | do the evals still tell good from better? | [`harness`] |
 //! | why was a verdict reached? | [`explanation`] |
+//! | what can the user do about an error? | [`Hint`] |
 //! | how are costs limited and computations cancelled? | [`admission`], [`cancel`] |
 //! | statistics and text processing that the rest builds on | [`stats`], [`text`] |
 
@@ -27,8 +28,10 @@ pub mod eviction;
 pub mod experiment;
 pub mod explanation;
 pub mod harness;
+mod hint;
 pub mod ids;
 pub mod memory;
+pub mod progress;
 pub mod research;
 pub mod retrieval;
 pub mod stats;
@@ -39,3 +42,4 @@ mod yaml;
 pub use cancel::{Cancellation, Cancelled};
 pub use dialogue::{Claim, Conversation, Outputs, Profile, Round, Signal, Verdict};
 pub use explanation::Explanation;
+pub use hint::Hint;

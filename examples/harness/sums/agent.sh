@@ -1,3 +1,3 @@
-# A calculator of whole numbers: the shell's own arithmetic.
+# Integer calculator that uses shell arithmetic.
 goal=$(sed -n 's|.*"goal":"\([-+*/() 0-9]*\)".*|\1|p')
 echo $(($goal))

@@ -3,7 +3,7 @@
 //! on the same pairs. Only the call is timed on both sides, in CPU seconds; the sides alternate and the
 //! median of five is reported. The resamples differ, so the intervals must agree within a tenth of their
 //! width.
-#![expect(clippy::print_stdout, reason = "printing is what the program is for")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

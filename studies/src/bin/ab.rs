@@ -1,13 +1,13 @@
-//! Sequential tests of a search's features, by simulation: how often equal arms are told apart when somebody looks after
-//! every query, and how soon a real difference is found; beside a t-test with a fixed number of queries, one that is peeked
-//! at, and the specification's ratio without a variance. And what shadow runs cost the one who asks.
+//! Simulates sequential tests of search features: how often equal arms are called different when the test is evaluated after
+//! every query, and how soon a real difference is detected. Compared with a t-test with a fixed number of queries, a t-test
+//! with peeking, and the specification's ratio without a variance. Also measures what shadow runs cost live searches.
 //!
 //! ```text
-//! cargo run --release --manifest-path studies/Cargo.toml --bin ab [RUNS]         tests; 2,000 runs of up to 1,000 queries unless told
+//! cargo run --release --manifest-path studies/Cargo.toml --bin ab [RUNS]         tests; RUNS runs of up to 1,000 queries [default: 2,000]
 //! cargo run --release --manifest-path studies/Cargo.toml --bin ab latency        searches with and without shadow runs
 //! ```
 
-#![expect(clippy::print_stdout, reason = "a program that prints its table")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,29 +26,29 @@ use satiety_engine::experiment::StartRequest;
 use satiety_engine::memory::{SaveRequest, SearchRequest};
 use satiety_engine::{Engine, Settings};
 
-/// Queries of a run at most.
+/// Maximum number of queries per run.
 const HORIZON: usize = 1000;
-/// Queries of the test with a fixed number: the specification's corpus.
+/// Number of queries of the fixed-size test: the size of the specification's corpus.
 const FIXED: usize = 280;
 
-/// Runs in which the product's own test must say the same as the short form here.
+/// Number of runs in which [`Trial`] must agree with the short implementations here.
 const COMPARED: u64 = 5;
 
-/// How reciprocal ranks come about.
+/// Distribution of the reciprocal ranks.
 #[derive(Clone, Copy)]
 enum World {
-    /// Both find by themselves, with these probabilities, at a rank from 1 to 5.
-    Apart(f64, f64),
-    /// Most questions are answered alike; in this share one list has the find further up, and in this share of those it
-    /// is the treatment's.
-    Alike(f64, f64),
+    /// Both arms find the answer independently, with these probabilities, at a rank from 1 to 5.
+    Independent(f64, f64),
+    /// Most queries have equal results. In the first share one list ranks the answer higher, and in the second share of
+    /// those it is the treatment's list.
+    Paired(f64, f64),
 }
 
 impl World {
     fn draw(self, random: &mut ChaCha8Rng) -> (f64, f64) {
         let rank = |random: &mut ChaCha8Rng| 1.0 / f64::from(random.random_range(1..=5u32));
         match self {
-            Self::Apart(control, treatment) => {
+            Self::Independent(control, treatment) => {
                 let mut one = |found: f64| {
                     if random.random_bool(found) {
                         rank(random)
@@ -58,7 +58,7 @@ impl World {
                 };
                 (one(control), one(treatment))
             }
-            Self::Alike(changed, better) => {
+            Self::Paired(changed, better) => {
                 let (a, b) = (rank(random), rank(random));
                 let (low, high) = (a.min(b), a.max(b));
                 if !random.random_bool(changed) {
@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    /// The true mean difference, from many draws.
+    /// True mean difference, estimated from many draws.
     fn effect(self) -> f64 {
         let mut random = ChaCha8Rng::seed_from_u64(7);
         let draws = 200_000;
@@ -84,11 +84,11 @@ impl World {
     }
 }
 
-/// What a test says about a run, and after how many queries.
-type Says = (Decision, usize);
+/// Decision of a test on a run, and the number of queries it needed.
+type TestResult = (Decision, usize);
 
-/// The product's own test.
-fn by_trial(method: Method, pairs: &[(f64, f64)]) -> Result<Says> {
+/// Runs the library's own test.
+fn by_trial(method: Method, pairs: &[(f64, f64)]) -> Result<TestResult> {
     let mut trial = Trial::new(TrialSettings {
         method,
         min_samples: 1,
@@ -107,9 +107,9 @@ fn by_trial(method: Method, pairs: &[(f64, f64)]) -> Result<Says> {
     Ok((Decision::Continue, pairs.len()))
 }
 
-/// The same decisions without the interval, whose grid takes nearly all of the time; compared with the product's own in
-/// the first runs of every world.
-fn betting(pairs: &[(f64, f64)]) -> Result<Says> {
+/// The same decisions without the interval, whose grid takes nearly all of the time; compared with [`Trial`] in the first
+/// runs of every distribution.
+fn betting(pairs: &[(f64, f64)]) -> Result<TestResult> {
     let settings = BettingSettings {
         grid: 10,
         ..BettingSettings::default()
@@ -130,7 +130,7 @@ fn betting(pairs: &[(f64, f64)]) -> Result<Says> {
     Ok((Decision::Continue, pairs.len()))
 }
 
-fn sprt(pairs: &[(f64, f64)]) -> Result<Says> {
+fn sprt(pairs: &[(f64, f64)]) -> Result<TestResult> {
     let settings = TrialSettings::default();
     let mut test = NormalSprt::new(SprtSettings {
         effect: settings.effect,
@@ -150,8 +150,8 @@ fn sprt(pairs: &[(f64, f64)]) -> Result<Says> {
     Ok((Decision::Continue, pairs.len()))
 }
 
-/// The specification's update: the difference itself, less half of the squared effect; no variance anywhere.
-fn as_specified(pairs: &[(f64, f64)]) -> Says {
+/// The specification's update: the difference minus half of the squared effect, without a variance.
+fn as_specified(pairs: &[(f64, f64)]) -> TestResult {
     let (alpha, beta, effect): (f64, f64, f64) = (0.05, 0.2, 0.05);
     let (upper, lower) = (((1.0 - beta) / alpha).ln(), (beta / (1.0 - alpha)).ln());
     let mut ratio = 0.0;
@@ -171,13 +171,13 @@ fn t_test(differences: &[f64]) -> Decision {
     match one_sample_t(differences, Alternative::TwoSided, 0.95) {
         Ok(found) if found.p_value <= 0.05 && found.t > 0.0 => Decision::AcceptTreatment,
         Ok(found) if found.p_value <= 0.05 => Decision::AcceptControl,
-        // Differences that do not vary say nothing.
+        // Constant differences have no t statistic.
         _ => Decision::Continue,
     }
 }
 
-/// A t-test after every tenth query from the thirtieth on, as people look at dashboards.
-fn peeked(pairs: &[(f64, f64)]) -> Says {
+/// A t-test after every tenth query, starting with the thirtieth, as people look at dashboards.
+fn peeked(pairs: &[(f64, f64)]) -> TestResult {
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
     for count in (30..=differences.len()).step_by(10) {
         let decision = t_test(&differences[..count]);
@@ -188,23 +188,23 @@ fn peeked(pairs: &[(f64, f64)]) -> Says {
     (Decision::Continue, differences.len())
 }
 
-fn fixed(pairs: &[(f64, f64)]) -> Says {
+fn fixed(pairs: &[(f64, f64)]) -> TestResult {
     let differences: Vec<f64> = pairs.iter().take(FIXED).map(|(a, b)| b - a).collect();
     (t_test(&differences), FIXED)
 }
 
 fn tests(runs: u64) -> Result<()> {
     let worlds = [
-        ("equal arms, independent lists", World::Apart(0.8, 0.8)),
-        ("equal arms, three lists in ten differ", World::Alike(0.3, 0.5)),
-        ("the same list twice", World::Alike(0.0, 0.5)),
-        ("small improvement", World::Alike(0.3, 0.7)),
-        ("clear improvement", World::Alike(0.4, 0.8)),
-        ("large improvement", World::Apart(0.6, 0.9)),
-        ("clear loss", World::Alike(0.4, 0.2)),
+        ("equal arms, independent lists", World::Independent(0.8, 0.8)),
+        ("equal arms, three lists in ten differ", World::Paired(0.3, 0.5)),
+        ("the same list twice", World::Paired(0.0, 0.5)),
+        ("small improvement", World::Paired(0.3, 0.7)),
+        ("clear improvement", World::Paired(0.4, 0.8)),
+        ("large improvement", World::Independent(0.6, 0.9)),
+        ("clear loss", World::Paired(0.4, 0.2)),
     ];
     println!(
-        "{runs} runs of up to {HORIZON} queries, alpha 0.05, a look after every query; share of runs in %"
+        "{runs} runs of up to {HORIZON} queries, alpha 0.05, evaluated after every query; share of runs in %"
     );
     for (name, world) in worlds {
         println!("\n{name} (true difference {:+.3})", world.effect());
@@ -212,7 +212,7 @@ fn tests(runs: u64) -> Result<()> {
             "{:<42}{:>10}{:>10}{:>14}",
             "", "treatment", "control", "median queries"
         );
-        let mut said: [Vec<Says>; 5] = Default::default();
+        let mut said: [Vec<TestResult>; 5] = Default::default();
         for run in 0..runs {
             let mut random = ChaCha8Rng::seed_from_u64(run);
             let pairs: Vec<(f64, f64)> = (0..HORIZON).map(|_| world.draw(&mut random)).collect();
@@ -242,7 +242,7 @@ fn tests(runs: u64) -> Result<()> {
             "betting (default)".to_owned(),
             "sprt, spread from a burn-in".to_owned(),
             format!("t-test, {FIXED} queries"),
-            "t-test, peeked at every tenth query".to_owned(),
+            "t-test, peeking at every tenth query".to_owned(),
             "ratio without variance, as specified".to_owned(),
         ];
         for (name, list) in names.iter().zip(&said) {
@@ -264,7 +264,7 @@ fn tests(runs: u64) -> Result<()> {
     Ok(())
 }
 
-/// Searches at a steady rate, in blocks with and without shadow runs in turn.
+/// Searches at a steady rate, in alternating blocks with and without shadow runs.
 async fn latency() -> Result<()> {
     const MEMORIES: usize = 2000;
     const BLOCK: usize = 300;
@@ -295,7 +295,8 @@ async fn latency() -> Result<()> {
             kind: "note".into(),
         };
         engine
-            .memory().save(SaveRequest {
+            .memory()
+            .save(SaveRequest {
                 author: satiety::memory::Author::Person,
                 ..draft.into()
             })
@@ -303,7 +304,8 @@ async fn latency() -> Result<()> {
     }
     let change = StartRequest::change(r#"{"fusion": {"reciprocal_rank": {"k": 60}}}"#)?;
     engine
-        .experiments().start(StartRequest {
+        .experiments()
+        .start(StartRequest {
             feature: Feature::new("rrf", change),
         })
         .await?;
@@ -324,7 +326,7 @@ async fn latency() -> Result<()> {
             };
             let began = Instant::now();
             engine.memory().search(request).await?;
-            // The first of a block follows the change of the feature.
+            // The first search of a block follows the change of the feature.
             if query > 0
                 && let Some(times) = times.get_mut(at)
             {

@@ -1,9 +1,9 @@
-//! How often the regression gate is wrong, by simulation: unchanged flaky systems and real drops, beside the literal
+//! Simulates how often the regression gate is wrong: unchanged flaky systems and real drops, compared with the literal
 //! rule "any case that passed and now fails" and a paired t-test over cases.
 //!
 //! `cargo run --release --manifest-path studies/Cargo.toml --bin bench_gate [SIMULATIONS]`
 
-#![expect(clippy::print_stdout, reason = "a program that prints its table")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use rand_chacha::ChaCha8Rng;
 use satiety::bench::{BenchmarkResult, BenchmarkRun, GatePolicy, GateVerdict, Status, compare};
 use satiety::stats::{Alternative, paired_t};
 
-/// How the pass rates of the cases are before and now.
+/// Pass rates of the cases before and after.
 #[derive(Clone, Copy)]
 enum World {
-    /// Uniform from the first figure to 1; all fall by the second.
+    /// Uniform between the first value and 1; all drop by the second value.
     Flaky(f64, f64),
-    /// All 1; so many cases fall to 0.
+    /// All 1; this many cases drop to 0.
     Stable(usize),
 }
 
@@ -84,7 +84,7 @@ fn means(run: &BenchmarkRun, repeats: u32) -> Vec<f64> {
 
 fn main() -> anyhow::Result<()> {
     let simulations: u64 = std::env::args().nth(1).map_or(Ok(1_000), |text| text.parse())?;
-    println!("{simulations} simulations each; shares of verdicts in per cent\n");
+    println!("{simulations} simulations per row; shares of verdicts in percent\n");
     println!("| system | cases x repeats | regression | inconclusive | pass | literal rule | paired t |");
     println!("|---|---|---|---|---|---|---|");
     for (name, world, cases, repeats) in [

@@ -1,11 +1,11 @@
-//! Eviction: hit rates of policies beside Belady's bound, what feedback teaches, and the time that ranking takes.
+//! Eviction: hit rates of policies compared with Belady's bound, learning from feedback, and the time to rank items.
 //!
 //! `cargo run --release --manifest-path studies/Cargo.toml --bin eviction [SESSIONS]`
 //!
-//! Weights were tuned on seeds 1 and 2 of the generator; feedback is gathered on seeds 11 to 13; everything is reported on
+//! Weights were tuned on seeds 1 and 2 of the generator; feedback is collected on seeds 11 to 13; everything is reported on
 //! seeds 101 to 103.
 
-#![expect(clippy::print_stdout, reason = "a program that prints its table")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use satiety::eviction::simulation::{
 use satiety::eviction::{ContextItem, Need, ProposeRequest, Scope, Weights, propose};
 use satiety::stats::BootstrapSettings;
 
-/// An agent that knows what it will use in the next ten turns, with errors.
+/// An agent that predicts its uses in the next ten turns, with errors.
 const AGENT: Agent = Agent::Foresight {
     horizon: 10,
     recall: 0.7,
@@ -30,22 +30,22 @@ const AGENT: Agent = Agent::Foresight {
 
 fn main() -> anyhow::Result<()> {
     let sessions: u32 = std::env::args().nth(1).map_or(Ok(20), |text| text.parse())?;
-    let training = made(11..14, sessions)?;
-    let held_out = made(101..104, sessions)?;
+    let training = generate_sessions(11..14, sessions)?;
+    let held_out = generate_sessions(101..104, sessions)?;
     let heuristic = Weights::heuristic();
-    let generous = learned(&training, &heuristic, "calibrated", 0.5)?;
-    let careful = learned(&training, &heuristic, "calibrated-5%", 0.05)?;
-    // A start that knows nothing but age: what is learned where the prior is poor?
+    let generous = learn(&training, &heuristic, "calibrated", 0.5)?;
+    let careful = learn(&training, &heuristic, "calibrated-5%", 0.05)?;
+    // Starts from weights that know only the age of an item, to measure learning from a poor prior.
     let plain = Weights::from_toml("version = 'age-only'\n[terms]\nrecency = -1.0")?;
-    let from_plain = learned(&training, &plain, "age-only-calibrated", 0.5)?;
+    let from_plain = learn(&training, &plain, "age-only-calibrated", 0.5)?;
     policies(&held_out, &[generous, careful, plain, from_plain])?;
     learning_curve(&training, &held_out)?;
-    tastes(&training, &held_out)?;
+    exclusion_prediction(&training, &held_out)?;
     speed()?;
     Ok(())
 }
 
-fn made(seeds: std::ops::Range<u64>, sessions: u32) -> anyhow::Result<Vec<Session>> {
+fn generate_sessions(seeds: std::ops::Range<u64>, sessions: u32) -> anyhow::Result<Vec<Session>> {
     let mut all = Vec::new();
     for seed in seeds {
         for mut session in generate(&GeneratorSettings {
@@ -70,13 +70,8 @@ fn replay(agent: Option<Agent>) -> ReplayOptions {
     }
 }
 
-/// Learns from a start, with so many items proposed only to learn, as a share of those that must go.
-fn learned(
-    training: &[Session],
-    start: &Weights,
-    version: &str,
-    exploration: f64,
-) -> anyhow::Result<Weights> {
+/// Learns from initial weights; `exploration` is the share of additional items that are proposed only to learn.
+fn learn(training: &[Session], start: &Weights, version: &str, exploration: f64) -> anyhow::Result<Weights> {
     let settings = LearningSettings {
         replay: ReplayOptions {
             exploration,
@@ -224,7 +219,7 @@ fn learning_curve(training: &[Session], held_out: &[Session]) -> anyhow::Result<
 }
 
 /// Agents whose preferences differ from the heuristic's.
-fn tastes(training: &[Session], held_out: &[Session]) -> anyhow::Result<()> {
+fn exclusion_prediction(training: &[Session], held_out: &[Session]) -> anyhow::Result<()> {
     let tastes = [
         (
             "keeps old messages",
@@ -239,8 +234,8 @@ fn tastes(training: &[Session], held_out: &[Session]) -> anyhow::Result<()> {
             "bias = -1.0\nfrequency = -1.0\n[zones]\nmemory = { offset = 3.0, ageing = 0.2 }",
         ),
     ];
-    println!("## Foretelling what is kept back, 500 resolved proposals\n");
-    println!("| agent | kept back | heuristic's AUC | AUC on other sessions | Brier | ECE | gain claimed |");
+    println!("## Predicting exclusions, 500 resolved proposals\n");
+    println!("| agent | excluded | heuristic's AUC | AUC on other sessions | Brier | ECE | gain claimed |");
     println!("|---|---|---|---|---|---|---|");
     let mut rows: Vec<(String, Agent)> = Vec::new();
     for (name, terms) in tastes {
@@ -292,7 +287,7 @@ fn tastes(training: &[Session], held_out: &[Session]) -> anyhow::Result<()> {
             if fitted.gain.shown { "yes" } else { "no" }
         );
     }
-    // One fit says little about how often noise is taken for a gain.
+    // One fit says little about how often noise is mistaken for a gain.
     let mut claimed = 0;
     for seed in 0..40 {
         let options = ReplayOptions {
@@ -320,7 +315,7 @@ fn tastes(training: &[Session], held_out: &[Session]) -> anyhow::Result<()> {
 
 fn speed() -> anyhow::Result<()> {
     println!(
-        "## Time (CPU)\n\n| items | fill | update of one item | turn passes | proposal of 10 % | anew from nothing |"
+        "## Time (CPU)\n\n| items | fill | update of one item | next turn | proposal of 10 % | from scratch |"
     );
     println!("|---|---|---|---|---|---|");
     for count in [1_000_u64, 10_000, 100_000, 1_000_000] {
@@ -376,8 +371,8 @@ fn speed() -> anyhow::Result<()> {
             Ok(candidates)
         });
         let candidates = proposed?;
-        // The naive way: score everything and sort, for each proposal.
-        let (sorted, anew) = cpu_time(|| {
+        // Naive implementation: scores and sorts all items for each proposal.
+        let (sorted, from_scratch) = cpu_time(|| {
             let mut scored: Vec<(f64, &str)> = items
                 .iter()
                 .filter_map(|item| Some((scope.score(&item.ctx_id)?.density, item.ctx_id.as_str())))
@@ -388,17 +383,17 @@ fn speed() -> anyhow::Result<()> {
         anyhow::ensure!(sorted as u64 == count);
         println!(
             "| {count} | {} | {} | {} | {} ({candidates} items) | {} |",
-            shown(fill),
-            shown(update / updates),
-            shown(turn / 10),
-            shown(proposal / times),
-            shown(anew)
+            format_duration(fill),
+            format_duration(update / updates),
+            format_duration(turn / 10),
+            format_duration(proposal / times),
+            format_duration(from_scratch)
         );
     }
     Ok(())
 }
 
-fn shown(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     let micros = time.as_secs_f64() * 1e6;
     if micros < 1000.0 {
         format!("{micros:.1} µs")

@@ -1,10 +1,10 @@
-//! When should a search loop stop? On collections with known relevant documents, the whole loop without a model or a
-//! network under several stopping rules: what each finds of what five rounds find, and how many searches it makes.
+//! Compares stopping rules of a search loop on collections with known relevant documents. Runs the complete loop without
+//! a model or a network. Reports the number of searches of each rule, and its share of the documents found in five rounds.
 //!
-//! `--data FOLDER` is a collection (`corpus.jsonl`, `queries.jsonl`, `qrels.tsv`) or a folder of such. Relevant is a grade of
-//! at least 1. Intervals are 95 % bootstrap intervals over questions. Then the time that a round of 50 results takes
-//! besides searching.
-#![expect(clippy::print_stdout, reason = "printing is what the program is for")]
+//! `--data DIR` is a collection (`corpus.jsonl`, `queries.jsonl`, `qrels.tsv`) or a directory of collections. Documents with
+//! a grade of at least 1 are relevant. Intervals are 95 % bootstrap intervals over queries. Also measures the time of a
+//! round of 50 results without the search itself.
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ use serde::Deserialize;
 /// Stopping rules of a search loop on collections with known relevant documents.
 #[derive(Parser)]
 struct Arguments {
-    /// A collection, or a folder of collections
+    /// Collection, or directory of collections
     #[arg(long)]
     data: PathBuf,
-    /// Results in each search; may be repeated
+    /// Number of results per search; can be repeated
     #[arg(long, default_values_t = [10, 20, 50])]
     results: Vec<u32>,
-    /// Print every question for which the gate finds less than the cap
+    /// Print every query for which the gate finds fewer documents than the maximum of rounds
     #[arg(long)]
     missed: bool,
 }
@@ -51,7 +51,7 @@ struct Collection {
     name: String,
     hits: Vec<Hit>,
     index: LexicalIndex,
-    /// Question and the numbers of its relevant documents.
+    /// Query and the indices of its relevant documents.
     questions: Vec<(String, BTreeSet<usize>)>,
 }
 
@@ -59,14 +59,14 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let collections = collections(&arguments.data)?;
     for results in &arguments.results {
-        let mut all: BTreeMap<&str, Figures> = BTreeMap::new();
+        let mut all: BTreeMap<&str, RuleStats> = BTreeMap::new();
         for collection in &collections {
             compare(collection, *results, arguments.missed, &mut all)?;
         }
-        println!("\nall questions together, {results} results a search");
+        println!("\nall questions together, {results} results per search");
         for (name, _) in rules().into_iter().skip(1) {
-            if let Some(figures) = all.get(name) {
-                let (shares, saved) = (interval(&figures.shares)?, interval(&figures.saved)?);
+            if let Some(stats) = all.get(name) {
+                let (shares, saved) = (interval(&stats.shares)?, interval(&stats.saved)?);
                 println!("  {name:<32} finds {shares:<26} saves {saved}");
             }
         }
@@ -74,14 +74,14 @@ fn main() -> Result<()> {
     overhead(&collections)
 }
 
-/// By question: the share of what the cap finds, and the share of searches saved.
+/// By query: share of the documents that the maximum of rounds finds, and share of searches saved.
 #[derive(Default)]
-struct Figures {
+struct RuleStats {
     shares: Vec<f64>,
     saved: Vec<f64>,
 }
 
-/// One question under one rule.
+/// Result of one query under one rule.
 struct Outcome {
     searches: usize,
     accepted: usize,
@@ -115,7 +115,7 @@ fn rules() -> Vec<(&'static str, GateSettings)> {
             },
         ),
         (
-            "the specification to the letter",
+            "the specification, literal",
             GateSettings {
                 assessor: Assessor::Seed,
                 look_ahead: None,
@@ -129,10 +129,10 @@ fn compare(
     collection: &Collection,
     results: u32,
     missed: bool,
-    all: &mut BTreeMap<&'static str, Figures>,
+    all: &mut BTreeMap<&'static str, RuleStats>,
 ) -> Result<()> {
     println!(
-        "\n{}: {} documents, {} questions, {results} results a search",
+        "\n{}: {} documents, {} questions, {results} results per search",
         collection.name,
         collection.hits.len(),
         collection.questions.len()
@@ -148,7 +148,7 @@ fn compare(
             .iter()
             .enumerate()
             .map(|(number, (task, _))| {
-                // Chance differs from question to question and is the same in every run.
+                // The random seed differs between queries and is the same in every run.
                 let gate = GateSettings {
                     seed: number as u64,
                     ..gate
@@ -161,10 +161,10 @@ fn compare(
             print_rule(name, collection, &cap, &cap)?;
             continue;
         }
-        let figures = print_rule(name, collection, &outcomes, &cap)?;
+        let stats = print_rule(name, collection, &outcomes, &cap)?;
         let together = all.entry(name).or_default();
-        together.shares.extend(figures.shares);
-        together.saved.extend(figures.saved);
+        together.shares.extend(stats.shares);
+        together.saved.extend(stats.saved);
         if missed && name == "the gate" {
             for ((task, relevant), (outcome, cap)) in
                 collection.questions.iter().zip(outcomes.iter().zip(&cap))
@@ -183,14 +183,19 @@ fn compare(
     Ok(())
 }
 
-fn print_rule(name: &str, collection: &Collection, outcomes: &[Outcome], cap: &[Outcome]) -> Result<Figures> {
+fn print_rule(
+    name: &str,
+    collection: &Collection,
+    outcomes: &[Outcome],
+    cap: &[Outcome],
+) -> Result<RuleStats> {
     let mut shares = Vec::new();
     let mut saved = Vec::new();
     let (mut searches, mut kept, mut recall) = (0.0, 0.0, 0.0);
     for (((_, relevant), outcome), cap) in collection.questions.iter().zip(outcomes).zip(cap) {
         let found = outcome.found.intersection(relevant).count() as f64;
         let possible = cap.found.intersection(relevant).count() as f64;
-        // A question for which the cap finds nothing has nothing to be missed.
+        // Queries for which the maximum of rounds finds nothing are excluded.
         if possible > 0.0 {
             shares.push(found / possible);
         }
@@ -208,7 +213,7 @@ fn print_rule(name: &str, collection: &Collection, outcomes: &[Outcome], cap: &[
         interval(&shares)?,
         interval(&saved)?
     );
-    Ok(Figures { shares, saved })
+    Ok(RuleStats { shares, saved })
 }
 
 fn interval(values: &[f64]) -> Result<String> {
@@ -225,7 +230,7 @@ fn interval(values: &[f64]) -> Result<String> {
     ))
 }
 
-/// Runs the loop for a question.
+/// Runs the loop for a query.
 fn research(collection: &Collection, task: &str, results: u32, gate: GateSettings) -> Result<Outcome> {
     let settings = ResearchSettings {
         gate,
@@ -256,7 +261,7 @@ fn research(collection: &Collection, task: &str, results: u32, gate: GateSetting
     }
 }
 
-/// One round without its search; whether it was accepted, and whether its pages are in the report.
+/// Runs one round without its search; returns whether it was accepted and whether its pages are in the report.
 fn round(research: &mut Research, query: String, planned: bool, hits: Vec<Hit>) -> (bool, bool) {
     let (verdict, novelty, outcome, summary) = if hits.is_empty() {
         let outcome = RoundOutcome::Empty;
@@ -279,10 +284,10 @@ fn round(research: &mut Research, query: String, planned: bool, hits: Vec<Hit>) 
     (accepted, accepted || salvaged)
 }
 
-/// The time of a round with 50 results besides searching: query, judging, deciding, merging, summary.
+/// Time of a round with 50 results without the search: query, assessment, decision, merging, summary.
 fn overhead(collections: &[Collection]) -> Result<()> {
     const RESULTS: usize = 50;
-    /// Characters that search engines show of a page.
+    /// Snippet length that search engines return.
     const SNIPPET: usize = 300;
     let mut times = Vec::new();
     for collection in collections {
@@ -323,7 +328,7 @@ fn overhead(collections: &[Collection]) -> Result<()> {
         }
     }
     println!(
-        "\na round of {RESULTS} results of {SNIPPET} characters, besides searching: median {:.2} ms, 95th percentile {:.2} ms of CPU \
+        "\na round of {RESULTS} results of {SNIPPET} characters, without searching: median {:.2} ms, 95th percentile {:.2} ms of CPU \
          ({} rounds)",
         quantile(&times, 0.5)?,
         quantile(&times, 0.95)?,

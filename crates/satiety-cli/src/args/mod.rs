@@ -472,7 +472,7 @@ mod tests {
 
     /// Every argument has a help text, every command that does something an example.
     #[test]
-    fn everything_is_explained() {
+    fn every_command_and_flag_has_help() {
         fn check(command: &clap::Command) {
             for argument in command.get_arguments() {
                 assert!(

@@ -11,7 +11,7 @@ mod eviction;
 mod experiment;
 mod gate;
 mod harness;
-#[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]
+#[cfg_attr(not(feature = "mcp"), path = "mcp_stub.rs")]
 mod mcp;
 mod memory;
 mod models;

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unseen_estimate_is_printed_only_where_it_supports_the_signal() {
+    fn the_unseen_estimate_is_printed_only_if_it_supports_the_signal() {
         assert!(estimate(Signal::Ship, 0.05, 0.2));
         assert!(estimate(Signal::Stop, 0.0, 0.29));
         assert!(estimate(Signal::Continue, 0.7, 0.95));

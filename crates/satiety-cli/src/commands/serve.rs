@@ -293,11 +293,9 @@ fn root(settings: &Settings) -> Result<Option<PathBuf>, Failure> {
 
 fn research_sources(settings: &Settings) -> Result<AllowedSources, Failure> {
     let list = settings.server.research_sources.as_deref().unwrap_or_default();
-    AllowedSources::read(list).map_err(|error| {
-        Failure::bad_input(
-            format!("--research-sources: {error}"),
-            error.hint().unwrap_or_default(),
-        )
+    AllowedSources::read(list).map_err(|error| Failure::BadInput {
+        message: format!("--research-sources: {error}"),
+        hint: error.hint().map(|hint| hint.to_string()),
     })
 }
 

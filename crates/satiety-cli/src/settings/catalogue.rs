@@ -503,7 +503,7 @@ mod tests {
     /// The compiler makes every key state its trust; this test makes a change of it deliberate. A key belongs
     /// here only if a hostile file can do nothing with it.
     #[test]
-    fn what_a_found_file_may_decide_is_a_short_list() {
+    fn untrusted_files_may_set_only_listed_settings() {
         let safe: Vec<&str> = KEYS
             .iter()
             .filter(|key| key.trust == Trust::Safe)
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_below_neither_climbs_nor_follows_links() {
+    fn safe_paths_contain_neither_parent_directories_nor_links() {
         let directory = tempfile::tempdir().unwrap();
         fs_err::create_dir(directory.path().join("suites")).unwrap();
         #[cfg(unix)]
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn typing_errors_find_their_way() {
+    fn misspelled_settings_get_a_suggestion() {
         let names = || KEYS.iter().map(|key| key.name);
         assert_eq!(nearest("store.ulr", names()), Some("store.url"));
         assert_eq!(nearest("output.colour", names()), Some("output.color"));

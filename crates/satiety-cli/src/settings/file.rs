@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn values_know_their_line() {
+    fn values_have_their_line_number() {
         let values = parse(
             Path::new("satiety.toml"),
             "# top\n[output]\n\nformat = \"json\"\n",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_the_line() {
         assert_eq!(
             error("[store]\nulr = \"x\"\n"),
             "satiety.toml:2: unknown setting `store.ulr`"

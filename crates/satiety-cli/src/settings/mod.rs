@@ -351,7 +351,7 @@ fn parse_settings(
             .map_or(Origin::Default, |value| value.origin.clone());
         Failure::BadInput {
             message: format!("{origin}: {error}"),
-            hint: error.hint(),
+            hint: error.hint().map(|hint| hint.to_string()),
         }
     })?;
     let listen = text("server.listen").parse().map_err(|_| {

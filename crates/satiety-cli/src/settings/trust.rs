@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_deceive_is_escaped() {
+    fn control_and_bidi_characters_are_escaped() {
         assert_eq!(
             printable("a\u{1b}[2Kb\nc\u{202e}d"),
             "a\\u{1b}[2Kb\\u{a}c\\u{202e}d"
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_start_from_the_files_directory() {
+    fn relative_paths_are_resolved_against_the_file() {
         let directory = Path::new("/repo");
         for (name, text, expected) in [
             ("store.url", "sqlite:team.db", "sqlite:/repo/team.db"),

@@ -1,10 +1,10 @@
-//! The borders that the folders promise: who may depend on whom.
+//! Checks the dependencies between crates that ARCHITECTURE.md describes.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Each crate, and what it may use of ours; the reason is what a failing test says.
+/// Each crate and its permitted workspace dependencies; the reason is the message of a failing test.
 const MAY_USE: &[(&str, &[&str], &str)] = &[
     (
         "satiety",
@@ -57,7 +57,7 @@ fn dependencies_point_one_way() {
         for dependency in package["dependencies"].as_array().unwrap() {
             let used = dependency["name"].as_str().unwrap();
             let ours = used == "satiety" || used.starts_with("satiety-");
-            // Tests may use what they like.
+            // Dev-dependencies are not restricted.
             if ours && dependency["kind"].is_null() {
                 assert!(allowed.contains(&used), "{name} uses {used}: {reason}");
             }
@@ -66,11 +66,11 @@ fn dependencies_point_one_way() {
     let crates = packages
         .iter()
         .filter(|package| package["manifest_path"].as_str().unwrap().contains("/crates/"));
-    assert_eq!(crates.count(), MAY_USE.len(), "a crate is missing in this list");
+    assert_eq!(crates.count(), MAY_USE.len(), "this list lacks a crate");
 }
 
 #[test]
-fn the_library_stays_light() {
+fn the_library_has_no_heavy_dependencies() {
     let output = Command::new(env!("CARGO"))
         .args([
             "tree",
@@ -91,7 +91,7 @@ fn the_library_stays_light() {
             !tree
                 .lines()
                 .any(|line| line.split_whitespace().next() == Some(heavy)),
-            "the library depends on {heavy}; it must stay free of I/O and quick to build"
+            "the library depends on {heavy}; it must not do I/O and must build quickly"
         );
     }
 }

@@ -1,10 +1,10 @@
-//! `satiety bench`: from the first suite to a gate, an ablation and a report, and what is told when something is wrong.
+//! `satiety bench`: from the first suite to a gate, an ablation and a report, and errors on invalid input.
 
 use serde_json::Value;
 
 use crate::support::{Place, json_of};
 
-/// A suite of ten cases for a shell script that answers from a file, so that tests decide what it says.
+/// Suite of ten cases for a shell script that answers from a file, so that tests control the answers.
 fn suite(place: &Place) {
     let cases: Vec<String> = (0..10)
         .map(|n| {
@@ -27,7 +27,7 @@ fn suite(place: &Place) {
     place.write("s/agent.sh", GOAL);
 }
 
-/// Answers with the goal.
+/// Script of a target that answers with the goal.
 const GOAL: &str = "sed 's/.*\"goal\":\"\\([^\"]*\\)\".*/\\1/'\n";
 
 fn run(place: &Place, more: &[&str]) -> Value {
@@ -42,7 +42,7 @@ fn code(place: &Place, arguments: &[&str]) -> Option<i32> {
 }
 
 #[test]
-fn what_init_writes_runs() {
+fn a_generated_suite_runs() {
     let place = Place::new();
     let text = place.run(&["bench", "init", "suites/greeter"]);
     assert!(text.starts_with("exit 0"), "{text}");
@@ -59,7 +59,7 @@ fn what_init_writes_runs() {
 }
 
 #[test]
-fn a_run_a_baseline_and_a_gate_with_three_answers() {
+fn the_gate_passes_fails_or_is_inconclusive() {
     let place = Place::new();
     suite(&place);
     let text = place.run(&["bench", "run", "s", "--gate"]);
@@ -93,7 +93,7 @@ fn a_run_a_baseline_and_a_gate_with_three_answers() {
     assert!(place.path("s/baseline.json").is_file());
 
     assert_eq!(code(&place, &["bench", "run", "s", "-n", "5", "--gate"]), Some(0));
-    // Three of ten break for good.
+    // Three of ten cases break permanently.
     place.write(
         "s/agent.sh",
         &format!("{} | sed 's/number [123]/nothing/'\n", GOAL.trim_end()),
@@ -124,14 +124,14 @@ fn a_run_a_baseline_and_a_gate_with_three_answers() {
         "{}",
         read("m.prom")
     );
-    // Somebody answers for it, by name.
+    // Accepted explicitly, with a name.
     let why = ["--accept-regression", "known, see 12", "--by", "bo"];
     let text = place.run(&[&["bench", "run", "s", "-n", "5", "--gate"], &why[..]].concat());
     assert!(
         text.starts_with("exit 0") && text.contains("regression accepted by bo: known, see 12"),
         "{text}"
     );
-    // One repeat of one broken case cannot be told from chance.
+    // One repeat of one broken case is within random variation.
     place.write(
         "s/agent.sh",
         &format!("{} | sed 's/number 1/nothing/'\n", GOAL.trim_end()),
@@ -144,7 +144,7 @@ fn a_run_a_baseline_and_a_gate_with_three_answers() {
 }
 
 #[test]
-fn a_removed_case_is_a_regression_and_a_changed_one_is_told_apart() {
+fn removed_cases_are_regressions_and_edited_cases_are_not() {
     let place = Place::new();
     suite(&place);
     let first = run(&place, &["-n", "2"]);
@@ -170,7 +170,7 @@ fn a_removed_case_is_a_regression_and_a_changed_one_is_told_apart() {
 }
 
 #[test]
-fn a_run_is_taken_up_where_it_was() {
+fn an_interrupted_run_resumes() {
     let place = Place::new();
     suite(&place);
     place.write(
@@ -192,7 +192,7 @@ fn a_run_is_taken_up_where_it_was() {
     assert_eq!(found["summary"]["counts"]["pass"], 10);
     let runs = json_of(&place, &["bench", "list", "--runs", "--format", "json"]);
     assert_eq!(runs["runs"].as_array().unwrap().len(), 1);
-    // Another question does not make the same run.
+    // Different input starts a different run.
     let text = place.run(&["bench", "run", "s", "--target", "echo", "--resume"]);
     assert!(
         text.starts_with("exit 2") && text.contains("`target_hash` has changed"),
@@ -201,7 +201,7 @@ fn a_run_is_taken_up_where_it_was() {
 }
 
 #[test]
-fn an_ablation_ships_what_does_no_harm() {
+fn an_ablation_ships_a_harmless_change() {
     let place = Place::new();
     suite(&place);
     for (name, script) in [
@@ -250,10 +250,10 @@ fn an_ablation_ships_what_does_no_harm() {
 }
 
 #[test]
-fn an_answer_is_paid_for_once_but_every_repeat_for_itself() {
+fn answers_are_cached_per_repeat() {
     let place = Place::new();
     suite(&place);
-    // Every answer carries the number of answers so far.
+    // Every answer contains the number of answers so far.
     place.write("s/agent.sh", "echo x >> \"$COUNT\"; cat; wc -l < \"$COUNT\"\n");
     let count = place.path("count");
     let target = format!(
@@ -271,7 +271,7 @@ fn an_answer_is_paid_for_once_but_every_repeat_for_itself() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn errors_name_file_and_field() {
     let place = Place::new();
     suite(&place);
     place.write("typo/suite.json", "{\"suite_id\": \"t\", \"target\": \"x\", \"version\": \"1.0.0\", \"cases\": [{\"case_id\": \"a\", \"input\": {\"goal\": \"g\"}, \"expected\": {\"mode\": \"contians\", \"value\": \"x\"}}]}");
@@ -306,7 +306,7 @@ fn what_is_wrong_is_told_with_its_place() {
             "{arguments:?}: {text}"
         );
     }
-    // A target that is not there is nobody's failure but the harness's, and nothing was decided.
+    // A missing program is a harness error, not a failure of the target, and nothing is decided.
     let text = place.run(&["bench", "run", "s", "--target", "exec:/no/such/program"]);
     assert!(
         text.starts_with("exit 3") && text.contains("errors caused by the harness"),

@@ -1,6 +1,7 @@
-//! The suites of `examples/bench`, run as their pages say: what passes, what fails at present, what is stopped.
+//! Runs the suites of `examples/bench` as their pages describe: passing, failing and blocked cases.
 //!
-//! Held against the baselines by hand and not with `--gate`, which also compares times: those of a busy machine say nothing.
+//! Compares results with the baselines directly instead of with `--gate`, which also compares times: those of a busy
+//! machine are not meaningful.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +27,7 @@ fn json(output: &Output, exit: i32) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
 }
 
-/// By case, how it came out.
+/// Result of each case.
 fn statuses(run: &Value) -> BTreeMap<String, String> {
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     let results = run["results"].as_array().unwrap().iter();
@@ -57,7 +58,7 @@ fn can_fence() -> bool {
 }
 
 #[test]
-fn the_agents_do_as_their_baselines_say() {
+fn results_match_the_baselines() {
     for (suite, cases, failing) in [
         ("proxy", 10, "ambiguous-after-context"),
         ("planner", 8, "hidden-order"),
@@ -67,7 +68,7 @@ fn the_agents_do_as_their_baselines_say() {
         let folder = example(&format!("bench/{suite}"));
         let run = json(&bench(&place, &["run", &folder, "--gate", "--format", "json"]), 0);
         let accepted = baseline(&folder);
-        // A baseline of other cases would compare nothing.
+        // A baseline of a different suite would not compare anything.
         assert_eq!(run["suite_hash"], accepted["suite_hash"], "{suite}");
         assert_eq!(statuses(&run), statuses(&accepted), "{suite}");
         assert_eq!(statuses(&run).len(), cases, "{suite}");
@@ -81,7 +82,7 @@ fn the_agents_do_as_their_baselines_say() {
 }
 
 #[test]
-fn every_attempt_to_get_out_is_stopped_by_the_fence() {
+fn the_sandbox_blocks_every_escape_attempt() {
     if !can_fence() {
         return;
     }
@@ -97,9 +98,9 @@ fn every_attempt_to_get_out_is_stopped_by_the_fence() {
     assert!(found.values().all(|status| status == "pass"), "{found:?}");
 }
 
-/// The counterpart: cases that passed without a fence would prove nothing about it.
+/// Counterpart: cases that pass without a sandbox would prove nothing about it.
 #[test]
-fn without_the_fence_the_attempts_succeed() {
+fn escape_attempts_succeed_without_the_sandbox() {
     let place = Place::new();
     let folder = example("bench/executor");
     let run = json(&bench(&place, &["run", &folder, "--format", "json"]), 0);
@@ -122,11 +123,11 @@ fn without_the_fence_the_attempts_succeed() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with("escaped"))
         .collect();
-    assert_eq!(left, Vec::<String>::new(), "the agent cleans up");
+    assert_eq!(left, Vec::<String>::new(), "the agent must clean up");
 }
 
 #[test]
-fn a_flaky_day_is_the_same_day_again_and_the_gate_sees_it() {
+fn a_flaky_target_is_reproducible_and_fails_the_gate() {
     let (suite, flaky) = (example("bench/planner"), example("bench/flaky.toml"));
     let run = |repeats: &str| {
         let place = Place::new();
@@ -157,7 +158,7 @@ fn a_flaky_day_is_the_same_day_again_and_the_gate_sees_it() {
     };
     assert_eq!(outcomes(&first), outcomes(&second));
     assert_eq!(first["gate"]["verdict"], "regression");
-    // What the page shows.
+    // The output that the page shows.
     assert_eq!(first["summary"]["counts"]["pass"], 31);
     assert_eq!(
         first["summary"]["flaky"],
@@ -166,7 +167,7 @@ fn a_flaky_day_is_the_same_day_again_and_the_gate_sees_it() {
 }
 
 #[test]
-fn a_skill_is_worth_what_it_adds() {
+fn a_skill_is_compared_with_its_absence() {
     let place = Place::new();
     let folder = example("bench/skills/shell");
     let run = json(
@@ -182,7 +183,7 @@ fn a_skill_is_worth_what_it_adds() {
 }
 
 #[test]
-fn a_skill_with_prose_waits_for_a_judge_and_says_so() {
+fn prose_without_a_judge_stays_pending() {
     let place = Place::new();
     let folder = example("bench/skills/release-notes");
     let run = json(&bench(&place, &["run", &folder, "--format", "json"]), 3);
@@ -198,7 +199,7 @@ fn a_skill_with_prose_waits_for_a_judge_and_says_so() {
 }
 
 #[test]
-fn all_of_them_can_be_checked_and_listed() {
+fn all_examples_can_be_checked_and_listed() {
     let place = Place::new();
     let found = json(
         &bench(&place, &["check", &example("bench"), "--format", "json"]),

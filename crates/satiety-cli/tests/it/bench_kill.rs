@@ -1,5 +1,5 @@
-//! A run that is killed at any moment and taken up again loses nothing, repeats nothing that was kept, and ends with the
-//! figures of a run that nobody disturbed.
+//! A run that is killed at any moment and resumed loses nothing, repeats no stored result, and ends with the metrics of an
+//! uninterrupted run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::support::Place;
 
 const CASES: usize = 1000;
-/// Cases that are run twice.
+/// Number of cases; each runs twice.
 const TWICE: usize = 100;
 const KILLS: usize = 30;
 
-/// Answers a tenth of the questions wrong, by their seed, and notes each that it hears in a file.
+/// Answers a tenth of the questions wrong, by their seed, and appends each question to a file.
 const AGENT: &str = r#"
 import json, os, sys, time
 heard = os.open(os.environ["HEARD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -27,7 +27,7 @@ while line := sys.stdin.readline():
     print(json.dumps({"output": request["input"]["goal"] if right else "?"}), flush=True)
 "#;
 
-/// Numbers by chance that are the same in every run of the test: `SplitMix64`.
+/// Deterministic random numbers (`SplitMix64`).
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
@@ -40,20 +40,20 @@ impl Chance {
     }
 }
 
-/// Processes that work in a folder or below: the targets that were started for it.
+/// Processes with a working directory in or below `folder`: the targets that were started for it.
 pub(crate) fn living(folder: &Path) -> Vec<String> {
     let processes = fs_err::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes
         .filter_map(|entry| {
             let cwd = fs_err::read_link(entry.path().join("cwd")).ok()?;
-            // A folder that was removed meanwhile is shown with a note behind its name.
+            // The kernel appends a note to the name of a deleted directory.
             cwd.starts_with(folder)
                 .then(|| fs_err::read_to_string(entry.path().join("cmdline")).unwrap_or_default())
         })
         .collect()
 }
 
-/// Fails if something still lives in the folder after some seconds.
+/// Fails if a process still runs in the directory after some seconds.
 #[track_caller]
 pub(crate) fn nothing_lives(folder: &Path) {
     let until = Instant::now() + Duration::from_secs(10);
@@ -103,7 +103,7 @@ impl Bench {
         command
             .args(arguments)
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            // Working folders are in here, so whoever works there belongs to this test.
+            // Working directories are below this one, so processes in them belong to this test.
             .env("TMPDIR", self.place.path("scratch"));
         command
     }
@@ -119,7 +119,7 @@ impl Bench {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Starts the run, or takes it up, and kills it once so many more questions were asked and some time has gone by.
+    /// Starts or resumes the run and kills it after this many more questions and this much time.
     fn kill_after(&self, resume: bool, questions: u64, pause: Duration) {
         let before = self.asked();
         let mut arguments = vec!["run", "suite"];
@@ -138,11 +138,11 @@ impl Bench {
             if let Some(status) = child.try_wait().unwrap() {
                 let said = fs_err::read_to_string(&said).unwrap();
                 panic!(
-                    "it ended by itself after {} questions: {status}\n{said}",
+                    "the run ended by itself after {} questions: {status}\n{said}",
                     self.asked()
                 );
             }
-            assert!(Instant::now() < until, "it asks nothing");
+            assert!(Instant::now() < until, "the run asks no question");
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(pause);
@@ -152,7 +152,7 @@ impl Bench {
     }
 }
 
-/// By case and repeat, everything that was kept; twice the same key is an error.
+/// Stored results by case and repeat; duplicate keys are an error.
 fn results(run: &Value) -> BTreeMap<(String, u64), Value> {
     let mut found = BTreeMap::new();
     for result in run["results"].as_array().unwrap() {
@@ -166,13 +166,13 @@ fn results(run: &Value) -> BTreeMap<(String, u64), Value> {
 }
 
 #[test]
-fn thirty_kills_lose_nothing_and_change_nothing() {
+fn thirty_kills_lose_and_change_no_result() {
     let (disturbed, quiet) = (Bench::new(), Bench::new());
     let report = ["report", "latest:killed", "--format", "json"];
     let mut chance = Chance(7);
     let mut halfway = BTreeMap::new();
     for kill in 0..KILLS {
-        // Every sixth is killed while it starts; the first must have begun, or there would be nothing to take up.
+        // Every sixth kill hits during startup; the first must hit a started run, or there would be nothing to resume.
         let questions = match kill {
             0 => 1,
             _ if kill % 6 == 0 => 0,
@@ -201,21 +201,25 @@ fn thirty_kills_lose_nothing_and_change_nothing() {
     for (key, result) in &found {
         assert_eq!(answer(result), answer(&expected[key]), "{key:?}");
     }
-    // What was kept at some moment was never asked again: its latency would be another.
+    // Stored results were not requested again: their latency would differ.
     for (key, result) in &halfway {
         assert_eq!(&found[key], result, "{key:?}");
     }
-    for figure in [
+    for metric in [
         "counts",
         "pass_rate",
         "flaky",
         "failure_categories",
         "reliability",
     ] {
-        assert_eq!(run["summary"][figure], undisturbed["summary"][figure], "{figure}");
+        assert_eq!(run["summary"][metric], undisturbed["summary"][metric], "{metric}");
     }
     assert!(undisturbed["summary"]["counts"]["fail"].as_u64().unwrap() > 50);
     let runs = disturbed.json(&["list", "--runs", "--format", "json"]);
-    assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "it stayed one run");
+    assert_eq!(
+        runs["runs"].as_array().unwrap().len(),
+        1,
+        "all kills must belong to one run"
+    );
     nothing_lives(disturbed.place.folder.path());
 }

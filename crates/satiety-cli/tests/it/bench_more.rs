@@ -1,4 +1,4 @@
-//! Benchmarks: what comes in from other tools, from people and from life, who is told, and pages and tables.
+//! Benchmarks: imports from other tools, labels, production cases, alerts, and HTML and CSV reports.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,14 +14,14 @@ use crate::support::{Place, json_of};
 
 const SUITE: &str = "suite_id = \"greeter\"\nversion = \"1.0.0\"\n";
 
-/// A suite whose target repeats what it is asked; `cases` as YAML.
+/// Suite whose target echoes the goal; `cases` is YAML.
 fn suite(place: &Place, cases: &str) {
     place.write("greeter/suite.toml", SUITE);
     place.write("greeter/cases/all.yaml", cases);
     place.write("greeter/target.toml", "type = \"echo\"\n");
 }
 
-/// Runs with something on stdin.
+/// Runs a command with standard input.
 fn piped(place: &Place, arguments: &[&str], input: &str) -> String {
     let file = place.write("stdin.txt", input);
     let mut command = place.command(arguments);
@@ -74,7 +74,7 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
-    // Nothing is written over.
+    // Existing files are not overwritten.
     let again = place.run(&import);
     assert!(
         again.starts_with("exit 2") && again.contains("desk/suite.json: file exists"),
@@ -112,7 +112,7 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
 }
 
 #[test]
-fn what_is_no_configuration_is_told_with_file_and_field() {
+fn invalid_promptfoo_configurations_name_file_and_field() {
     let place = Place::new();
     place.write("list.yaml", "- 1\n");
     place.write("broken.yaml", "prompts: [\n");
@@ -153,7 +153,7 @@ fn inspect_header(id: &str) -> String {
     .to_string()
 }
 
-/// Twenty samples, `right` of which are.
+/// Twenty samples, of which `right` are correct.
 fn inspect_samples(right: usize) -> Value {
     (0..20)
         .map(|id| {
@@ -174,7 +174,7 @@ fn archive(place: &Place, name: &str, method: CompressionMethod, members: &[(&st
 }
 
 #[test]
-fn logs_of_inspect_are_runs_that_can_be_compared() {
+fn inspect_logs_become_comparable_runs() {
     let place = Place::new();
     archive(
         &place,
@@ -223,7 +223,7 @@ fn logs_of_inspect_are_runs_that_can_be_compared() {
 }
 
 #[test]
-fn a_log_of_a_crash_has_only_its_journal() {
+fn the_journal_of_a_crashed_inspect_run_is_read() {
     let place = Place::new();
     let start = json!({"version": 2, "eval": {"task": "arithmetic", "eval_id": "crashed", "created": "2026-08-01T10:00:00Z", "model": "m"}});
     let sample = |id: u32| json!([{"id": id, "epoch": 1, "scores": {"match": {"value": 1}}}]).to_string();
@@ -264,7 +264,7 @@ fn a_log_of_a_crash_has_only_its_journal() {
         place
             .run(&["bench", "report", "twice"])
             .contains("run `twice` not found"),
-        "half a run was kept"
+        "a partial run was stored"
     );
 }
 
@@ -276,7 +276,7 @@ const HUMAN: &str = r#"
 "#;
 
 #[test]
-fn labels_from_the_terminal_settle_what_waits() {
+fn terminal_labels_decide_pending_results() {
     let place = Place::new();
     suite(&place, HUMAN);
     place.run(&["bench", "run", "greeter"]);
@@ -290,7 +290,7 @@ fn labels_from_the_terminal_settle_what_waits() {
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
-    // What a check has failed waits for nobody, and is not asked about.
+    // A result that already failed a check does not need a label.
     assert!(!shown.contains("say c") && !shown.contains("say d"), "{shown}");
     let run = json_of(&place, &["bench", "report", "latest", "--format", "json"]);
     assert_eq!(
@@ -304,12 +304,12 @@ fn labels_from_the_terminal_settle_what_waits() {
         shown.contains("asked: say b") && !shown.contains("asked: say a"),
         "{shown}"
     );
-    // One of two passes of people, one of two of checks; the list shows it without the results.
+    // One of two passes by people, one of two by checks; the list shows it without the results.
     let listed = place.run(&["bench", "list", "--runs"]);
     assert!(listed.contains("50.0 %"), "{listed}");
     let shown = piped(&place, &["bench", "label", "latest"], "");
     assert!(shown.contains("no answers need a human verdict"), "{shown}");
-    // A person may change their mind; q keeps what was said.
+    // A person can change a label; `q` keeps the labels so far.
     let shown = piped(&place, &["bench", "label", "latest", "--all"], "f\nq\n");
     assert!(
         shown.contains("labelled pass earlier") && shown.contains("1 label for run"),
@@ -321,7 +321,7 @@ fn labels_from_the_terminal_settle_what_waits() {
 }
 
 #[test]
-fn labels_from_a_file_are_all_kept_or_none() {
+fn labels_from_a_file_are_stored_atomically() {
     let place = Place::new();
     suite(&place, HUMAN);
     place.run(&["bench", "run", "greeter"]);
@@ -385,8 +385,7 @@ fn labels_from_a_file_are_all_kept_or_none() {
     );
 }
 
-/// A server on loopback that answers every request with what `answer` makes of its path and body, for as long as the
-/// test lives. Returns its address.
+/// Server on loopback that answers every request with `answer(path, body)` until the test ends. Returns its address.
 fn serve(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -420,7 +419,7 @@ fn serve(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + 'static) -> Stri
     address
 }
 
-/// A judge that is strict passes what says `good`; a kind one also what says `fair`.
+/// A strict judge passes texts with `good`; a lenient one also those with `fair`.
 fn judges() -> String {
     serve(|_, body| {
         let text = body["messages"].to_string();
@@ -434,7 +433,7 @@ fn judges() -> String {
 }
 
 #[test]
-fn judges_are_held_against_each_other_and_against_people() {
+fn judges_are_compared_with_each_other_and_with_people() {
     let place = Place::new();
     let case = |id: &str, goal: &str| {
         format!(
@@ -457,7 +456,7 @@ fn judges_are_held_against_each_other_and_against_people() {
     let alone = place.run(&["bench", "report", "latest"]);
     assert!(
         !alone.contains("Krippendorff"),
-        "one judge agrees with nobody: {alone}"
+        "agreement needs two judges: {alone}"
     );
     let labels = "{\"case_id\": \"a\", \"pass\": true}\n{\"case_id\": \"b\", \"pass\": false}\n{\"case_id\": \"c\", \"pass\": false}\n";
     place.write("labels.jsonl", labels);
@@ -470,7 +469,7 @@ fn judges_are_held_against_each_other_and_against_people() {
         shown.contains("the judge passes 1 that people fail, and fails 0 that people pass"),
         "{shown}"
     );
-    // The judge's verdict stays: a label is kept beside it.
+    // The judge's verdict stays; the label is stored separately.
     let run = json_of(&place, &["bench", "report", "latest", "--format", "json"]);
     assert_eq!(
         (&result(&run, "b")["status"], &result(&run, "b")["human_label"]),
@@ -500,7 +499,7 @@ fn judges_are_held_against_each_other_and_against_people() {
 }
 
 #[test]
-fn a_failure_becomes_a_case_once() {
+fn a_failure_is_converted_to_a_case_once() {
     let place = Place::new();
     suite(
         &place,
@@ -547,7 +546,7 @@ fn a_failure_becomes_a_case_once() {
 }
 
 #[test]
-fn real_sessions_are_scrubbed_with_consent_only() {
+fn sessions_are_collected_with_consent_and_scrubbed() {
     let place = Place::new();
     place.write(
         "one.jsonl",
@@ -606,7 +605,7 @@ const STEADY: &str = r#"
 - {case_id: b, deterministic: true, input: {goal: "two"}, expected: {mode: contains, value: two}}
 "#;
 
-/// A target that answered everything, and one that has forgotten how to count to two.
+/// Accepts the baseline of a correct target, and writes `worse.toml`, a target that fails the second case.
 fn regressed(place: &Place) {
     suite(place, STEADY);
     let worse = "type = \"exec\"\ncommand = \"sh\"\nargs = [\"-c\", \"cat > /dev/null; echo one\"]\nenv = [\"PATH\"]\n";
@@ -618,7 +617,7 @@ fn regressed(place: &Place) {
 }
 
 #[test]
-fn a_regression_is_told_to_whom_the_settings_name() {
+fn a_regression_alerts_the_configured_hooks() {
     let place = Place::new();
     regressed(&place);
     let (sender, told) = mpsc::channel();
@@ -647,7 +646,7 @@ fn a_regression_is_told_to_whom_the_settings_name() {
     );
     assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), on_stdin);
 
-    // A hook that fails is a warning; the verdict stays.
+    // A failing hook is a warning; the verdict stays.
     let compare = ["bench", "compare", "greeter/baseline.json", "latest"];
     let shown = show(
         &compare,
@@ -661,7 +660,7 @@ fn a_regression_is_told_to_whom_the_settings_name() {
     );
     assert!(shown.contains("warning: bench.alert_webhook: "), "{shown}");
 
-    // Nobody is woken for what passes, or for what somebody let through.
+    // No alert for a pass, or for an accepted regression.
     fs_err::remove_file(place.path("told.json")).unwrap();
     let passes = show(&["bench", "run", "greeter", "--gate"], "cat > told.json", &url);
     assert!(passes.starts_with("exit 0"), "{passes}");
@@ -672,7 +671,7 @@ fn a_regression_is_told_to_whom_the_settings_name() {
 }
 
 #[test]
-fn runs_comparisons_and_ablations_are_pages_and_tables() {
+fn runs_comparisons_and_ablations_render_as_html_and_csv() {
     let place = Place::new();
     regressed(&place);
     let mut worse = place.command(&[
@@ -750,7 +749,7 @@ fn runs_comparisons_and_ablations_are_pages_and_tables() {
 }
 
 #[test]
-fn the_doctor_looks_for_means_to_fence_targets_in() {
+fn doctor_reports_sandbox_backends() {
     let place = Place::new();
     let found = place.command(&["doctor", "--format", "json"]).output().unwrap();
     let found: Value = serde_json::from_slice(&found.stdout).unwrap();

@@ -1,5 +1,5 @@
-//! The dashboard in a real browser: every page with data, wide and narrow, light and dark, on both engines; nothing from
-//! elsewhere, no word on the console, no serious finding of axe; and what people, agents and the web wrote cannot act in it.
+//! The dashboard in a real browser: every page with data, wide and narrow, light and dark, on both engines; no external
+//! requests, no console messages, no serious axe violations; and text from people, agents and the web cannot run as code.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,19 +11,19 @@ use crate::dashboard_seed::{Seeded, fill, fill_with_scripts};
 use crate::serve::get;
 use crate::support::Place;
 
-/// What the browser is to do with pages.
+/// Checks that the browser runs on the pages.
 struct Visit<'a> {
     /// `wide` (and light), `phone` (and dark).
     looks: &'a [&'a str],
-    /// Whether accessibility is looked at: axe, and every control by the keyboard.
+    /// Whether to check accessibility: axe, and every control by keyboard.
     access: bool,
-    /// Whether somebody tries to act in the pages.
+    /// Whether the data contains scripts.
     scripts: bool,
-    /// Where pictures go.
+    /// Directory for screenshots.
     pictures: Option<PathBuf>,
 }
 
-/// Every page answers, also without a browser.
+/// Requests every page, also without a browser.
 fn answers(seeded: &Seeded) {
     for (path, _) in &seeded.pages {
         let answer = get(&seeded.server.address, path, None);
@@ -50,8 +50,8 @@ fn answers(seeded: &Seeded) {
     }
 }
 
-/// Looks at all pages in the browser, where there is one.
-#[expect(clippy::print_stderr, reason = "what is left out is told")]
+/// Checks all pages in the browser, if it is available.
+#[expect(clippy::print_stderr, reason = "reports skipped checks")]
 fn visit(place: &Place, seeded: &Seeded, visit: &Visit<'_>) {
     let (Some(python), Some(browser)) = (
         std::env::var_os("SATIETY_TEST_PYTHON"),
@@ -87,12 +87,12 @@ fn visit(place: &Place, seeded: &Seeded, visit: &Visit<'_>) {
 }
 
 #[test]
-fn every_page_can_be_looked_at() {
+fn every_page_renders_in_a_browser() {
     let place = Place::new();
     let seeded = fill(&place, None);
     answers(&seeded);
     let address = &seeded.server.address;
-    assert!(get(address, "/conversations/nobody", None).starts_with("HTTP/1.1 404"));
+    assert!(get(address, "/conversations/missing", None).starts_with("HTTP/1.1 404"));
     assert!(get(address, "/bench/runs/..%2F..%2Fetc%2Fpasswd", None).starts_with("HTTP/1.1 404"));
     visit(
         &place,
@@ -106,9 +106,9 @@ fn every_page_can_be_looked_at() {
     );
 }
 
-/// The same pages over PostgreSQL: once, since they look the same.
+/// The same pages on PostgreSQL, in one layout, since they look the same.
 #[test]
-fn every_page_can_be_looked_at_on_postgres() {
+fn every_page_renders_on_postgres() {
     let Ok(url) = std::env::var("SATIETY_TEST_POSTGRES") else {
         eprintln!("skipped: SATIETY_TEST_POSTGRES is not set; `cargo xtask test` starts a server");
         return;
@@ -148,9 +148,9 @@ fn sql(url: &str, statement: &str) {
     });
 }
 
-/// Claims, memories, research pages, outputs of benchmarks, proposals, reasons and names that are scripts.
+/// Claims, memories, research pages, benchmark outputs, proposals, reasons and names that contain scripts.
 #[test]
-fn what_somebody_wrote_is_shown_and_does_nothing() {
+fn stored_scripts_are_shown_and_do_not_run() {
     let place = Place::new();
     let seeded = fill_with_scripts(&place);
     answers(&seeded);

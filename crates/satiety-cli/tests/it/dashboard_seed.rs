@@ -1,5 +1,5 @@
-//! Stores for the dashboard to show, filled as users fill them: by commands and over HTTP, never by writing tables. One has
-//! something for every page; the other has what somebody wrote who wants a page to act.
+//! Databases for the dashboard, filled through commands and HTTP, never by writing tables. One has data for every page; the
+//! other has scripts in every text field.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::serve::{Server, start};
 use crate::support::{Place, example};
 
-/// What memories, the corpus and the A/B test are about.
+/// Topics of memories, corpus and experiment.
 const TOPICS: [&str; 10] = [
     "rollbacks",
     "invoices",
@@ -29,10 +29,10 @@ const TOPICS: [&str; 10] = [
 pub(crate) const SCRIPT: &str = "<script>window.pwned='script'</script>";
 pub(crate) const IMAGE: &str = "<img src=x onerror=\"window.pwned='image'\">";
 
-/// A server over a store that has something for every page.
+/// A server over a database that has data for every page.
 pub(crate) struct Seeded {
     pub(crate) server: Server,
-    /// Every page, with words that stand there when its data are there.
+    /// Every page, with words that it contains when its data is present.
     pub(crate) pages: Vec<(String, Vec<String>)>,
 }
 
@@ -50,7 +50,7 @@ impl Seeding<'_> {
             .unwrap()
     }
 
-    /// Runs a command that ends with one of these codes, and reads its JSON.
+    /// Runs a command that exits with one of these codes, and parses its JSON.
     fn run_to(&self, codes: &[i32], arguments: &[&str]) -> Value {
         let output = self.output(&[&["--format", "json"], arguments].concat());
         let told = String::from_utf8_lossy(&output.stderr);
@@ -66,7 +66,7 @@ impl Seeding<'_> {
     }
 }
 
-/// Posts to a server what must be taken.
+/// Posts a request that must succeed.
 pub(crate) fn post(address: &str, path: &str, body: &Value) -> Value {
     let mut stream = TcpStream::connect(address).unwrap();
     let body = body.to_string();
@@ -79,7 +79,7 @@ pub(crate) fn post(address: &str, path: &str, body: &Value) -> Value {
     answer(stream, path)
 }
 
-/// Asks a server for what must be there.
+/// Requests a resource that must exist.
 pub(crate) fn look(address: &str, path: &str) -> Value {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
@@ -98,7 +98,7 @@ fn answer(mut stream: TcpStream, path: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| panic!("{path}: {text}"))
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
@@ -119,7 +119,7 @@ fn settings(place: &Place, store: Option<&str>) {
     place.run(&["trust"]);
 }
 
-/// Fills a store, on SQLite or at this address.
+/// Fills a database, on SQLite or at this address.
 pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     settings(place, store);
     let seeding = Seeding { place };
@@ -250,7 +250,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// One that says things anew, again and in other words; and bundled ones that end in every way.
+/// A conversation with new, repeated and paraphrased claims, and bundled ones with every verdict.
 fn conversations(seeding: &Seeding<'_>) {
     let round = |number: u32, agent: &str, claims: &[&str], questions: &[&str], actions: &[&str]| {
         json!({"round": number, "agent": agent, "outputs": {"claims": claims, "decisions": [], "open_questions": questions,
@@ -278,7 +278,7 @@ fn conversations(seeding: &Seeding<'_>) {
     }
 }
 
-/// Two versions of an agent: the second mends two cases and breaks one, and two cases hang on chance.
+/// Two versions of an agent: the second fixes two cases and breaks one, and two cases are flaky.
 fn bench(seeding: &Seeding<'_>) -> [String; 2] {
     const CASES: [(&str, &str); 10] = [
         ("greets-a-guest", "plain"),
@@ -353,7 +353,7 @@ esac
     [&first, &second].map(|run| text(&run["run_id"]).to_owned())
 }
 
-/// Versions that get better until every case is passed, an expansion that this asks for, and a proposal.
+/// Versions that improve until every case passes, the resulting expansion, and a proposal.
 fn harness(seeding: &Seeding<'_>) {
     let place = seeding.place;
     place.write(
@@ -387,8 +387,8 @@ fn harness(seeding: &Seeding<'_>) {
     seeding.run(&["harness", "expand"]);
 }
 
-/// For each topic two notes that talk about it much and a decision, which is mostly what one wants: it mentions the topic once,
-/// so a search by words alone puts it last, but for two topics that are easy and two for which the meeting is right.
+/// For each topic two notes that mention it often and a decision, which is usually relevant but mentions it once. A lexical
+/// search ranks the decision last, except for two easy topics and two for which the meeting is relevant.
 fn memories(seeding: &Seeding<'_>) -> String {
     let place = seeding.place;
     for (place_of, topic) in TOPICS.iter().enumerate() {
@@ -430,7 +430,7 @@ fn memories(seeding: &Seeding<'_>) -> String {
         let found = all.iter().find(|memory| memory["title"] == title).unwrap();
         text(&found["id"]).to_owned()
     };
-    // Files are at most important.
+    // Indexed files are at most important.
     for topic in TOPICS {
         let id = id_of(&format!("Decision on {topic}"));
         seeding.run(&["memory", "update", &id, "--tier", "critical"]);
@@ -455,23 +455,23 @@ fn memories(seeding: &Seeding<'_>) -> String {
     id_of("Decision on rollbacks")
 }
 
-/// A change that is better, one that is worse and one that changes nothing, compared on every question.
+/// An improvement, a regression and a neutral change, compared on every query.
 fn features(seeding: &Seeding<'_>, address: &str) {
     for file in ["better", "worse", "same"] {
         seeding.run(&["ab", "start", "--file", &example(&format!("ab/{file}.toml"))]);
     }
-    // Other processes learn of a feature within a second.
+    // Other processes see a new feature within a second.
     std::thread::sleep(Duration::from_millis(1100));
     for round in 0..4 {
         for topic in TOPICS {
-            let session = format!("asker-{round}-{topic}");
+            let session = format!("user-{round}-{topic}");
             post(
                 address,
                 "/v1/memory/search",
                 &json!({"query": topic, "session": session}),
             );
         }
-        // The line of questions to be run in the shadow is short, and is gone through when nobody asks.
+        // The shadow queue is short and is processed when no search runs.
         let wanted = (round + 1) * TOPICS.len() as u64;
         until("questions are run in the shadow", || {
             look(address, "/v1/ab/critical-first")["shadow"]["runs"].as_u64() >= Some(wanted)
@@ -480,7 +480,7 @@ fn features(seeding: &Seeding<'_>, address: &str) {
     post(address, "/v1/ab/critical-first/check", &json!({}));
 }
 
-/// The corpus asked with changes that are tried one after the other; the last one helps most queries and hurts some.
+/// Replays the corpus with several changes; the last one helps most queries and hurts some.
 fn retrieval(address: &str) {
     for (pipeline, baseline) in [
         (json!({"tiers": {"critical": 0.3}}), None),
@@ -503,7 +503,7 @@ fn retrieval(address: &str) {
     }
 }
 
-/// A session whose plans are kept back and whose logs go.
+/// A session whose plans are excluded and whose logs are evicted.
 fn eviction(seeding: &Seeding<'_>, address: &str) {
     for turn in 1..=14_u64 {
         let item = |kind: &str, tokens: u64| {
@@ -516,7 +516,7 @@ fn eviction(seeding: &Seeding<'_>, address: &str) {
             item("diff", 200),
             item("chat", 90)
         ]);
-        // What is used again and again is what the agent will not let go.
+        // Repeatedly used items are the ones that the agent excludes.
         let mut used = vec![format!("plan-{turn}")];
         if turn > 1 {
             let kept = look(address, "/v1/eviction/scopes/session-1");
@@ -546,7 +546,7 @@ fn eviction(seeding: &Seeding<'_>, address: &str) {
             .iter()
             .map(|id| ((*id).to_owned(), json!("still needed")))
             .collect();
-        // The last one stays open.
+        // The last proposal stays open.
         if turn < 14 {
             let resolve = json!({"proposal_id": proposed["proposal_id"], "exclude_ctx_ids": wanted, "exclude_reasons": reasons});
             post(address, "/v1/eviction/resolve", &resolve);
@@ -555,7 +555,7 @@ fn eviction(seeding: &Seeding<'_>, address: &str) {
     seeding.run_to(&[0, 3], &["evict", "calibrate"]);
 }
 
-/// Fills a store with what wants to act, wherever somebody can write something that a page shows.
+/// Fills a database with scripts in every text field that a page shows.
 pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
     settings(place, None);
     let seeding = Seeding { place };
@@ -584,7 +584,7 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         {"case_id": "one", "input": {"goal": evil}, "expected": {"mode": "contains", "value": evil}, "tags": [evil]},
         {"case_id": "two", "input": {"goal": evil}, "expected": {"mode": "exact", "value": "y"}}]});
     place.write("harness/evil/suite.json", &suite.to_string());
-    // It says what it was asked, so the answers that are shown have it, too.
+    // The target echoes the goal, so the displayed answers contain it, too.
     place.write("harness/evil/target.toml", "type = \"echo\"\n");
     let first = seeding.run(&["bench", "run", "harness/evil"]);
     let second = seeding.run(&["bench", "run", "harness/evil"]);
@@ -644,7 +644,7 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         "/harness".into(),
         format!("/conversations/{scope}"),
     ];
-    // What was written is shown, wherever it was written; some pages have ids, figures and forms alone.
+    // Every stored script is displayed as text; some pages have only ids, numbers and forms.
     let shows = |path: &str| {
         let without = ["/bench/compare", "/retrieval/annotate"];
         path != "/bench" && !without.iter().any(|start| path.starts_with(start))
@@ -658,7 +658,7 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
     }
 }
 
-/// A part of an address.
+/// Escapes a part of an address.
 fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| {

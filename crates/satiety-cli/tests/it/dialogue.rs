@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{Place, example, json_of};
 
 #[test]
-fn the_report_has_every_key_that_it_promises() {
+fn the_json_report_has_all_documented_keys() {
     let place = Place::new();
     let report = json_of(
         &place,
@@ -73,7 +73,7 @@ fn the_report_has_every_key_that_it_promises() {
 }
 
 #[test]
-fn the_exit_code_tells_the_signal_when_asked() {
+fn exit_code_reports_the_signal_on_request() {
     let place = Place::new();
     for (name, code) in [
         ("high-novelty-low-readiness", 0),
@@ -93,7 +93,7 @@ fn the_exit_code_tells_the_signal_when_asked() {
 }
 
 #[test]
-fn a_score_for_people_and_for_a_pull_request() {
+fn terminal_and_markdown_reports() {
     let place = Place::new();
     assert_snapshot!(
         "human",
@@ -111,7 +111,7 @@ fn a_score_for_people_and_for_a_pull_request() {
 }
 
 #[test]
-fn words_alone_are_said_to_be_words_alone() {
+fn a_report_without_a_model_says_so() {
     let place = Place::new();
     let report = json_of(
         &place,
@@ -141,7 +141,7 @@ fn words_alone_are_said_to_be_words_alone() {
 }
 
 #[test]
-fn a_trace_a_transcript_and_standard_input_score_alike() {
+fn trace_transcript_and_standard_input_score_equally() {
     let place = Place::new();
     let mut reports = Vec::new();
     for file in [
@@ -204,7 +204,7 @@ fn chat_logs_and_session_logs_become_rounds() {
 }
 
 #[test]
-fn a_recorded_conversation_is_in_the_store() {
+fn record_stores_the_conversation() {
     let place = Place::new();
     let report = json_of(
         &place,
@@ -231,7 +231,7 @@ fn a_recorded_conversation_is_in_the_store() {
         (rows("conversations"), rows("rounds"), rows("journal")),
         (json!(1), json!(6), json!(1))
     );
-    // Without --record nothing is left behind.
+    // Without --record nothing is stored.
     let other = Place::new();
     json_of(
         &other,
@@ -241,7 +241,7 @@ fn a_recorded_conversation_is_in_the_store() {
 }
 
 #[test]
-fn bad_input_is_told_with_its_place() {
+fn invalid_input_names_file_and_line() {
     let place = Place::new();
     place.write("empty.json", "  \n");
     place.write("broken.json", "{\"rounds\": [\n  {\"round\": 1,}\n]}");
@@ -289,7 +289,7 @@ fn bad_input_is_told_with_its_place() {
 }
 
 #[test]
-fn watching_a_growing_file_ends_when_the_conversation_should() {
+fn watch_ends_at_the_stop_signal() {
     let place = Place::new();
     let lines: Vec<String> = fs_err::read_to_string(example("transcripts/checkout.jsonl"))
         .unwrap()
@@ -312,7 +312,7 @@ fn watching_a_growing_file_ends_when_the_conversation_should() {
         .unwrap();
     let mut file = fs_err::OpenOptions::new().append(true).open(&path).unwrap();
     for line in &lines {
-        // Half a line first: a reader must not stumble over it.
+        // Half a line first: the reader must handle it.
         let (first, second) = line.split_at(line.len() / 2);
         file.write_all(first.as_bytes()).unwrap();
         std::thread::sleep(Duration::from_millis(150));
@@ -323,7 +323,7 @@ fn watching_a_growing_file_ends_when_the_conversation_should() {
     let output = child.wait_with_output().unwrap();
     assert!(
         started.elapsed() < Duration::from_secs(50),
-        "it waited for the idle limit"
+        "watch waited for the idle limit"
     );
     assert_eq!(output.status.code(), Some(10));
     let verdicts: Vec<Value> = String::from_utf8(output.stdout)
@@ -339,7 +339,7 @@ fn watching_a_growing_file_ends_when_the_conversation_should() {
 }
 
 #[test]
-fn a_sweep_counts_what_is_right() {
+fn a_sweep_counts_correct_signals() {
     let place = Place::new();
     let swept = json_of(
         &place,
@@ -383,7 +383,7 @@ fn models_are_listed_checked_and_chosen() {
 }
 
 #[test]
-fn calibration_gives_a_profile_that_works() {
+fn calibration_writes_a_valid_profile() {
     let place = Place::new();
     let calibrated = json_of(
         &place,
@@ -411,18 +411,18 @@ fn calibration_gives_a_profile_that_works() {
 }
 
 #[test]
-fn the_demo_plays_through() {
+fn the_demo_runs_to_the_end() {
     let place = Place::new();
     let shown = place.run(&["demo"]);
     assert!(shown.starts_with("exit 0"), "{shown}");
     for signal in ["CONTINUE", "SHIP", "STOP", "ESCALATE"] {
         assert!(shown.contains(signal), "no {signal} in\n{shown}");
     }
-    assert!(!place.path(".local").exists(), "the demo left something behind");
+    assert!(!place.path(".local").exists(), "the demo left files behind");
 }
 
 #[test]
-fn the_demo_plays_one_scene_and_keeps_its_results_on_request() {
+fn the_demo_runs_one_scene_and_keeps_results_on_request() {
     let place = Place::new();
     let shown = place.run(&["demo", "dialogue", "--keep=tour"]);
     assert!(

@@ -1,4 +1,4 @@
-//! `satiety evict`, as an agent's harness and its user meet it.
+//! `satiety evict`, as used by an agent's harness and its user.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -21,7 +21,7 @@ fn json_whatever_exit(place: &Place, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_context_is_filled_relieved_and_its_story_told() {
+fn a_context_is_filled_flushed_and_reported() {
     let place = Place::new();
     place.write("items.json", ITEMS);
     let shown = place.run(&[
@@ -63,9 +63,9 @@ fn a_context_is_filled_relieved_and_its_story_told() {
     );
     assert_eq!(proposed["view"][0]["ctx_id"], "log");
     let id = proposed["proposal_id"].as_str().unwrap().to_owned();
-    let refused = place.run(&["evict", "resolve", &id, "--exclude", "nobody"]);
+    let refused = place.run(&["evict", "resolve", &id, "--exclude", "missing"]);
     assert!(
-        refused.starts_with("exit 2") && refused.contains("no candidate `nobody`; nothing was changed"),
+        refused.starts_with("exit 2") && refused.contains("no candidate `missing`; nothing was changed"),
         "{refused}"
     );
     let resolved = place.run(&["evict", "resolve", &id, "--exclude", "log=still failing"]);
@@ -101,7 +101,7 @@ fn a_context_is_filled_relieved_and_its_story_told() {
 }
 
 #[test]
-fn eight_processes_drop_nothing_twice() {
+fn eight_processes_evict_nothing_twice() {
     let place = Place::new();
     let mut stores = vec!["sqlite:shared.db".to_owned()];
     stores.extend(std::env::var("SATIETY_TEST_POSTGRES"));
@@ -182,7 +182,7 @@ fn eight_processes_drop_nothing_twice() {
         assert_eq!(
             gone.iter().collect::<BTreeSet<_>>().len(),
             gone.len(),
-            "{store}: something was dropped twice"
+            "{store}: an item was evicted twice"
         );
         let feedback = json_of(
             &place,

@@ -1,4 +1,4 @@
-//! `satiety ab` from end to end: the real command, one process a search, the bundled features.
+//! `satiety ab` end to end: the real command, one process per search, the bundled features.
 
 use std::process::Output;
 
@@ -8,7 +8,7 @@ use crate::support::{Place, example, json_of};
 
 const TOPICS: usize = 10;
 
-/// Without a sentence model, and without waiting for what askers do.
+/// Without a sentence model, and without waiting for outcomes.
 fn run(place: &Place, arguments: &[&str]) -> Output {
     let mut command = place.command(arguments);
     command
@@ -27,8 +27,8 @@ fn json(place: &Place, arguments: &[&str]) -> (i32, Value) {
     )
 }
 
-/// A folder of notes: for each topic two that talk about it much and a critical one that mentions it once; and the
-/// judgments, which say that the last one is right.
+/// A directory of notes: for each topic two that mention it often and a critical one that mentions it once; and judgments
+/// in which the critical one is relevant.
 fn notes(place: &Place) {
     for topic in 0..TOPICS {
         let name = format!("falcon{topic}");
@@ -71,7 +71,7 @@ fn notes(place: &Place) {
             .to_string()
         })
         .collect();
-    // Files are at most important.
+    // Indexed files are at most important.
     for memory in memories
         .iter()
         .filter(|memory| memory["title"].as_str().unwrap().starts_with("The answer"))
@@ -98,7 +98,7 @@ fn ask(place: &Place, rounds: usize) {
 }
 
 #[test]
-fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
+fn better_graduates_worse_is_rejected_and_same_stays_undecided() {
     let place = Place::new();
     notes(&place);
     for file in ["better", "worse", "same"] {
@@ -128,7 +128,13 @@ fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
     assert_eq!(
         run(
             &place,
-            &["ab", "reject", "one-result", "--reason", "one is not enough"]
+            &[
+                "ab",
+                "reject",
+                "one-result",
+                "--reason",
+                "one sample must not decide"
+            ]
         )
         .status
         .code(),
@@ -141,7 +147,7 @@ fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
     let graduate = || json(&place, &["ab", "graduate", "critical-first"]);
     let (mut code, mut better) = graduate();
     for _ in 0..3 {
-        // On a busy machine times may be too uncertain to tell: then one measures again.
+        // On a busy machine latencies may be too noisy for a decision; measure again.
         if code == 3 {
             (code, better) = graduate();
         }
@@ -178,7 +184,7 @@ fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
         Some(0)
     );
     assert_ne!(first(&place), "The answer 7");
-    // Graduation and its end are in the journal's care, with the tests themselves.
+    // Graduation and its revocation are in the journal, and the tests are stored.
     let status = json_of(&place, &["db", "status", "--format", "json"]);
     let rows = |name: &str| {
         let tables = status["tables"].as_array().unwrap();
@@ -191,7 +197,7 @@ fn the_better_graduates_the_worse_is_refused_and_the_same_stays_undecided() {
 }
 
 #[test]
-fn wrong_requests_end_with_two_and_say_what_to_do() {
+fn invalid_requests_exit_with_2_and_a_hint() {
     let place = Place::new();
     for (arguments, expected) in [
         (&["ab", "status", "none"][..], "feature `none` not found"),

@@ -1,11 +1,11 @@
-//! `satiety harness` as a person uses it: from cycles to an expansion that is signed and applied, and what it refuses.
+//! `satiety harness` from cycles to a signed and applied expansion, and the requests it refuses.
 
 use serde_json::json;
 
 use crate::harness_support::{Lab, PASSPHRASE};
 
 #[test]
-fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
+fn a_saturated_suite_is_detected_expanded_signed_and_applied() {
     let lab = Lab::new(8);
     let (out, _) = lab.expect(0, &["harness", "status"]);
     assert!(out.contains("next: run the suites"), "{out}");
@@ -13,7 +13,7 @@ fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
     let ninth = lab.cycles(9);
     assert_eq!(ninth["action"], "CONTINUE");
     assert_eq!(ninth["reason"], "Insufficient data: 9 cycles");
-    // Looking again is no evidence.
+    // Repeating the check is not new evidence.
     let (_, err) = lab.expect(2, &["harness", "record"]);
     assert!(err.contains("no suite was run since cycle"), "{err}");
     let tenth = lab.cycles(1);
@@ -22,12 +22,12 @@ fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
         (&json!("TRIGGER_EXPANSION_RESEARCH"), &json!("CRITICAL"))
     );
     assert_eq!(tenth["measured"]["verdict"], "SATURATED");
-    // One expansion for a version, however many cycles follow.
+    // One expansion per version, regardless of the number of cycles.
     let next = lab.cycles(1);
     assert_eq!(next["action"], "CONTINUE");
     assert_eq!(next["expansion_id"], tenth["expansion_id"]);
 
-    // The brief is made of the data.
+    // The brief is generated from the data.
     let (prompt, _) = lab.expect(0, &["harness", "status", "--prompt"]);
     assert!(
         prompt.contains("- echoes/c00") && prompt.contains("echoes/pass_rate: 0.5 could be 0.6667"),
@@ -42,7 +42,7 @@ fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
     assert_eq!(proposed["diff"]["admissible"], true);
     let hash = proposed["proposal_hash"].as_str().unwrap();
 
-    // A person at a terminal, and nobody else.
+    // Approval needs a person at a terminal.
     let (_, err) = lab.expect(2, &["harness", "approve", "--key", "anna.key"]);
     assert!(err.contains("cannot open the terminal"), "{err}");
     let asks = "hash to approve it: ";
@@ -76,7 +76,7 @@ fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
         "{rules}"
     );
     lab.expect(0, &["harness", "verify"]);
-    // The new version has a window of its own.
+    // The new version starts a new window.
     let status = lab.status();
     assert_eq!(
         (&status["cycles_tracked"], &status["recorded"]),
@@ -100,7 +100,7 @@ fn a_suite_that_everything_passes_is_noticed_expanded_signed_and_applied() {
 }
 
 #[test]
-fn an_expansion_that_is_too_hard_is_rolled_back_to_the_byte() {
+fn a_too_hard_expansion_is_rolled_back_to_the_byte() {
     let lab = Lab::new(4);
     lab.settings(&[&lab.key], "notify_command = \"cat > told.json\"\n");
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
@@ -122,12 +122,12 @@ fn an_expansion_that_is_too_hard_is_rolled_back_to_the_byte() {
     let (history, _) = lab.expect(0, &["harness", "history"]);
     assert!(history.contains("restored"), "{history}");
     lab.expect(0, &["harness", "verify"]);
-    // It is over: the next one may come.
+    // The expansion is finished; the next one may start.
     lab.propose(0, &[("n2", true)]);
 }
 
 #[test]
-fn half_of_the_new_tests_failing_is_what_an_expansion_is_for() {
+fn an_expansion_may_fail_half_of_the_new_tests() {
     let lab = Lab::new(4);
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.propose(0, &[("n1", false), ("n2", true)]);
@@ -137,14 +137,14 @@ fn half_of_the_new_tests_failing_is_what_an_expansion_is_for() {
 }
 
 #[test]
-fn a_system_that_no_longer_passes_at_baseline_rolls_it_back() {
+fn a_failing_baseline_rolls_the_expansion_back() {
     let lab = Lab::new(6);
     lab.agent("cat\n");
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.expect(0, &["bench", "baseline", "latest", "--reason", "first"]);
     lab.propose(0, &[("n1", true)]);
     lab.approve(0, &lab.signed(&lab.key, 0, 24));
-    // Another system answers now: right about what is new, wrong about what was.
+    // The system now answers the new cases correctly and the old ones wrong.
     lab.agent("g=$(cat); case $g in n1) printf n1;; *) printf no;; esac\n");
     let applied = lab.json(1, &["harness", "apply"]);
     let why = applied["ended"]["why"].as_str().unwrap();
@@ -152,7 +152,7 @@ fn a_system_that_no_longer_passes_at_baseline_rolls_it_back() {
 }
 
 #[test]
-fn a_new_suite_comes_whole_and_goes_whole() {
+fn a_new_suite_is_added_and_removed_atomically() {
     let lab = Lab::new(3);
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     let case = |id: &str, answer: &str| json!({"case_id": id, "input": {"goal": id}, "expected": {"mode": "exact", "value": answer}});
@@ -169,7 +169,7 @@ fn a_new_suite_comes_whole_and_goes_whole() {
 }
 
 #[test]
-fn a_broken_case_is_retired_with_a_signature_and_a_replacement_only() {
+fn retiring_a_case_needs_a_signature_and_a_replacement() {
     let lab = Lab::new(4);
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.json(0, &["harness", "record"]);
@@ -187,7 +187,7 @@ fn a_broken_case_is_retired_with_a_signature_and_a_replacement_only() {
     lab.approve(0, &lab.signed(&lab.key, 0, 24));
     lab.json(0, &["harness", "apply"]);
     assert!(!lab.place.path("suites/echoes/cases/c01.json").exists());
-    // A build without the store sees the signature in the repository.
+    // A build without the database sees the signature in the repository.
     let (out, _) = lab.expect(0, &["harness", "check", "before.lock", "suites"]);
     assert!(out.contains("retired as broken"), "{out}");
     fs_err::remove_dir_all(lab.place.path("suites/.harness/approvals")).unwrap();
@@ -210,13 +210,13 @@ fn the_hook_records_a_cycle_after_a_gated_run() {
         (&metrics["benchmark_ceiling_rate"], &metrics["proposal_pass_rate"]),
         (&json!(1.0), &json!(1.0))
     );
-    // A threshold is a gate too.
+    // A threshold is checked, too.
     lab.place.write("suites/harness.toml", "[thresholds]\n\"echoes/pass_rate\" = { value = 0.5, direction = \"higher\" }\n\"echoes/mean_latency_ms\" = { value = -1.0, direction = \"lower\" }\n");
     lab.expect(1, &["bench", "run", "suites/echoes", "--gate"]);
 }
 
 #[test]
-fn metrics_from_a_file_and_what_is_wrong_with_them() {
+fn metrics_are_read_from_a_file_and_validated() {
     let lab = Lab::new(3);
     let snapshot = json!({"cycle_id": "cycle-1735600000000", "timestamp": "2025-12-30T15:00:00Z",
         "metrics": {"benchmark_ceiling_rate": 0.82, "regression_pass_rate": 1.0, "improvement_delta": 0.03,
@@ -224,7 +224,7 @@ fn metrics_from_a_file_and_what_is_wrong_with_them() {
         "saturation_score": 0.78, "saturation_level": "HIGH", "x-schema-version": "1.0"});
     lab.place.write("cycle.json", &snapshot.to_string());
     let recorded = lab.json(0, &["harness", "record", "--metrics", "cycle.json"]);
-    // The formula stands, not the example's number.
+    // The value comes from the formula, not from the specification's example.
     assert!((recorded["snapshot"]["saturation_score"].as_f64().unwrap() - 0.8).abs() < 1e-9);
     let key = "eval-harness/saturation/cycles/cycle-1735600000000";
     let kept: serde_json::Value =
@@ -233,7 +233,7 @@ fn metrics_from_a_file_and_what_is_wrong_with_them() {
         (&kept["x-schema-version"], &kept["x-namespace"]),
         (&json!("1.0"), &json!(key))
     );
-    // The same again changes nothing.
+    // Recording the same run again changes nothing.
     lab.json(0, &["harness", "record", "--metrics", "cycle.json"]);
     assert_eq!(lab.status()["cycles_tracked"], 1);
     for (metrics, says) in [
@@ -293,7 +293,7 @@ fn metrics_from_a_file_and_what_is_wrong_with_them() {
 }
 
 #[test]
-fn bad_input_is_named_and_changes_nothing() {
+fn invalid_input_is_reported_and_changes_nothing() {
     let lab = Lab::new(3);
     lab.cycles(1);
     let edge = |case: &str| {
@@ -332,7 +332,7 @@ fn bad_input_is_named_and_changes_nothing() {
 }
 
 #[test]
-fn a_check_needs_no_store_and_reads_commits() {
+fn check_needs_no_database_and_reads_commits() {
     let lab = Lab::new(4);
     let git = |arguments: &[&str]| {
         let done = std::process::Command::new("git")
@@ -387,11 +387,11 @@ fn a_check_needs_no_store_and_reads_commits() {
     let (_, err) = lab.expect(2, &["harness", "check", "git:nowhere", "suites"]);
     assert!(err.contains("nowhere"), "{err}");
     lab.expect(2, &["harness", "check", "git:--output=x", "suites"]);
-    assert!(!store.exists(), "a store was made");
+    assert!(!store.exists(), "a database was created");
 }
 
 #[test]
-fn a_person_can_say_no_and_can_bring_the_archive_back_until_the_commit() {
+fn a_proposal_can_be_rejected_and_the_archive_restored_until_the_commit() {
     let lab = Lab::new(4);
     lab.agent("cat\n");
     lab.cycles(1);
@@ -413,7 +413,7 @@ fn a_person_can_say_no_and_can_bring_the_archive_back_until_the_commit() {
     let (_, err) = lab.expect(2, &["harness", "rollback", "--reason", "r"]);
     assert!(err.contains("is not being applied"), "{err}");
     lab.approve(0, &lab.signed(&lab.key, 0, 24));
-    // The system cannot be asked: nothing is decided about the case, and nothing is lost.
+    // The target does not run: the case stays undecided, and nothing is lost.
     lab.agent("exit 1\n");
     let (_, err) = lab.expect(4, &["harness", "apply"]);
     assert!(
@@ -444,7 +444,7 @@ fn a_person_can_say_no_and_can_bring_the_archive_back_until_the_commit() {
     lab.expect(0, &["harness", "verify"]);
     lab.agent("cat\n");
 
-    // What is committed stays.
+    // Committed changes stay.
     lab.propose(0, &[("n1", true)]);
     lab.approve(0, &lab.signed(&lab.key, 0, 24));
     lab.expect(0, &["harness", "apply"]);

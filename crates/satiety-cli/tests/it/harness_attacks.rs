@@ -1,4 +1,4 @@
-//! What somebody who wants an easier harness could try, and what happens then. docs/guides/harness.md lists the same.
+//! Attempts to make the harness easier, and their outcomes. docs/guides/harness.md lists the same.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn editing_the_suites_by_hand() {
         (&status["recorded"], &status["drift"]["admissible"]),
         (&json!(false), &json!(false))
     );
-    // Nor can an expansion be opened on top of it.
+    // An expansion cannot be opened on top of it either.
     lab.propose(1, &[("n1", true)]);
 }
 
@@ -96,7 +96,7 @@ fn editing_the_store() {
             "UPDATE harness_versions SET manifest = replace(manifest, '\"alpha\":0.05', '\"alpha\":0.5')",
             "was modified",
         ),
-        // The whole state of an expansion, made to look approved.
+        // The complete state of an expansion, edited to look approved.
         (
             "UPDATE records SET body = replace(body, '\"phase\":\"awaiting_approval\"', '\"phase\":\"applying_thresholds\"') WHERE key LIKE '%/expansions/%'",
             "was modified",
@@ -109,7 +109,7 @@ fn editing_the_store() {
         let (out, _) = lab.expect(1, &["harness", "verify"]);
         assert!(out.contains(says), "{statement}: {out}");
         let before = lab.files();
-        // Whatever the store says now, nothing is applied.
+        // The edited database does not lead to an apply.
         let applied = lab.run(&["harness", "apply"]);
         assert!(matches!(applied.status.code(), Some(1 | 2)), "{statement}");
         assert_eq!(lab.files(), before, "{statement}");
@@ -117,7 +117,7 @@ fn editing_the_store() {
 }
 
 #[test]
-fn truncating_the_log_and_writing_it_anew() {
+fn truncating_or_rewriting_the_log() {
     let lab = Lab::new(3);
     lab.cycles(3);
     let verified = lab.json(0, &["harness", "verify"]);
@@ -127,23 +127,23 @@ fn truncating_the_log_and_writing_it_anew() {
         verified["last"]["hash"].as_str().unwrap()
     );
     lab.expect(0, &["harness", "verify", "--anchor", &anchor]);
-    // Written anew with right hashes it is whole by itself, and not what the anchor knows.
+    // A rewritten log with valid hashes is consistent in itself, but does not match the anchor.
     let rows = lab.json(0, &["harness", "history", "--limit", "1000"]);
-    let mut anew: Vec<ledger::Entry> = Vec::new();
+    let mut rewritten: Vec<ledger::Entry> = Vec::new();
     for row in rows["entries"].as_array().unwrap() {
         let entry: ledger::Entry = serde_json::from_value(row.clone()).unwrap();
         let mut body = entry.body.clone();
         body["forged"] = json!(true);
-        anew.push(ledger::append(anew.last(), entry.at, entry.kind, body));
+        rewritten.push(ledger::append(rewritten.last(), entry.at, entry.kind, body));
     }
-    anew.push(ledger::append(
-        anew.last(),
+    rewritten.push(ledger::append(
+        rewritten.last(),
         jiff::Timestamp::now(),
         "note",
         json!({}),
     ));
     lab.sql("DELETE FROM harness_ledger");
-    for entry in &anew {
+    for entry in &rewritten {
         lab.sql(&format!(
             "INSERT INTO harness_ledger VALUES ({}, '{}', '{}', '{}', '{}', '{}', '{}')",
             entry.seq,
@@ -155,12 +155,12 @@ fn truncating_the_log_and_writing_it_anew() {
             lab.harness_id()
         ));
     }
-    // Whole by itself; the anchor in the repository tells.
-    ledger::verify_chain(&anew).unwrap();
+    // Consistent in itself; only the anchor in the repository detects it.
+    ledger::verify_chain(&rewritten).unwrap();
     lab.expect(1, &["harness", "verify"]);
     let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
     assert!(out.contains("differs from the anchored entry"), "{out}");
-    // Cut off at its end, it is whole by itself too; here the window would tell, because it follows the log.
+    // A truncated log is consistent, too; the window detects it, because it follows the log.
     lab.sql("DELETE FROM harness_ledger WHERE seq >= (SELECT max(seq) - 1 FROM harness_ledger)");
     let (out, _) = lab.expect(1, &["harness", "verify", "--anchor", &anchor]);
     assert!(out.contains("the chain ends before the anchored entry"), "{out}");
@@ -168,16 +168,16 @@ fn truncating_the_log_and_writing_it_anew() {
 }
 
 #[test]
-fn replaying_an_approval_or_approving_something_else() {
+fn replaying_or_reusing_an_approval() {
     let lab = Lab::new(3);
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
     let first = lab.signed(&lab.key, 0, 24);
-    // Another proposal took its place: what was signed is not what waits.
+    // Another proposal replaced it: the signature is not for the pending one.
     lab.propose(0, &[("n2", true)]);
     let err = lab.approve(1, &first);
     assert!(err.contains("belongs to another proposal"), "{err}");
-    // A hash that is put into a signed statement breaks the signature.
+    // A different hash in a signed statement breaks the signature.
     let second = lab.signed(&lab.key, 0, 24);
     let mut forged = first.clone();
     forged.statement.clone_from(&second.statement);
@@ -187,7 +187,7 @@ fn replaying_an_approval_or_approving_something_else() {
     let err = lab.approve(1, &second);
     assert!(err.contains("was already used"), "{err}");
     lab.json(0, &["harness", "apply"]);
-    // Neither is good for the next one.
+    // Neither is valid for the next proposal.
     lab.propose(0, &[("n3", true)]);
     let mut carried = second;
     carried.statement.expansion_id = lab.status()["expansion"]["expansion_id"]
@@ -195,12 +195,12 @@ fn replaying_an_approval_or_approving_something_else() {
         .unwrap()
         .to_owned();
     lab.approve(1, &carried);
-    // The expansion that it was for is over.
+    // The expansion that was approved is finished.
     lab.approve(2, &first);
 }
 
 #[test]
-fn another_clock() {
+fn changing_the_clock() {
     let lab = Lab::new(3);
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
@@ -210,7 +210,7 @@ fn another_clock() {
     assert!(lab.approve(1, &future).contains("dated in the future"));
     let endless = lab.signed(&lab.key, 0, 24 * 365);
     assert!(lab.approve(1, &endless).contains("at most 30 days"));
-    // The log has seen a later time than the clock shows now: what ran out by then stays so.
+    // The log contains a later time than the clock: expired approvals stay expired.
     let soon = lab.signed(&lab.key, 0, 1);
     let rows = lab.json(0, &["harness", "history", "--limit", "1000"]);
     let last: ledger::Entry =
@@ -233,7 +233,7 @@ fn another_clock() {
 }
 
 #[test]
-fn bringing_a_key_of_ones_own() {
+fn adding_a_key() {
     let lab = Lab::new(3);
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
@@ -247,7 +247,7 @@ fn bringing_a_key_of_ones_own() {
         lab.approve(1, &lab.signed(&named_anna, 0, 24))
             .contains("signature of `anna` does not match")
     );
-    // No other file, variable or flag brings keys.
+    // No other file, variable or flag adds keys.
     let other = format!(
         "[harness]\nfolder = \"suites\"\n\n[[harness.approvers]]\nname = \"agent\"\npublic_key = \"{}\"\n",
         agent.public_key
@@ -278,7 +278,7 @@ fn bringing_a_key_of_ones_own() {
         .output()
         .unwrap();
     assert_eq!(with_variable.status.code(), Some(1));
-    // A key that is added to the repository's file counts only once somebody known has signed for it.
+    // A key that is added to the repository's file counts only after a trusted key has signed it.
     lab.settings(&[&lab.key, &agent], "");
     assert!(
         lab.approve(1, &lab.signed(&agent, 0, 24))
@@ -306,7 +306,7 @@ fn bringing_a_key_of_ones_own() {
 }
 
 #[test]
-fn many_record_at_once_and_the_chain_stays_whole() {
+fn concurrent_recording_keeps_the_chain_valid() {
     let lab = Lab::new(3);
     let children: Vec<_> = (0..6)
         .map(|number| {
@@ -338,9 +338,9 @@ fn many_record_at_once_and_the_chain_stays_whole() {
     lab.expect(0, &["harness", "verify"]);
 }
 
-/// Killed at any moment, the suites on disk are a harness that is at least as rigorous, and apply goes on to the end.
+/// Killed at any moment, the suites on disk are at least as rigorous, and a second apply finishes.
 #[test]
-fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
+fn kills_during_apply_leave_a_valid_harness() {
     let lab = Lab::new(5);
     lab.agent("cat\n");
     lab.cycles(1);
@@ -360,10 +360,10 @@ fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
     lab.place.write("p.json", &content.to_string());
     let proposed = lab.json(0, &["harness", "propose", "p.json"]);
     lab.approve(0, &lab.signed(&lab.key, 0, 24));
-    // A target that takes its time, so that there is something to kill.
+    // A slow target, so that the kill hits a running process.
     lab.agent("sleep 0.03; cat\n");
     let slow = lab.worker("slow", "import json,sys,time\nfor line in sys.stdin:\n    q = json.loads(line)\n    time.sleep(0.03)\n    print(json.dumps({'id': q.get('id'), 'output': q['input']['goal']}), flush=True)\n");
-    // For the new suite, which does not describe a target.
+    // For the new suite, which does not define a target.
     let apply = ["harness", "apply", "--target", &slow];
     let mut kills = 0;
     for attempt in 0..20_u64 {
@@ -374,13 +374,13 @@ fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
             .stderr(log.into_file())
             .spawn()
             .unwrap();
-        // Somewhere in between, another place each time.
+        // Kills at a different point each time.
         std::thread::sleep(Duration::from_millis(40 + attempt * 97 % 700));
         let ended = child.try_wait().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
         let (out, _) = lab.expect_one_of(&[0, 1], &["harness", "check", "before.lock", "suites"]);
-        // Between the record of a retirement and the signature in the repository there is nothing that weakens.
+        // Between the record of a retirement and the signature in the repository nothing is weaker.
         assert!(!out.contains("weaker  "), "after {attempt}: {out}");
         if let Some(status) = ended {
             let log = fs_err::read_to_string(lab.place.path("apply.log")).unwrap();
@@ -394,8 +394,8 @@ fn kills_while_an_expansion_is_applied_leave_a_harness_that_works() {
         }
         kills += 1;
     }
-    assert!(kills >= 3, "only {kills} kills hit");
-    // Whatever is left is done in one go; what is done already is not an error.
+    assert!(kills >= 3, "only {kills} kills hit a running process");
+    // One more apply finishes the rest; steps that are done are not an error.
     lab.expect_one_of(&[0, 2], &apply);
     let status = lab.status();
     assert_eq!(status["version"], proposed["diff"]["to"]);

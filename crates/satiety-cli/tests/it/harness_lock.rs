@@ -1,5 +1,5 @@
-//! What an agent with a shell in the repository and no approver's key could try against `harness check`, and what happens
-//! then. SECURITY.md lists the same attacks.
+//! Attacks on `harness check` by an agent with a shell in the repository and without an approver's key. SECURITY.md lists
+//! the same attacks.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness_support::{Lab, PASSPHRASE};
 
-/// Answers a terminal with the beginning of the hash that it shows, and then with a passphrase.
+/// Types the beginning of the displayed hash, and then a passphrase.
 const SIGN: &str = r"
 import os, pty, re, select, sys
 child, terminal = pty.fork()
@@ -100,9 +100,9 @@ impl Repo {
         }
     }
 
-    /// Signs the step from the last commit to the tree as it is, with whatever key, and writes it.
+    /// Signs the step from the last commit to the current tree with this key, and writes it.
     fn transition(&self, key: &KeyFile, hours: (i64, i64)) -> Transition {
-        // The locks as the program sees them.
+        // The locks as computed by the program.
         let from = self.lock_of_commit();
         let mut to = self.lock_of_tree();
         let id = format!("transition-test-{}", to.transitions.len());
@@ -159,7 +159,7 @@ impl Repo {
     }
 }
 
-/// The lock of a harness in a directory; its identity is that of the lock file that is there, or none.
+/// Lock of the harness in a directory; its identity is that of the existing lock file, or none.
 fn lock_in(lab: &Lab, directory: &Path) -> Lock {
     let file = directory.join("suites/harness.lock");
     let known = fs_err::read_to_string(&file)
@@ -222,7 +222,7 @@ fn baseline(results: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn honest_changes_are_accepted_with_and_without_a_lock_file() {
+fn stricter_changes_pass_with_and_without_a_lock_file() {
     for repo in [Repo::new(), Repo::locked()] {
         repo.check(0);
         repo.lab.place.write(
@@ -256,7 +256,7 @@ fn honest_changes_are_accepted_with_and_without_a_lock_file() {
             &checked["lock"],
         );
         assert_eq!(locked, if has_lock { "stale" } else { "absent" });
-        // Written anew it is current, and the base of the next change.
+        // A regenerated lock file is current, and the base of the next change.
         repo.lab.expect(0, &["harness", "lock"]);
         assert_eq!(repo.check(0)["lock"], "current");
         repo.lab.expect(0, &["harness", "lock", "--check"]);
@@ -266,7 +266,7 @@ fn honest_changes_are_accepted_with_and_without_a_lock_file() {
 }
 
 #[test]
-fn every_way_to_name_the_directory_sees_the_removed_cases() {
+fn removed_cases_are_detected_for_every_path_spelling() {
     let repo = Repo::new();
     repo.remove_hard_cases();
     let absolute = repo.lab.place.path("suites").display().to_string();
@@ -306,7 +306,7 @@ fn every_way_to_name_the_directory_sees_the_removed_cases() {
 
 #[test]
 fn git_tricks_do_not_change_the_base() {
-    // Attributes that leave files out of archives, in the base and in the repository.
+    // Attributes that exclude files from archives, in the base and in the repository.
     let repo = Repo::new();
     repo.lab
         .place
@@ -341,7 +341,7 @@ fn git_tricks_do_not_change_the_base() {
         assert!(out.contains("c00") && out.contains("pass_rate"), "{kind}: {out}");
     }
 
-    // Variables that lead git to another repository, and a settings entry that does.
+    // Variables and settings that redirect git to another repository.
     let repo = Repo::new();
     let other = Repo::new();
     other.remove_hard_cases();
@@ -370,14 +370,14 @@ fn git_tricks_do_not_change_the_base() {
 }
 
 #[test]
-fn a_name_that_several_references_have_is_refused() {
+fn ambiguous_references_are_refused() {
     let repo = Repo::new();
     repo.git(&["update-ref", "refs/remotes/origin/main", "HEAD"]);
     repo.remove_hard_cases();
     repo.lab
         .expect(1, &["harness", "check", "git:origin/main", "suites"]);
     repo.commit();
-    // A tag comes before a remote branch when git looks a name up.
+    // Git prefers a tag to a remote branch of the same name.
     repo.git(&["tag", "origin/main", "HEAD"]);
     let (_, err) = repo
         .lab
@@ -398,7 +398,7 @@ fn a_name_that_several_references_have_is_refused() {
 }
 
 #[test]
-fn damaged_objects_are_refused() {
+fn damaged_git_objects_are_refused() {
     let repo = Repo::new();
     let id = repo.git(&["rev-parse", "HEAD:suites/harness.toml"]);
     let path = repo
@@ -416,9 +416,9 @@ fn damaged_objects_are_refused() {
 
 #[cfg(unix)]
 #[test]
-fn links_submodules_and_repositories_inside_are_refused() {
+fn links_submodules_and_nested_repositories_are_refused() {
     use std::os::unix::fs::symlink;
-    // The directory itself becomes a link to an easier one that the base has too.
+    // The directory itself becomes a link to an easier one that the base also has.
     let repo = Repo::new();
     repo.lab
         .place
@@ -453,7 +453,7 @@ fn links_submodules_and_repositories_inside_are_refused() {
         repo.lab.expect(1, &["harness", "check", "git:HEAD", "suites"]);
     }
 
-    // A repository in place of the directory, with an easier history of its own.
+    // A repository in place of the directory, with an easier history.
     let repo = Repo::new();
     repo.remove_hard_cases();
     let inner = repo.lab.place.path("suites");
@@ -479,7 +479,7 @@ fn links_submodules_and_repositories_inside_are_refused() {
 }
 
 #[test]
-fn a_file_in_place_of_the_directory_is_no_harness() {
+fn a_file_instead_of_the_directory_is_refused() {
     let repo = Repo::new();
     let (manifest, _) = repo.lab.expect(0, &["harness", "manifest"]);
     let lock = repo.lock_of_commit().render();
@@ -496,7 +496,7 @@ fn a_file_in_place_of_the_directory_is_no_harness() {
 }
 
 #[test]
-fn every_deciding_byte_is_covered() {
+fn every_file_that_affects_a_verdict_is_covered() {
     type Attack = (&'static str, &'static str, fn(&Repo));
     let attacks: &[Attack] = &[
         ("fixture in a directory", "suites.echoes.files", |repo| {
@@ -664,7 +664,7 @@ fn every_deciding_byte_is_covered() {
                         || change["needs_approval"] == true)
             });
             assert!(refused, "{name}: {checked:#}");
-            // Nor does a lock file written by the agent help, whether the old one stays, goes or is written by hand.
+            // A lock file written by the agent does not help either, whether the old one stays, is removed or is edited.
             if repo.lab.place.path("suites/harness.lock").exists() {
                 repo.lab.expect(1, &["harness", "lock", "--harness", "suites"]);
                 let forged = repo.lock_of_tree().render();
@@ -676,7 +676,7 @@ fn every_deciding_byte_is_covered() {
 }
 
 #[test]
-fn the_lock_file_itself_cannot_be_dropped_or_forged() {
+fn the_lock_file_cannot_be_dropped_or_forged() {
     let repo = Repo::locked();
     let text = fs_err::read_to_string(repo.lab.place.path("suites/harness.lock")).unwrap();
     repo.remove("suites/harness.lock");
@@ -686,19 +686,19 @@ fn the_lock_file_itself_cannot_be_dropped_or_forged() {
         &text.replace("\"passed\": 1", "\"passed\": 0"),
     );
     repo.lab.expect(1, &["harness", "check", "git:HEAD", "suites"]);
-    // A lock that is whole, and describes another harness.
+    // A valid lock of a different harness.
     let mut forged = Lock::parse(&text).unwrap();
     forged.keys.approvers[0].public_key = "ab".repeat(32);
     forged.manifest.alpha = 1.0;
     repo.lab.place.write("suites/harness.lock", &forged.render());
     assert_eq!(repo.check(1)["lock"], "invalid");
-    // Were it merged all the same, the tree of the base would count as well.
+    // If it were merged anyway, the tree of the base would be checked as well.
     repo.commit();
     let agent = KeyFile::generate("agent", PASSPHRASE).unwrap();
     repo.lab.settings(&[&agent], "");
     repo.remove_hard_cases();
     repo.check(1);
-    // Another identity.
+    // A different identity.
     let repo = Repo::locked();
     let mut other = Lock::parse(&text).unwrap();
     other.id = Some("harness-other".into());
@@ -722,7 +722,7 @@ fn a_signed_transition_allows_exactly_its_step() {
         repo.check(0);
         repo.commit();
         repo.check(0);
-        // The case comes back; the same signature does not take it out again.
+        // The case is added again; the same signature does not allow removing it again.
         let case = repo.git(&["show", "HEAD~1:suites/echoes/cases/c01.json"]);
         repo.lab.place.write("suites/echoes/cases/c01.json", &case);
         repo.lab
@@ -744,7 +744,7 @@ fn a_signed_transition_allows_exactly_its_step() {
 }
 
 #[test]
-fn signatures_of_others_or_out_of_time_do_not_count() {
+fn expired_and_untrusted_signatures_are_rejected() {
     let agent = KeyFile::generate("agent", PASSPHRASE).unwrap();
     let named_anna = KeyFile::generate("anna", PASSPHRASE).unwrap();
     for (key, hours) in [(&agent, (0, 24)), (&named_anna, (0, 24))] {
@@ -752,7 +752,7 @@ fn signatures_of_others_or_out_of_time_do_not_count() {
         repo.remove_hard_cases();
         repo.transition(key, hours);
         repo.check(1);
-        // Nor with the key in the new side's settings.
+        // A key in the new side's settings does not help either.
         repo.lab.settings(&[&repo.lab.key, key], "");
         repo.check(1);
         repo.lab.settings(&[key], "");
@@ -768,7 +768,7 @@ fn signatures_of_others_or_out_of_time_do_not_count() {
 }
 
 #[test]
-fn an_honest_retirement_is_no_master_key() {
+fn an_approved_retirement_does_not_allow_another() {
     let repo = Repo::new();
     let lab = &repo.lab;
     lab.cycles(1);
@@ -781,7 +781,7 @@ fn an_honest_retirement_is_no_master_key() {
     lab.json(0, &["harness", "apply"]);
     repo.check(0);
     repo.commit();
-    // A hard case under the retired one's name, taken out by hand with the same words.
+    // A hard case with the retired case's name, removed with the same text.
     lab.place.write(
         "suites/echoes/cases/c01.json",
         r#"{"case_id": "c01", "input": {"goal": "hard"}, "expected": {"mode": "exact", "value": "harder"}}"#,
@@ -807,7 +807,7 @@ fn an_honest_retirement_is_no_master_key() {
 }
 
 #[test]
-fn first_keys_need_somebody_who_accepts_them() {
+fn first_keys_must_be_accepted_explicitly() {
     let repo = Repo::new();
     repo.remove("satiety.toml");
     repo.git(&["add", "-A", "."]);
@@ -819,14 +819,14 @@ fn first_keys_need_somebody_who_accepts_them() {
     let mut accepting = arguments.to_vec();
     accepting.push("--accept-first-keys");
     repo.lab.expect(0, &accepting);
-    // They do not count for the change that brings them.
+    // Keys do not count for the change that adds them.
     repo.remove_hard_cases();
     repo.transition(&repo.lab.key, (0, 24));
     repo.lab.expect(1, &accepting);
 }
 
 #[test]
-fn recording_refuses_what_the_lock_refuses() {
+fn recording_applies_the_same_checks_as_the_lock() {
     for attack in [
         |repo: &Repo| repo.edit("suites/echoes/data/in/a.txt", "one", "easy"),
         |repo: &Repo| {
@@ -856,7 +856,7 @@ fn recording_refuses_what_the_lock_refuses() {
 }
 
 #[test]
-fn a_person_signs_a_transition_at_the_terminal_and_sees_all_of_it() {
+fn signing_shows_the_complete_transition_escaped() {
     let repo = Repo::locked();
     repo.edit(
         "suites/echoes/cases/c01.json",
@@ -887,7 +887,7 @@ fn a_person_signs_a_transition_at_the_terminal_and_sees_all_of_it() {
         assert!(seen.contains(words), "{words}: {seen}");
     }
     assert!(!seen.contains('\u{1b}') && !seen.contains('\u{202e}'), "{seen:?}");
-    // What is signed changes with every call, so the first letters are read off the screen.
+    // The signed content changes with every call, so the first characters are read from the screen.
     let mut command = Command::new("python3");
     command
         .args(["-c", SIGN, PASSPHRASE, env!("CARGO_BIN_EXE_satiety")])
@@ -915,7 +915,7 @@ fn a_person_signs_a_transition_at_the_terminal_and_sees_all_of_it() {
 }
 
 #[test]
-fn a_gate_in_a_locked_harness_takes_nothing_softer() {
+fn a_locked_gate_rejects_weaker_options() {
     let repo = Repo::locked();
     repo.lab
         .place
@@ -932,7 +932,7 @@ fn a_gate_in_a_locked_harness_takes_nothing_softer() {
         let (_, err) = repo.lab.expect(2, &arguments);
         assert!(err.contains("with weaker options") && err.contains(says), "{err}");
     }
-    // The verdict is the gate's own: this baseline is of other contents.
+    // The gate decides as usual: this baseline is of other contents.
     repo.lab.expect_one_of(
         &[0, 3],
         &["bench", "run", "suites/echoes", "--gate", "--target", "echo"],
@@ -943,6 +943,6 @@ fn a_gate_in_a_locked_harness_takes_nothing_softer() {
         err.contains("weaker than") && err.contains("suites.echoes.c00"),
         "{err}"
     );
-    // Without a gate the same run is nobody's verdict.
+    // Without a gate the same run has no verdict.
     repo.lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
 }

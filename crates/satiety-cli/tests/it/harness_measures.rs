@@ -1,5 +1,5 @@
-//! A candidate that tries to move its own measure: by failing in ways that were not counted, by stating numbers, by
-//! choosing what is run. docs/guides/harness.md lists what counts.
+//! Candidates that try to influence their own measurement: by failing in unusual ways, by reporting numbers, by choosing the
+//! cases to run. docs/guides/harness.md lists what counts.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use crate::harness_support::Lab;
 
 const THRESHOLDS: &str = "[thresholds]\n\"echoes/pass_rate\" = { value = 0.9, direction = \"higher\" }\n\"echoes/mean_score\" = { value = 0.9, direction = \"higher\" }\n";
 
-/// A target that answers c00 to c02 and does `attack` on every other case.
+/// A target that answers c00 to c02 and runs `attack` on every other case.
 fn attack(lab: &Lab, attack: &str) {
     lab.place.write(
         "suites/echoes/agent.sh",
@@ -33,7 +33,7 @@ fn threshold(status: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn no_way_to_fail_counts_as_anything_but_failing() {
+fn every_kind_of_failure_counts_as_not_passed() {
     for (name, how) in [
         ("exit code", "exit 1"),
         ("asks to be tried again", "exit 75"),
@@ -86,8 +86,8 @@ fn no_way_to_fail_counts_as_anything_but_failing() {
         let (out, _) = lab.expect(1, &["harness", "record"]);
         assert!(out.contains("missed"), "{name}: {out}");
         let status = lab.status();
-        for figure in ["echoes/pass_rate", "echoes/mean_score"] {
-            let found = threshold(&status, figure);
+        for metric in ["echoes/pass_rate", "echoes/mean_score"] {
+            let found = threshold(&status, metric);
             assert_eq!(
                 (&found["found"], &found["met"]),
                 (&json!(0.5), &json!(false)),
@@ -100,7 +100,7 @@ fn no_way_to_fail_counts_as_anything_but_failing() {
 }
 
 #[test]
-fn no_answer_over_http_is_left_out() {
+fn missing_http_answers_count_as_failures() {
     for answer in [
         "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
         "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
@@ -154,7 +154,7 @@ fn no_answer_over_http_is_left_out() {
 }
 
 #[test]
-fn what_a_target_says_about_itself_is_marked_and_leaving_it_out_does_not_help() {
+fn metrics_reported_by_the_target_are_marked_and_omitting_them_does_not_help() {
     let lab = Lab::new(4);
     lab.place.write(
         "suites/harness.toml",
@@ -165,7 +165,7 @@ fn what_a_target_says_about_itself_is_marked_and_leaving_it_out_does_not_help() 
     let (out, _) = lab.expect(1, &["harness", "record"]);
     assert!(out.contains("reported by the target"), "{out}");
     let status = lab.status();
-    // Nobody said what it cost; a crash took no time that counts.
+    // No cost was reported, and the latency of a crash is ignored.
     for name in [
         "echoes/total_cost_usd",
         "echoes/total_token_cost",
@@ -184,7 +184,7 @@ fn what_a_target_says_about_itself_is_marked_and_leaving_it_out_does_not_help() 
 }
 
 #[test]
-fn a_cached_answer_took_no_time_that_counts() {
+fn latency_of_cached_answers_is_ignored() {
     let lab = Lab::new(3);
     lab.place.write(
         "suites/harness.toml",
@@ -197,7 +197,7 @@ fn a_cached_answer_took_no_time_that_counts() {
     lab.expect(1, &["harness", "record"]);
 }
 
-/// Moves a case to the regression tier by hand.
+/// Moves a case to the regression tier by editing the file.
 fn graduate(lab: &Lab, id: &str) {
     let case = json!({"case_id": id, "tags": ["regression"], "input": {"goal": id}, "expected": {"mode": "exact", "value": id},
         "metadata": {"harder": [{"input": {"goal": format!("{id} again")}, "expected": {"value": format!("{id} again")}}]}});
@@ -206,12 +206,12 @@ fn graduate(lab: &Lab, id: &str) {
 }
 
 #[test]
-fn graduating_needs_runs_that_passed() {
+fn graduating_needs_passed_runs() {
     let lab = Lab::new(6);
     attack(&lab, "exit 1");
     lab.run(&["bench", "run", "suites/echoes", "--quiet"]);
     lab.expect_one_of(&[0, 1], &["harness", "record"]);
-    // A case that fails is to leave the measure.
+    // A failing case cannot graduate.
     graduate(&lab, "c05");
     let (_, err) = lab.expect(1, &["harness", "record"]);
     assert!(
@@ -220,7 +220,7 @@ fn graduating_needs_runs_that_passed() {
     );
     let (out, _) = lab.expect(1, &["harness", "verify"]);
     assert!(out.contains("echoes.c05"), "{out}");
-    // One that passes, and was run too seldom.
+    // A case that passes, but has too few runs.
     fs_err::write(
         lab.place.path("suites/echoes/cases/c05.json"),
         json!({"case_id": "c05", "input": {"goal": "c05"}, "expected": {"mode": "exact", "value": "c05"}})
@@ -230,7 +230,7 @@ fn graduating_needs_runs_that_passed() {
     graduate(&lab, "c00");
     let (_, err) = lab.expect(1, &["harness", "record"]);
     assert!(err.contains("1 of at least 3"), "{err}");
-    // Runs of chosen cases are no evidence.
+    // Runs of selected cases are not evidence.
     for _ in 0..3 {
         lab.run(&["bench", "run", "suites/echoes", "--case", "c00", "--quiet"]);
     }
@@ -257,9 +257,9 @@ fn a_failing_regression_test_fails_the_gate_and_the_cycle() {
     assert_eq!(
         lab.json(0, &["harness", "history"]),
         before,
-        "something was recorded"
+        "a cycle was recorded"
     );
-    // The baseline failed it too, so that nothing is worse than before.
+    // The baseline failed it, too, so that nothing is worse than before.
     lab.expect(0, &["bench", "baseline", "latest", "--reason", "first"]);
     let (out, _) = lab.expect(1, &["bench", "run", "suites/echoes", "--gate"]);
     assert!(out.contains("c05 is in the regression tier"), "{out}");
@@ -270,7 +270,7 @@ fn a_failing_regression_test_fails_the_gate_and_the_cycle() {
 }
 
 #[test]
-fn applying_takes_no_selection() {
+fn apply_rejects_a_selection_of_cases() {
     let lab = Lab::new(4);
     lab.cycles(1);
     lab.propose(0, &[("n1", true)]);
@@ -318,7 +318,7 @@ fn numbers_in_a_file_never_lower_an_alarm() {
         recorded["rolling_metrics"]["avg_saturation_score"].as_f64()
             >= before["rolling_metrics"]["avg_saturation_score"].as_f64()
     );
-    // The tenth cycle: what nine real ones said is not undone.
+    // The tenth cycle: it does not undo nine measured ones.
     assert_eq!(
         (&recorded["action"], &recorded["urgency"]),
         (&json!("TRIGGER_EXPANSION_RESEARCH"), &json!("CRITICAL"))
@@ -341,7 +341,7 @@ fn numbers_in_a_file_do_not_hide_a_run_or_stop_the_clock() {
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.place.write("low.json", r#"{"benchmark_ceiling_rate": 0.0}"#);
     lab.json(0, &["harness", "record", "--metrics", "low.json"]);
-    // The run before it is still to be recorded.
+    // The previous run is still to be recorded.
     lab.json(0, &["harness", "record"]);
     lab.place.write(
         "late.json",
@@ -349,10 +349,10 @@ fn numbers_in_a_file_do_not_hide_a_run_or_stop_the_clock() {
     );
     let (_, err) = lab.expect(2, &["harness", "record", "--metrics", "late.json"]);
     assert!(err.contains("in the future"), "{err}");
-    // The same run under another name is no second cycle.
+    // The same run under another name is not a second cycle.
     lab.expect(2, &["harness", "record", "--cycle", "again"]);
     assert_eq!(lab.status()["cycles_tracked"], 3);
-    // A changed harness begins its window with a run.
+    // A changed harness starts its window with a run.
     lab.place.write(
         "suites/echoes/cases/new.json",
         r#"{"case_id": "new", "input": {"goal": "new"}, "expected": {"mode": "exact", "value": "new"}}"#,
@@ -363,7 +363,7 @@ fn numbers_in_a_file_do_not_hide_a_run_or_stop_the_clock() {
 }
 
 #[test]
-fn imported_runs_are_no_evidence() {
+fn imported_runs_are_not_evidence() {
     let lab = Lab::new(3);
     attack(&lab, "printf wrong");
     lab.place.write("suites/harness.toml", THRESHOLDS);

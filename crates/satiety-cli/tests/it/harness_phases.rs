@@ -1,4 +1,4 @@
-//! Attacks between two phases: on a half applied expansion, on the archive, on the history that a store remembers.
+//! Attacks between two phases: on a partly applied expansion, on the archive, on the stored history.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::harness_support::Lab;
 
-/// A system that can be asked, or not.
+/// Target that can be made unavailable.
 fn agent(lab: &Lab, script: &str) {
     lab.agent(script);
 }
 
-/// An expansion that stands in the phase `enabling`, because the system cannot be asked.
+/// An expansion in the phase `enabling`, because the target is unavailable.
 fn half_applied() -> Lab {
     let lab = Lab::new(4);
     agent(&lab, "cat\n");
@@ -36,7 +36,7 @@ fn store(lab: &Lab, name: &str, arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_half_applied_harness_is_held_against_the_archive() {
+fn a_partly_applied_harness_is_compared_with_the_archive() {
     let lab = half_applied();
     lab.expect(0, &["harness", "verify"]);
     let rules = fs_err::read_to_string(lab.place.path("suites/harness.toml")).unwrap();
@@ -74,9 +74,9 @@ fn a_half_applied_harness_is_held_against_the_archive() {
 }
 
 #[test]
-fn what_is_verified_is_what_was_signed() {
+fn only_the_signed_content_is_verified() {
     let lab = Lab::new(4);
-    // While the baseline is verified, the system makes the new case easy and the threshold low again.
+    // While the baseline is verified, the target edits the new case and the threshold to be easy again.
     let script = "case \"$(cat)\" in c03) cat <<END > \"$(dirname \"$0\")/../harness.toml\"\n[thresholds]\n\"echoes/pass_rate\" = { value = 0.5, direction = \"higher\" }\nEND\n;; esac; printf x\n";
     agent(&lab, "cat\n");
     lab.cycles(1);
@@ -120,7 +120,7 @@ fn the_anchor_is_written_with_every_version() {
     lab.expect(0, &["harness", "apply"]);
     assert!(anchor()["seq"].as_u64() > second["seq"].as_u64());
     lab.expect(0, &["harness", "verify"]);
-    // Without it, and with another one, nothing is recorded.
+    // Without the anchor, or with another one, nothing is recorded.
     let text = fs_err::read_to_string(lab.place.path("suites/.harness/anchor.json")).unwrap();
     fs_err::remove_file(lab.place.path("suites/.harness/anchor.json")).unwrap();
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
@@ -138,7 +138,7 @@ fn the_anchor_is_written_with_every_version() {
 }
 
 #[test]
-fn an_archive_that_was_edited_or_leads_elsewhere_is_not_restored() {
+fn an_edited_or_escaping_archive_is_not_restored() {
     let keys = |lab: &Lab| fs_err::read_to_string(lab.place.path("satiety.toml")).unwrap();
     for (statement, says) in [
         // The trusted keys, next to the harness.
@@ -209,7 +209,7 @@ fn an_archive_is_not_restored_through_a_link() {
 }
 
 #[test]
-fn two_harnesses_in_one_store_do_not_mix() {
+fn two_harnesses_in_one_database_are_separate() {
     let lab = Lab::new(3);
     lab.cycles(3);
     lab.place.write("other/hello/suite.json", r#"{"suite_id": "hello", "cases": [{"case_id": "h", "input": {"goal": "h"}, "expected": {"mode": "exact", "value": "h"}}]}"#);
@@ -229,7 +229,7 @@ fn two_harnesses_in_one_store_do_not_mix() {
     );
     lab.expect(0, &["harness", "verify"]);
     lab.expect(0, &["harness", "verify", "--harness", "other"]);
-    // Neither is the other's by taking its name.
+    // Taking the other's name does not give access to its history.
     let anchor = fs_err::read_to_string(lab.place.path("other/.harness/anchor.json")).unwrap();
     lab.place.write("suites/.harness/anchor.json", &anchor);
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
@@ -238,12 +238,12 @@ fn two_harnesses_in_one_store_do_not_mix() {
 }
 
 #[test]
-fn another_store_does_not_forget() {
+fn another_database_does_not_reset_the_history() {
     let lab = Lab::new(3);
     lab.cycles(2);
     let bench = ["bench", "run", "suites/echoes", "--quiet"];
     assert_eq!(store(&lab, "fresh.db", &bench).0, Some(0));
-    // Weaker or not: a store without the history is no place to go on.
+    // Weaker or not: a database without the history cannot continue it.
     let (code, said) = store(&lab, "fresh.db", &["harness", "record"]);
     assert!(
         code == Some(1) && said.contains("--new-history"),
@@ -257,7 +257,7 @@ fn another_store_does_not_forget() {
     );
     assert_eq!(store(&lab, "fresh.db", &["harness", "apply"]).0, Some(1));
     let case = fs_err::read_to_string(lab.place.path("suites/echoes/cases/c00.json")).unwrap();
-    // A new history begins with the version that the anchor names, and with nothing else.
+    // A new history starts with the version that the anchor names.
     let begin = [
         "harness",
         "record",
@@ -285,7 +285,7 @@ fn another_store_does_not_forget() {
         "{history}"
     );
     assert_eq!(store(&lab, "fresh.db", &["harness", "verify"]).0, Some(0));
-    // It is a branch: the anchor stays that of the first store, where everything goes on.
+    // It is a branch: the anchor stays that of the first database, which continues normally.
     assert_eq!(
         fs_err::read_to_string(lab.place.path("suites/.harness/anchor.json")).unwrap(),
         anchor
@@ -299,7 +299,7 @@ fn another_store_does_not_forget() {
 }
 
 #[test]
-fn losing_the_identity_does_not_begin_a_new_harness() {
+fn losing_the_identity_does_not_start_a_new_harness() {
     let lab = Lab::new(3);
     lab.cycles(2);
     fs_err::remove_dir_all(lab.place.path("suites/.harness")).unwrap();
@@ -308,7 +308,7 @@ fn losing_the_identity_does_not_begin_a_new_harness() {
     let (_, err) = lab.expect(1, &["harness", "record"]);
     assert!(err.contains("anchor.json"), "{err}");
     lab.expect(1, &["harness", "verify"]);
-    // Nor under another name in the same place.
+    // Another name in the same place does not help either.
     lab.place
         .write("suites/echoes/suite.json", r#"{"suite_id": "renamed"}"#);
     lab.place.write("suites/harness.toml", "");
@@ -317,20 +317,20 @@ fn losing_the_identity_does_not_begin_a_new_harness() {
 }
 
 #[test]
-fn a_stale_approval_does_not_undo_what_was_added_since() {
+fn a_stale_approval_does_not_undo_later_additions() {
     let lab = Lab::new(4);
     lab.cycles(1);
     let before: BTreeMap<String, String> = lab.files();
     lab.propose(0, &[("n1", true)]);
     lab.approve(0, &lab.signed(&lab.key, 0, 24));
-    // Meanwhile the harness got harder, and that is in force.
+    // Meanwhile the harness got harder, and that version is active.
     lab.place.write(
         "suites/echoes/cases/hard.json",
         r#"{"case_id": "hard", "input": {"goal": "hard"}, "expected": {"mode": "exact", "value": "hard"}}"#,
     );
     lab.expect(0, &["bench", "run", "suites/echoes", "--quiet"]);
     lab.expect(0, &["harness", "record"]);
-    // Back to the files that were signed, and applied: the hard case would be gone.
+    // Applying the files that were signed would remove the hard case.
     fs_err::remove_file(lab.place.path("suites/echoes/cases/hard.json")).unwrap();
     for (name, text) in &before {
         if !name.contains(".harness") {

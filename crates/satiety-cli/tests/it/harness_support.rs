@@ -1,5 +1,5 @@
-//! A harness to try things on: a suite of cases that the echoing target passes or fails as its expectation says, a
-//! person with a key, and a terminal for that person.
+//! A harness for tests: a suite of cases that the echo target passes or fails by their expectation, a person with a key, and
+//! a terminal for that person.
 
 use std::fmt::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -13,14 +13,14 @@ use crate::support::Place;
 
 pub(crate) const PASSPHRASE: &str = "correct horse";
 
-/// The program in a folder with `suites/`, a store and a person's key.
+/// The program in a directory with `suites/`, a database and a person's key.
 pub(crate) struct Lab {
     pub(crate) place: Place,
     pub(crate) key: KeyFile,
 }
 
 impl Lab {
-    /// A harness of so many cases, all of which pass.
+    /// A harness with this many cases, all of which pass.
     pub(crate) fn new(cases: usize) -> Self {
         let place = Place::new();
         place.write(
@@ -75,7 +75,7 @@ impl Lab {
         self.command(arguments).output().unwrap()
     }
 
-    /// Runs a command that must exit with this code; stdout and stderr.
+    /// Runs a command that must exit with this code; returns stdout and stderr.
     pub(crate) fn expect(&self, code: i32, arguments: &[&str]) -> (String, String) {
         self.expect_one_of(&[code], arguments)
     }
@@ -99,7 +99,7 @@ impl Lab {
         serde_json::from_str(&self.expect(code, &all).0).unwrap()
     }
 
-    /// So many runs, each with a cycle.
+    /// Makes this many runs, each with a cycle.
     pub(crate) fn cycles(&self, count: usize) -> Value {
         let mut last = Value::Null;
         for _ in 0..count {
@@ -113,7 +113,7 @@ impl Lab {
         self.json(0, &["harness", "status"])
     }
 
-    /// A proposal of new cases: those whose answer is the goal pass.
+    /// A proposal of new cases; those whose expected answer is the goal pass.
     pub(crate) fn propose(&self, code: i32, cases: &[(&str, bool)]) -> Option<String> {
         let edges: Vec<Value> = cases
             .iter()
@@ -135,7 +135,7 @@ impl Lab {
             .map(str::to_owned)
     }
 
-    /// Makes the suite's own target a script, or changes it.
+    /// Sets the suite's target to a script.
     pub(crate) fn agent(&self, script: &str) {
         self.place.write("suites/echoes/agent.sh", script);
         self.place.write(
@@ -144,7 +144,7 @@ impl Lab {
         );
     }
 
-    /// A target that is a Python script; its file.
+    /// Sets a Python script as the target; returns its file.
     pub(crate) fn worker(&self, name: &str, script: &str) -> String {
         self.place.write(&format!("{name}.py"), script);
         let target = format!(
@@ -154,7 +154,7 @@ impl Lab {
         format!("{name}.toml")
     }
 
-    /// The approval of the open proposal, as a person would sign it, good from and until so many hours from now.
+    /// Approval of the open proposal, valid from and until this many hours from now.
     pub(crate) fn signed(&self, key: &KeyFile, from_hours: i64, until_hours: i64) -> Approval {
         let record = self.open_record();
         let proposal: satiety::harness::Proposal =
@@ -175,14 +175,14 @@ impl Lab {
         serde_json::from_str(&self.expect(0, &["harness", "history", "--key", &key]).0).unwrap()
     }
 
-    /// The harness's identity, as the repository keeps it.
+    /// Identity of the harness in the repository.
     pub(crate) fn harness_id(&self) -> String {
         let text = fs_err::read_to_string(self.place.path("suites/.harness/anchor.json")).unwrap();
         let anchor: Value = serde_json::from_str(&text).unwrap();
         anchor["harness_id"].as_str().unwrap().to_owned()
     }
 
-    /// Hands in an approval.
+    /// Submits an approval.
     pub(crate) fn approve(&self, code: i32, approval: &Approval) -> String {
         self.place
             .write("approval.json", &serde_json::to_string(approval).unwrap());
@@ -208,7 +208,7 @@ impl Lab {
         found
     }
 
-    /// Runs a statement on the store, as somebody with access to the file could.
+    /// Runs a statement on the database, as an attacker with access to the file could.
     pub(crate) fn sql(&self, statement: &str) {
         use sqlx::Connection as _;
         let url = format!("sqlite:{}", self.place.path("s.db").display());
@@ -227,7 +227,7 @@ impl Lab {
         });
     }
 
-    /// Runs a command on a terminal of its own and answers what it asks: `(what it asks, the answer)`.
+    /// Runs a command on a pseudo-terminal and answers its prompts: `(prompt, answer)`.
     pub(crate) fn at_a_terminal(&self, answers: &[(&str, &str)], arguments: &[&str]) -> (i32, String) {
         const SCRIPT: &str = r"
 import json, os, pty, select, sys, time

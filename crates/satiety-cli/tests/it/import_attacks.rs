@@ -1,4 +1,4 @@
-//! Files of strangers that are imported: they read nothing beside themselves, and unpack and multiply only so far.
+//! Imports of untrusted files: they read no other files, and unpacking and expansion are limited.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::support::Place;
 
 #[test]
-fn a_promptfoo_configuration_reads_nothing_outside_of_its_directory() {
+fn promptfoo_imports_read_only_their_directory() {
     let place = Place::new();
     place.write("secret.txt", "TOPSECRET");
     place.write("config/inside.txt", "something inside");
@@ -59,7 +59,7 @@ fn a_promptfoo_configuration_reads_nothing_outside_of_its_directory() {
 }
 
 #[test]
-fn variables_that_multiply_are_refused() {
+fn exponential_variable_expansion_is_refused() {
     let place = Place::new();
     let lists: Vec<String> = ('a'..='h')
         .map(|name| format!("{name}: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"))
@@ -79,7 +79,7 @@ fn variables_that_multiply_are_refused() {
 }
 
 #[test]
-fn an_archive_unpacks_only_so_far() {
+fn archive_bombs_are_refused() {
     let place = Place::new();
     let file = fs_err::File::create(place.path("bomb.eval")).unwrap();
     let mut archive = zip::ZipWriter::new(file);

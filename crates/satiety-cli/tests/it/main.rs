@@ -1,22 +1,22 @@
-//! The command, as a user meets it: exit code, stdout and stderr together.
+//! Runs the real command and checks exit code, stdout and stderr.
 
-#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod architecture;
 mod bench;
 mod bench_examples;
 #[cfg(target_os = "linux")]
 mod bench_kill;
-mod bench_more;
 #[cfg(target_os = "linux")]
-mod bench_nasty;
+mod bench_misbehavior;
+mod bench_more;
+mod command_line;
 mod dashboard;
 mod dashboard_seed;
 mod dialogue;
 mod documents;
 mod eviction;
 mod experiment;
-mod frame;
 mod harness;
 mod harness_attacks;
 mod harness_lock;

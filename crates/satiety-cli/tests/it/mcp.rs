@@ -1,4 +1,4 @@
-//! `satiety mcp`, as a client meets it, and the commands that are twins of its tools.
+//! `satiety mcp` as seen by a client, and the commands that correspond to its tools.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Place, json_of};
 
-/// The official Python SDK drives the server: both lifecycles, errors, paging, cancelling, resources, prompts, profiles.
+/// The official Python SDK drives the server: both lifecycles, errors, pagination, cancellation, resources, prompts and
+/// profiles.
 #[test]
-fn the_official_client_gets_along_with_it() {
+fn the_official_python_client_works() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTHON") else {
         eprintln!("skipped: SATIETY_TEST_PYTHON is not set; `cargo xtask test` makes the environment");
         return;
@@ -30,9 +31,9 @@ fn the_official_client_gets_along_with_it() {
     );
 }
 
-/// Whatever is logged, standard output has one message a line and nothing else.
+/// With logging enabled, standard output has one message per line and nothing else.
 #[test]
-fn standard_output_carries_only_the_protocol() {
+fn standard_output_has_only_protocol_messages() {
     let place = Place::new();
     place.write(
         "satiety.toml",
@@ -77,13 +78,13 @@ fn standard_output_carries_only_the_protocol() {
     );
     assert_eq!(of(2)["result"]["tools"].as_array().unwrap().len(), 8);
     assert_eq!(of(3)["result"]["isError"], false);
-    // What was searched belongs to the session that was named.
+    // The search belongs to the named session.
     let sessions = json_of(&place, &["memory", "sessions", "--format", "json"]);
     assert_eq!(sessions["sessions"][0]["session_id"], "s1");
 }
 
 #[test]
-fn the_tools_are_listed_with_what_they_cost() {
+fn tools_are_listed_with_their_token_cost() {
     let place = Place::new();
     let listed = json_of(&place, &["mcp", "--list", "--format", "json"]);
     assert_eq!(listed["tools"].as_array().unwrap().len(), 8);
@@ -108,7 +109,7 @@ fn the_tools_are_listed_with_what_they_cost() {
 }
 
 #[test]
-fn a_task_is_begun_used_and_closed_from_the_command_line() {
+fn a_task_is_opened_used_and_closed() {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
     let memory =
@@ -173,7 +174,7 @@ fn a_task_is_begun_used_and_closed_from_the_command_line() {
     assert_eq!(summary["queries"][0]["selected_ids"], json!([used]));
     assert_eq!(summary["task_outcomes"][0]["outcome"], "success");
     assert_eq!(summary["aggregate_metrics"]["avg_selection_mrr"], 0.5);
-    // What was used learnt the question's words; what stood above it was passed over.
+    // The used memory learned the words of the query; results above it were passed over.
     let after = memory(&["get", used.as_str().unwrap()]);
     assert_eq!(after["learnt_triggers"].as_array().unwrap().len(), 1, "{after}");
     let exported = place.run(&["db", "export", "-"]);

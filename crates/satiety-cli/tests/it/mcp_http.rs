@@ -1,4 +1,4 @@
-//! `/mcp` of a server that asks for tokens, as the official clients meet it.
+//! `/mcp` of a server that requires tokens, tested with the official clients.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::serve::start;
 use crate::support::{Place, example, json_of};
 
-/// A server with a research in its store; runs a client against it.
+/// Starts a server with a research run in its database, and runs a client against it.
 fn drive(client: &mut Command) {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
@@ -55,9 +55,9 @@ fn script(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Both lifecycles, a session, tokens, foreign names and pages.
+/// Both lifecycles, a session, tokens, foreign hosts and origins.
 #[test]
-fn the_official_python_client_gets_along_with_it() {
+fn the_official_python_client_works() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTHON") else {
         eprintln!("skipped: SATIETY_TEST_PYTHON is not set; `cargo xtask test` makes the environment");
         return;
@@ -66,12 +66,12 @@ fn the_official_python_client_gets_along_with_it() {
 }
 
 #[test]
-fn the_official_typescript_client_gets_along_with_it() {
+fn the_official_typescript_client_works() {
     let Some(folder) = std::env::var_os("SATIETY_TEST_NODE").map(PathBuf::from) else {
         eprintln!("skipped: SATIETY_TEST_NODE is not set; `cargo xtask test` installs the client");
         return;
     };
-    // Node looks for packages from where a script is.
+    // Node resolves packages from the directory of the script.
     let copy = folder.join("mcp_client.mjs");
     fs_err::copy(script("node/mcp_client.mjs"), &copy).unwrap();
     drive(Command::new("node").arg(copy));

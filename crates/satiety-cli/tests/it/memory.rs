@@ -1,4 +1,4 @@
-//! `satiety memory`, on the bundled notes and on input that is wrong.
+//! `satiety memory`, on the bundled notes and on invalid input.
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ fn titles(found: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Without words in common: only meaning can find it, and only with the model.
+/// No words in common: only the sentence model can find it.
 #[test]
 fn notes_are_indexed_once_and_found_by_words_meaning_and_triggers() {
     let place = Place::new();
@@ -50,7 +50,7 @@ fn notes_are_indexed_once_and_found_by_words_meaning_and_triggers() {
     assert!(found["results"][0]["channels"].get("lexical").is_none());
     let matched = json(&place, &["match", "the database is locked, what now"]);
     assert_eq!(matched["matches"].as_array().unwrap().len(), 1);
-    // Every search is in the log.
+    // Every search is logged.
     let status = json_of(&place, &["db", "status", "--format", "json"]);
     let queries = status["tables"]
         .as_array()
@@ -62,7 +62,7 @@ fn notes_are_indexed_once_and_found_by_words_meaning_and_triggers() {
 }
 
 #[test]
-fn without_a_model_it_says_so_and_still_finds_words() {
+fn without_a_model_search_uses_words_and_says_so() {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
     save(&place, "Use WAL", "Readers never wait for the writer.", &[]);
@@ -80,7 +80,7 @@ fn without_a_model_it_says_so_and_still_finds_words() {
 }
 
 #[test]
-fn a_session_learns_and_gets_nothing_twice() {
+fn a_session_learns_and_does_not_repeat_results() {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
     save(
@@ -131,7 +131,7 @@ fn a_session_learns_and_gets_nothing_twice() {
 }
 
 #[test]
-fn links_bring_neighbours_and_changes_and_deletions_are_seen() {
+fn links_changes_and_deletions_take_effect() {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
     let cause = save(
@@ -157,7 +157,7 @@ fn links_bring_neighbours_and_changes_and_deletions_are_seen() {
 }
 
 #[test]
-fn what_is_wrong_is_told_and_nothing_changes() {
+fn invalid_input_is_reported_and_changes_nothing() {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
     place.write("notes/good.md", "# Good\ntext");

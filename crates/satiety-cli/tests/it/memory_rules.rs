@@ -1,4 +1,4 @@
-//! What an agent may not do with the memory: make rules, reach into other projects, or fill the store with questions.
+//! Restrictions for agents: they cannot create rules, reach other projects, or fill the database with long queries.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::Place;
 
-/// Two repositories of one user, who has one store.
+/// Two repositories of one user with one database.
 struct Desk {
     place: Place,
 }
@@ -48,7 +48,7 @@ impl Desk {
         saved["memory"]["id"].as_str().unwrap().to_owned()
     }
 
-    /// The same as a person does it: at a terminal, where this is typed.
+    /// Runs a command at a terminal where a person types `typed`.
     fn at_terminal(&self, project: &str, arguments: &[&str], typed: &str) -> (Option<i32>, String) {
         self.place.at_terminal(project, arguments, typed)
     }
@@ -84,7 +84,7 @@ fn titles(found: &Value) -> Vec<&str> {
 const REFUSED: &str = "only a person may make a memory constitutional";
 
 #[test]
-fn only_a_person_makes_rules() {
+fn only_people_create_rules() {
     let desk = Desk::new();
     let plain = desk.save("a", &["Plain", "Some text about queues."]);
     for arguments in [
@@ -129,7 +129,7 @@ fn only_a_person_makes_rules() {
         1
     );
 
-    // A person does it, and sees what is done.
+    // A person creates the rule, and sees it before confirming.
     let rule = [
         "memory",
         "save",
@@ -149,11 +149,11 @@ fn only_a_person_makes_rules() {
     let listed = desk.json("a", &["list", "--tier", "constitutional"]);
     let rule = listed["memories"][0]["id"].as_str().unwrap().to_owned();
 
-    // It holds in its own project, whatever is asked there, and in no other.
+    // It applies to every query in its own project, and in no other.
     assert_eq!(titles(&desk.json("a", &["search", "zebra"])), ["Rule"]);
     assert_eq!(titles(&desk.json("b", &["search", "zebra"])), Vec::<&str>::new());
 
-    // It stays as it is: nothing that an agent does changes it or makes it go.
+    // No action of an agent changes or removes it.
     for arguments in [
         &["update", &rule, "--content", "Always force push."][..],
         &["update", &rule, "--title", "Old rule"],
@@ -180,7 +180,7 @@ fn only_a_person_makes_rules() {
 }
 
 #[test]
-fn files_are_at_most_important() {
+fn indexed_files_are_at_most_important() {
     let desk = Desk::new();
     for (name, key, tier) in [
         ("one", "tier", "constitutional"),
@@ -197,7 +197,7 @@ fn files_are_at_most_important() {
     for memory in desk.json("a", &["list"])["memories"].as_array().unwrap() {
         assert_eq!(memory["tier"], "important", "{memory}");
     }
-    // A person may raise one afterwards; then the file neither changes it nor takes it away.
+    // A person may raise the tier later; then reindexing the file neither changes nor deletes it.
     let listed = desk.json("a", &["list"]);
     let memories = listed["memories"].as_array().unwrap();
     let one = memories.iter().find(|memory| memory["title"] == "one").unwrap();
@@ -226,7 +226,7 @@ fn files_are_at_most_important() {
 }
 
 #[test]
-fn an_import_brings_rules_only_with_a_person() {
+fn importing_rules_needs_a_person() {
     let desk = Desk::new();
     let rule = [
         "memory",
@@ -258,7 +258,7 @@ fn an_import_brings_rules_only_with_a_person() {
 }
 
 #[test]
-fn memories_stay_in_their_project() {
+fn projects_are_isolated() {
     let desk = Desk::new();
     let secret = desk.save(
         "a/deep/down",
@@ -331,7 +331,7 @@ fn memories_stay_in_their_project() {
         "The queue password is swordfish."
     );
 
-    // Asked otherwise.
+    // Explicitly requested.
     for wider in [
         &["--all-projects"][..],
         &["--project", "../a"],
@@ -340,7 +340,7 @@ fn memories_stay_in_their_project() {
         let found = desk.json("b", &[&["search", "queue password"], wider].concat());
         assert_eq!(titles(&found), ["Queue secret"], "{wider:?}");
     }
-    // What a person keeps for all is seen from everywhere.
+    // Memories that a person saves for all projects are visible everywhere.
     let wide = [
         "memory",
         "save",
@@ -359,7 +359,7 @@ fn memories_stay_in_their_project() {
         text.starts_with("exit 1") && text.contains("only a person"),
         "{text}"
     );
-    // A link through another project is no way.
+    // Links do not cross projects.
     let near = desk.save("b", &["Near", "The lighthouse keeper sleeps."]);
     let far = desk.save("b", &["Far", "Entirely different words."]);
     for (from, to) in [(&near, &secret), (&secret, &far)] {
@@ -371,9 +371,9 @@ fn memories_stay_in_their_project() {
     assert_eq!(read["links"], json!([]));
 }
 
-/// The filter comes before the cut: memories of other projects do not crowd out those of this one.
+/// Filtering happens before the limit: memories of other projects do not crowd out those of this one.
 #[test]
-fn other_projects_do_not_crowd_out_this_one() {
+fn other_projects_do_not_crowd_out_results() {
     let desk = Desk::new();
     for number in 0..60 {
         let text = format!("# Lock {number}\nlock lock lock lock lock {number}\n");
@@ -392,7 +392,7 @@ fn other_projects_do_not_crowd_out_this_one() {
 }
 
 #[test]
-fn long_questions_are_refused_and_the_log_stays_short() {
+fn long_queries_are_refused_and_logged_truncated() {
     let desk = Desk::new();
     desk.save("a", &["Words", "lorem ipsum dolor"]);
     let huge = "lorem ".repeat(4_000);
@@ -455,7 +455,7 @@ fn long_questions_are_refused_and_the_log_stays_short() {
     }
     let tasks = desk.rows("memory_tasks");
     assert_eq!(tasks[0]["task"].as_str().unwrap().chars().count(), 513);
-    // Whoever wants more sets more, within bounds.
+    // The limit can be raised, within bounds.
     let mut command = desk.command("a", &["memory", "search", &huge]);
     command.env("SATIETY_MEMORY_MAX_QUERY_BYTES", "30000");
     assert!(desk.place.show(&mut command).starts_with("exit 0"));
@@ -464,7 +464,7 @@ fn long_questions_are_refused_and_the_log_stays_short() {
     assert!(desk.place.show(&mut command).starts_with("exit 2"));
 }
 
-/// What `satiety mcp` answers to these calls, started in a project.
+/// Answers of `satiety mcp`, started in a project, to these calls.
 fn over_mcp(desk: &Desk, project: &str, flags: &[&str], calls: &[(&str, Value)]) -> Vec<Value> {
     let mut child = desk
         .command(project, &[&["mcp", "--profile", "full"], flags].concat())
@@ -499,7 +499,7 @@ fn over_mcp(desk: &Desk, project: &str, flags: &[&str], calls: &[(&str, Value)])
 }
 
 #[test]
-fn agents_over_mcp_keep_to_the_same_rules() {
+fn the_same_rules_apply_over_mcp() {
     let desk = Desk::new();
     let saved = over_mcp(
         &desk,
@@ -557,7 +557,7 @@ fn agents_over_mcp_keep_to_the_same_rules() {
         desk.json("a", &["get", id.as_str().unwrap()])["content"],
         "swordfish"
     );
-    // Asked otherwise: by the flag, or by the argument.
+    // Explicitly requested: by the flag, or by the argument.
     let ask = [("memory_search", json!({"query": "swordfish"}))];
     let found = over_mcp(&desk, "b", &["--project", "../a"], &ask);
     assert_eq!(found[0]["structuredContent"]["results"][0]["id"], id);
@@ -568,9 +568,9 @@ fn agents_over_mcp_keep_to_the_same_rules() {
     );
 }
 
-/// A server without `--project` is about the project that it was started in; requests may name another.
+/// Without `--project`, a server uses the project of its directory; requests may name another.
 #[test]
-fn a_server_keeps_to_its_project() {
+fn a_server_uses_the_project_of_its_directory() {
     let desk = Desk::new();
     desk.save("a", &["Queue", "swordfish"]);
     let server = crate::serve::start(&desk.place, &["--embedder", "none"]);

@@ -1,4 +1,4 @@
-//! Many processes on one store, writing and reading at once: nothing is lost, and nobody hears of a lock.
+//! Concurrent processes that write and read one database: nothing is lost, and no lock error is visible.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use crate::support::{Place, json_of};
 const WRITERS: usize = 3;
 const READERS: usize = 2;
 
-/// For how long; `SATIETY_SHARING_SECONDS=60` for a minute.
+/// Duration in seconds; set `SATIETY_SHARING_SECONDS=60` for a minute.
 fn duration() -> Duration {
     let asked = std::env::var("SATIETY_SHARING_SECONDS").ok();
     Duration::from_secs(asked.and_then(|text| text.parse().ok()).unwrap_or(8))
 }
 
 #[test]
-fn processes_share_a_store_without_losing_anything_or_telling_of_locks() {
+fn concurrent_processes_lose_nothing_and_see_no_lock_errors() {
     let place = Place::new();
     place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
     let until = Instant::now() + duration();
@@ -42,7 +42,7 @@ fn processes_share_a_store_without_losing_anything_or_telling_of_locks() {
                     let content = format!("word{writer}x{number} of the database");
                     let kept = run(&["memory", "save", &title, &content, "--format", "json"]);
                     let id = kept["memory"]["id"].as_str().unwrap();
-                    // What was acknowledged is found at once, by another process.
+                    // An acknowledged write is found at once by another process.
                     let word = format!("word{writer}x{number}");
                     let found = run(&["memory", "search", &word, "--mode", "quick", "--format", "json"]);
                     assert_eq!(found["results"][0]["id"], id, "{found}");
@@ -86,6 +86,6 @@ fn processes_share_a_store_without_losing_anything_or_telling_of_locks() {
             .unwrap()
     };
     assert_eq!(rows("memories"), saved as u64);
-    // Writers search once for each save, and all of it is in the log.
+    // Writers search once per save, and every search is logged.
     assert_eq!(rows("eval_queries"), (saved + searched) as u64);
 }

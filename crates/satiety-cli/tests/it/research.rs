@@ -1,4 +1,4 @@
-//! Research and the gate, as a user meets them.
+//! `satiety research` and `satiety gate` end to end.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ fn research<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_folder_is_researched_without_key_or_network() {
+fn a_directory_is_researched_without_key_or_network() {
     let place = Place::new();
     let folder = example("research/heat-pumps");
     let report = json_of(
@@ -57,7 +57,7 @@ fn a_folder_is_researched_without_key_or_network() {
     );
     assert_eq!(
         again["answers"], report["answers"],
-        "the same folder and task give the same"
+        "the same directory and task must give the same result"
     );
     let status = json_of(&place, &["db", "status", "--format", "json"]);
     let rows = |table: &str| {
@@ -71,7 +71,7 @@ fn a_folder_is_researched_without_key_or_network() {
 }
 
 #[test]
-fn the_report_is_a_page_with_numbered_sources() {
+fn the_html_report_has_numbered_sources() {
     let place = Place::new();
     let folder = example("research/heat-pumps");
     let shown = place.run(&research(&["--in", &folder, "--format", "markdown"]));
@@ -88,7 +88,7 @@ fn the_report_is_a_page_with_numbered_sources() {
 }
 
 #[test]
-fn what_cannot_be_researched_is_told_with_a_hint() {
+fn invalid_requests_get_a_hint() {
     let place = Place::new();
     for (arguments, exit, parts) in [
         (vec!["research"], 2, vec!["required"]),
@@ -150,7 +150,7 @@ fn what_cannot_be_researched_is_told_with_a_hint() {
     ] {
         let folder = example("research/heat-pumps");
         let mut arguments = arguments;
-        // Where the source is not what is wrong, a good one.
+        // A valid source, for errors that are not about the source.
         if arguments.first() == Some(&"research") && !arguments.contains(&"--in") && arguments.len() > 3 {
             arguments.extend(["--in", &folder]);
         }
@@ -169,7 +169,7 @@ fn what_cannot_be_researched_is_told_with_a_hint() {
 }
 
 #[test]
-fn nothing_found_is_inconclusive_and_a_dead_server_is_the_environment() {
+fn no_results_are_inconclusive_and_a_dead_server_is_an_environment_error() {
     let place = Place::new();
     let folder = example("research/heat-pumps");
     let shown = place.run(&["research", "zyzzyva quokka", "--in", &folder]);
@@ -240,7 +240,7 @@ fn the_gate_answers_line_by_line() {
 }
 
 #[test]
-fn the_gate_reads_a_pipe_and_can_answer_with_its_exit_code() {
+fn the_gate_reads_standard_input_and_can_set_the_exit_code() {
     let place = Place::new();
     let round = |words: &str| {
         format!(

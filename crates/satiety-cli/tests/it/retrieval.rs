@@ -1,4 +1,4 @@
-//! `satiety retrieval`, on the bundled example and on files that are wrong.
+//! `satiety retrieval`, on the bundled example and on invalid files.
 
 use std::io::Write;
 
@@ -9,9 +9,9 @@ use crate::support::{Place, example, json_of};
 const QRELS: &str = "q1 0 a 3\nq1 0 b 0\nq1 0 c 2\nq2 0 a 1\nq3 0 z 2\n";
 const RUN: &str = "q1 Q0 b 1 9 t\nq1 Q0 a 2 8 t\nq1 Q0 x 3 7 t\nq2 Q0 a 1 9 t\nq9 Q0 a 1 9 t\n";
 
-/// `q1`: first relevant at rank 2, one of two found; `q2` has nothing of grade 2; `q3` is not answered.
+/// `q1`: first relevant at rank 2, one of two found; `q2` has no document of grade 2; `q3` is not answered.
 #[test]
-fn eval_tells_means_queries_and_values() {
+fn eval_reports_means_counts_and_values() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
     place.write("run.txt", RUN);
@@ -39,7 +39,7 @@ fn eval_tells_means_queries_and_values() {
 
     assert_eq!(all(&["--metrics", "mrr@3"]).get("per_query"), None);
 
-    // trec_eval: q1 1/2, q2 1 (grade 1 counts), q3 left out.
+    // trec_eval: q1 1/2, q2 1 (grade 1 counts), q3 omitted.
     let found = all(&["--metrics", "mrr", "--compat", "trec", "--resamples", "0"]);
     assert_eq!(found["metrics"]["mrr"]["mean"], 0.75);
     assert_eq!(found["metrics"]["mrr"]["ci"], Value::Null);
@@ -50,7 +50,7 @@ fn eval_tells_means_queries_and_values() {
 }
 
 #[test]
-fn the_example_for_people_and_for_a_page() {
+fn the_example_renders_as_text_and_html() {
     let place = Place::new();
     let (qrels, control, treatment) = (
         example("retrieval/qrels.txt"),
@@ -70,7 +70,7 @@ fn the_example_for_people_and_for_a_page() {
 }
 
 #[test]
-fn a_gate_has_three_answers() {
+fn the_gate_passes_fails_or_is_inconclusive() {
     let place = Place::new();
     let (qrels, control, treatment) = (
         example("retrieval/qrels.txt"),
@@ -99,9 +99,9 @@ fn a_gate_has_three_answers() {
     assert_eq!(code(&control, &treatment, &gate), Some(0));
     assert_eq!(code(&treatment, &control, &gate), Some(1));
     assert_eq!(code(&control, &control, &gate), Some(0));
-    // Without a gate, being worse is an answer like any other.
+    // Without a gate, a worse result is not an error.
     assert_eq!(code(&treatment, &control, &[]), Some(0));
-    // Two queries that trade places: nothing can be said.
+    // Two queries that swap places: inconclusive.
     place.write("few.txt", "a 0 x 2\nb 0 x 2\n");
     place.write("one.txt", "a Q0 x 1 2 t\nb Q0 y 1 2 t\nb Q0 x 2 1 t\n");
     place.write("two.txt", "a Q0 y 1 2 t\na Q0 x 2 1 t\nb Q0 x 1 2 t\n");
@@ -167,7 +167,7 @@ fn compressed_files_are_read_and_damaged_ones_refused() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_file_and_line() {
+fn errors_name_file_and_line() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
     place.write("run.txt", RUN);
@@ -207,7 +207,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
 }
 
 #[test]
-fn files_that_are_no_rankings_are_refused() {
+fn files_without_rankings_are_refused() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
     place.write("run.txt", RUN);
@@ -238,9 +238,9 @@ fn files_that_are_no_rankings_are_refused() {
     }
 }
 
-/// Two gigabytes without a line end, in a process that may not even have one.
+/// Two gigabytes without a newline, in a process that may not allocate one.
 #[test]
-fn an_endless_line_is_refused_before_it_fills_the_memory() {
+fn an_endless_line_is_refused_with_bounded_memory() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
     for (name, told) in [
@@ -248,7 +248,7 @@ fn an_endless_line_is_refused_before_it_fills_the_memory() {
         ("run.csv", "run.csv: line 1 is longer than 65535 bytes"),
         ("run.jsonl", "run.jsonl: line 1 is longer than 16777216 bytes"),
     ] {
-        // Holes take no room on the disk and read as zeros.
+        // A sparse file takes no disk space and reads as zeros.
         fs_err::File::create(place.path(name))
             .unwrap()
             .set_len(2 << 30)
@@ -268,7 +268,7 @@ fn an_endless_line_is_refused_before_it_fills_the_memory() {
 }
 
 #[test]
-fn a_beir_folder_tables_and_json_lines_are_understood() {
+fn beir_tables_and_json_lines_are_read() {
     let place = Place::new();
     place.write(
         "beir/qrels/test.tsv",

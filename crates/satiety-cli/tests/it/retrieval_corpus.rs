@@ -1,5 +1,5 @@
-//! What is known besides judgments: groups, tiers, classes and traces; checking, pooling and keeping a corpus; pages and
-//! tables.
+//! Metadata in addition to judgments: groups, tiers, classes and traces; checking, pooling and storing a corpus; HTML and
+//! CSV reports.
 
 use crate::support::{Place, example, json_of};
 
@@ -23,7 +23,7 @@ fn place() -> Place {
 const EVAL: [&str; 6] = ["retrieval", "eval", "--qrels", "corpus.jsonl", "--run", "run.txt"];
 
 #[test]
-fn figures_by_group_and_for_first_queries() {
+fn metrics_by_group_and_for_first_queries() {
     let place = place();
     let more = ["--by", "category,team", "--metrics", "mrr@10", "--format", "json"];
     let found = json_of(&place, &[&EVAL[..], &more].concat());
@@ -42,7 +42,7 @@ fn figures_by_group_and_for_first_queries() {
 }
 
 #[test]
-fn measures_that_need_to_know_documents() {
+fn metrics_that_need_document_metadata() {
     let place = place();
     let metrics = "importance_recall@1,constitutional@2,constitutional_share@1,tier_p(critical)@2,ils@2";
     let more = [
@@ -69,7 +69,7 @@ fn measures_that_need_to_know_documents() {
             && text.contains("--corpus"),
         "{text}"
     );
-    // a and b are as good as each other: one thing to find, found first.
+    // a and b are equivalent: one thing to find, found first.
     let more = [
         "--metrics",
         "p@2,recall@1",
@@ -85,7 +85,7 @@ fn measures_that_need_to_know_documents() {
 }
 
 #[test]
-fn a_trace_tells_about_the_pipeline() {
+fn a_trace_has_pipeline_metrics() {
     let place = Place::new();
     let (corpus, trace) = (
         example("retrieval/corpus.jsonl"),
@@ -117,7 +117,7 @@ fn a_trace_tells_about_the_pipeline() {
 }
 
 #[test]
-fn pages_and_tables() {
+fn html_and_csv_reports() {
     let place = place();
     place.write("other.txt", "q1 Q0 x 1 9 t\nq1 Q0 a 2 8 t\nq2 Q0 c 1 9 t\n");
     let compare = [
@@ -193,7 +193,7 @@ fn a_corpus_is_checked() {
 }
 
 #[test]
-fn a_pool_is_judged_and_read_back() {
+fn a_judged_pool_is_read_back() {
     let place = place();
     place.write("other.txt", "q1 Q0 n 1 9 t\nq2 Q0 c 1 9 t\n");
     let pool = [
@@ -218,7 +218,7 @@ fn a_pool_is_judged_and_read_back() {
         sheet.contains("\"q1\",\"why sqlite\",\"n\",\"\",\"\",\n"),
         "{sheet}"
     );
-    // Somebody fills in the grades.
+    // Fill in the grades, as a person would.
     place.write("judged.csv", &sheet.replace(",\"\",\"\",\n", ",\"\",\"\",2\n"));
     let eval = [
         "retrieval",
@@ -240,7 +240,7 @@ fn a_pool_is_judged_and_read_back() {
 }
 
 #[test]
-fn a_corpus_goes_into_the_store_and_comes_back() {
+fn a_stored_corpus_round_trips() {
     let place = place();
     let found = json_of(
         &place,

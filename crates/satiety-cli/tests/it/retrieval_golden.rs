@@ -1,5 +1,5 @@
 //! From a query log to a golden corpus: harvested, judged by feedback and by people, replayed against this memory, an MCP
-//! server and an address; interrupted and taken up again.
+//! server and an HTTP endpoint; interrupted and resumed.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -83,7 +83,7 @@ fn rows(place: &Place, table: &str) -> u64 {
     found["rows"].as_u64().unwrap()
 }
 
-/// Runs a command with lines typed into it.
+/// Runs a command with typed lines.
 fn typed(place: &Place, arguments: &[&str], keys: &str) -> (i32, String, String) {
     let mut child = place
         .command(arguments)
@@ -129,7 +129,7 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
         (&unicorns["category"], &unicorns["because"]),
         (&json!("edge-case"), &json!("no results"))
     );
-    // Again, and after a replay: nothing is left to take, and the log has not grown.
+    // Again, and after a replay: nothing is left to harvest, and the log has not grown.
     retrieval_exit_3(&place, &["run", "--memory"]);
     let again = retrieval(&place, &["harvest"]);
     assert_eq!(
@@ -141,7 +141,7 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
     let judged = retrieval(&place, &["judge", "--from-feedback"]);
     let all = judged["judgments"].as_array().unwrap();
     let of = |id: &str| all.iter().find(|one| one["memory_id"] == id).unwrap();
-    // Both sessions count for the one query that stands for both.
+    // Both sessions count for the query that represents both.
     assert_eq!(
         (&of(&ids[0])["grade"], &of(&ids[0])["reasons"]),
         (&json!(3), &json!(["marked useful in 2 sessions"]))
@@ -180,7 +180,7 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
     ]);
     assert!(text.starts_with("exit ") && text.contains("vs. eval-"), "{text}");
     let runs = retrieval(&place, &["runs"]);
-    // The first one was before anything was judged.
+    // The first run was before any judgment.
     assert_eq!(runs["runs"].as_array().unwrap().len(), 3);
     assert_eq!(runs["unfinished"], json!([]));
     let health = memory_health(&place);
@@ -190,7 +190,7 @@ fn a_log_becomes_a_corpus_once_and_feedback_becomes_judgments() {
     assert_eq!(runs["runs"][0]["figures"]["mrr_at_10"], 1.0);
 }
 
-/// Without a model it exits with 3, and answers all the same.
+/// Without a model the command exits with 3 and still answers.
 fn memory_health(place: &Place) -> Value {
     let output = place
         .command(&["memory", "health", "--format", "json"])
@@ -208,7 +208,7 @@ fn retrieval_exit_3(place: &Place, arguments: &[&str]) {
 }
 
 #[test]
-fn people_judge_one_by_one_stop_go_on_and_agree() {
+fn annotation_can_be_interrupted_and_resumed() {
     let (place, ids) = place();
     retrieval(&place, &["harvest"]);
     let annotate = |who: &'static str| {
@@ -232,7 +232,7 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
     );
     assert!(!err.contains("rank") && !err.contains("score"), "{err}");
     let total = step["progress"]["results"].as_u64().unwrap();
-    // Goes on where it stopped, and ends with the input.
+    // Resumes where it stopped, and ends with the input.
     let (_, out, _) = typed(
         &place,
         &annotate("ann"),
@@ -262,7 +262,7 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
     );
     assert_eq!(found["results"].as_u64().unwrap(), total.div_ceil(2));
 
-    // What people say goes before feedback, and feedback says how far it is from it.
+    // Annotations override feedback, and the report compares both.
     let judged = retrieval(&place, &["judge", "--from-feedback"]);
     assert_eq!(
         (&judged["written"], judged["by_people"].as_u64().unwrap() > 0),
@@ -270,7 +270,7 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
     );
     assert!(judged["beside_people"]["results"].as_u64().unwrap() > 0);
 
-    // Out as judgments and as a corpus, and in again elsewhere.
+    // Exported as judgments and as a corpus, and imported again.
     let text = place.run(&[
         "retrieval",
         "export",
@@ -283,7 +283,7 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
     assert!(text.starts_with("exit 0"), "{text}");
     let sure = fs_err::read_to_string(place.path("qrels.txt")).unwrap();
     assert!(sure.lines().all(|line| line.split(' ').count() == 4), "{sure}");
-    // Where two are apart, half of them is sure.
+    // Two people disagree: the confidence is one half.
     assert_eq!(sure.lines().count() as u64, total / 2);
     retrieval(&place, &["export", "all.txt"]);
     let all = fs_err::read_to_string(place.path("all.txt")).unwrap();
@@ -316,7 +316,7 @@ fn people_judge_one_by_one_stop_go_on_and_agree() {
     assert_eq!(fs_err::read_to_string(other.path("again.jsonl")).unwrap(), corpus);
 }
 
-/// Finds notes by words; `slow` takes too long, `broken` fails, `prose` answers in words.
+/// Finds notes by words; `slow` times out, `broken` fails, `prose` answers with text.
 const SERVER: &str = r#"
 import json, sys, time
 notes = json.load(open(sys.argv[1]))
@@ -348,13 +348,13 @@ fn notes(ids: &[String], own_ids: bool) -> String {
 }
 
 #[test]
-fn another_server_is_measured_by_the_same_judgments() {
+fn an_mcp_server_is_evaluated_with_the_same_judgments() {
     let (place, ids) = place();
     retrieval(&place, &["harvest"]);
     retrieval(&place, &["judge", "--from-feedback"]);
     retrieval(&place, &["run", "--memory"]);
     place.write("server.py", SERVER);
-    // Its ids are its own: results are told by what they say.
+    // The server has different ids: results are matched by text.
     place.write("notes.json", &notes(&ids, true));
     let run = [
         "run",
@@ -380,7 +380,7 @@ fn another_server_is_measured_by_the_same_judgments() {
     assert_eq!(found["failed"][0]["error"], "the tool failed: broken");
     assert_eq!(found["report"]["metrics"]["mrr@10"]["mean"], 1.0, "{found}");
     assert_eq!(found["comparison"]["comparisons"][0]["verdict"], "no_evidence");
-    // A path that leads nowhere is an error of every query, not a ranking of nothing.
+    // A wrong path is an error of every query, not an empty ranking.
     let wrong: Vec<&str> = run
         .iter()
         .map(|part| {
@@ -400,7 +400,7 @@ fn another_server_is_measured_by_the_same_judgments() {
             "cannot be used with",
         ),
         (vec!["run", "--mcp", "x"], "missing tool name"),
-        (vec!["run", "--mcp", "x", "--preset", "nobody"], "server-memory"),
+        (vec!["run", "--mcp", "x", "--preset", "unknown"], "server-memory"),
         (
             vec!["run", "--mcp", "x", "--tool", "t", "--args", "{}"],
             "{{query}}",
@@ -425,7 +425,7 @@ fn another_server_is_measured_by_the_same_judgments() {
     }
 }
 
-/// Answers posts with the first note whose id is in the list, and hangs up after some answers.
+/// Answers posts with the first note whose id is in the list, and closes the connection after some answers.
 fn serve(ids: Vec<String>, answers: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/search", listener.local_addr().unwrap());
@@ -453,11 +453,11 @@ fn serve(ids: Vec<String>, answers: usize) -> String {
 }
 
 #[test]
-fn an_address_is_measured_and_what_it_does_not_answer_is_missing() {
+fn an_http_endpoint_is_evaluated_and_missing_answers_are_reported() {
     let (place, ids) = place();
     retrieval(&place, &["harvest"]);
     retrieval(&place, &["judge", "--from-feedback"]);
-    // The warm-up and three of five answers; then nobody listens.
+    // The warm-up and three of five answers; then the server is gone.
     let url = serve(ids, 4);
     let run = [
         "run",
@@ -482,7 +482,7 @@ fn an_address_is_measured_and_what_it_does_not_answer_is_missing() {
         text.starts_with("exit 4") && text.contains("all 5 queries failed"),
         "{text}"
     );
-    // Such a run can be taken up again, by the same system only.
+    // Such a run can be resumed, but only with the same system.
     let runs = retrieval(&place, &["runs"]);
     let open = runs["unfinished"][0]["run_id"].as_str().unwrap().to_owned();
     let text = place.run(&["retrieval", "run", "--memory", "--resume", &open]);

@@ -1,6 +1,6 @@
-//! `satiety retrieval eval --compat trec` beside `pytrec_eval`, query by query, on files made by chance: ties, scores
-//! that differ only beyond 32 bits, negative grades, queries that one side lacks, unjudged documents, lines that stand
-//! apart. Runs when `SATIETY_TEST_PYTREC` names a Python that has `pytrec_eval`.
+//! Compares `satiety retrieval eval --compat trec` with `pytrec_eval`, query by query, on random files: ties, scores
+//! that differ only beyond 32 bits, negative grades, queries missing on one side, unjudged documents, interleaved lines.
+//! Runs if `SATIETY_TEST_PYTREC` names a Python interpreter with `pytrec_eval`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ const MEASURES: &str =
     "map,mrr,ndcg_linear,bpref,ndcg_linear@5,ndcg_linear@10,p@5,recall@5,recall@100,success@5,map@10";
 
 #[test]
-fn values_are_those_of_trec_eval() {
+fn values_match_trec_eval() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTREC") else {
         return;
     };
@@ -62,7 +62,7 @@ fn values_are_those_of_trec_eval() {
                     );
                     assert!(
                         (value - expected).abs() < 1e-9,
-                        "seed {seed}, level {level}, {query}, {measure}: {value}, not {expected}"
+                        "seed {seed}, level {level}, {query}, {measure}: {value}, expected {expected}"
                     );
                 }
             }
@@ -103,7 +103,7 @@ fn files(seed: u64) -> (String, String) {
         }
     }
     if seed.is_multiple_of(2) {
-        // Lines of a query stand apart.
+        // Lines of a query are not contiguous.
         for at in (1..results.len()).rev() {
             results.swap(at, usize::try_from(below(at as u64 + 1)).unwrap());
         }

@@ -1,4 +1,4 @@
-//! Attempts to break out of the fence around a target, under each means that this machine offers.
+//! Attempts to escape from the sandbox of a target, with each backend that this machine offers.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 const SATIETY: &str = env!("CARGO_BIN_EXE_satiety");
 
-/// The means that work here. A kernel that lacks one is named, so that a silent skip cannot pass for a test.
-#[expect(clippy::print_stderr, reason = "a skip must be seen")]
+/// Backends that work here. Missing ones are printed, so that a silent skip cannot pass for a test.
+#[expect(clippy::print_stderr, reason = "reports skipped backends")]
 fn means() -> Vec<&'static str> {
     use_program(Path::new(SATIETY));
     let probe = probe();
@@ -42,7 +42,7 @@ fn context(folder: &Path) -> TargetContext {
         keep_workdirs: false,
         helper: Some(SATIETY.into()),
         sandbox: SandboxContext {
-            // The degraded one is tested, too.
+            // The degraded backend is tested, too.
             requirement: SandboxRequirement::Prefer,
             ..SandboxContext::default()
         },
@@ -92,7 +92,7 @@ fn words(attempt: Attempt) -> String {
     }
 }
 
-/// A folder in which anybody may do anything, so that only the fence can say no.
+/// A directory with full permissions for everyone, so that only the sandbox can deny access.
 fn open_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs_err::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -103,7 +103,7 @@ fn open_folder() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn nothing_else_can_be_read_and_only_the_working_folder_written() {
+async fn only_allowed_files_are_readable_and_only_the_working_directory_is_writable() {
     for backend in means() {
         let folder = open_folder();
         let file = folder.path().join("file").display().to_string();
@@ -134,7 +134,7 @@ async fn nothing_else_can_be_read_and_only_the_working_folder_written() {
 }
 
 #[tokio::test]
-async fn nobody_can_be_reached_unless_the_network_is_allowed() {
+async fn the_network_is_unreachable_unless_allowed() {
     let script = "import socket, sys\n\
                   out = []\n\
                   for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):\n\
@@ -169,7 +169,7 @@ async fn nobody_can_be_reached_unless_the_network_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_fork_bomb_is_bounded_and_leaves_nothing() {
+async fn a_fork_bomb_is_limited_and_leaves_no_process() {
     let script = "import os, time\n\
                   n = 0\n\
                   while n < 500:\n\
@@ -187,14 +187,14 @@ async fn a_fork_bomb_is_bounded_and_leaves_nothing() {
         )
         .await;
         let forked: u32 = said.parse().unwrap();
-        // Not as root the limit counts what else runs for the user, so what runs beside this test may end meanwhile.
+        // For ordinary users the limit counts all processes of the user, so other processes may end meanwhile.
         assert!((1..100).contains(&forked), "{backend}: {forked}");
         assert!(left(folder.path()).is_empty(), "{backend}");
     }
 }
 
 #[tokio::test]
-async fn memory_files_and_processor_time_are_bounded() {
+async fn memory_files_and_cpu_time_are_limited() {
     for backend in means() {
         let folder = open_folder();
         let hog = "try: b = bytearray(512 << 20); print(len(b))\nexcept MemoryError: print('no memory')";
@@ -229,7 +229,7 @@ async fn memory_files_and_processor_time_are_bounded() {
 }
 
 #[tokio::test]
-async fn others_cannot_be_signalled_or_looked_into_and_the_target_is_not_root() {
+async fn other_processes_are_protected_and_the_target_is_not_root() {
     for backend in means() {
         let folder = open_folder();
         let mut bystander = Command::new("sleep").arg("60").spawn().unwrap();
@@ -261,7 +261,7 @@ async fn others_cannot_be_signalled_or_looked_into_and_the_target_is_not_root() 
 }
 
 #[tokio::test]
-async fn a_fenced_target_that_hangs_is_ended_whole() {
+async fn a_hanging_sandboxed_target_is_killed_with_its_children() {
     for backend in means() {
         let folder = open_folder();
         let script = "trap '' TERM; setsid sleep 61 & sleep 62 & sleep 63";
@@ -278,7 +278,7 @@ async fn a_fenced_target_that_hangs_is_ended_whole() {
 }
 
 #[tokio::test]
-async fn a_fenced_worker_gets_the_files_of_its_cases() {
+async fn a_sandboxed_persistent_target_gets_the_files_of_its_cases() {
     for backend in means() {
         let folder = open_folder();
         fs_err::write(folder.path().join("in.txt"), "text").unwrap();
@@ -308,7 +308,7 @@ async fn a_fenced_worker_gets_the_files_of_its_cases() {
 }
 
 #[tokio::test]
-async fn a_fence_that_fails_is_the_harnesss_error_and_one_that_is_not_there_is_refused() {
+async fn a_failing_sandbox_is_a_harness_error_and_a_missing_one_is_refused() {
     for backend in means() {
         let folder = open_folder();
         let attempt = run(
@@ -342,7 +342,7 @@ async fn a_fence_that_fails_is_the_harnesss_error_and_one_that_is_not_there_is_r
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("satiety sandbox: cannot read the policy"));
 }
 
-/// Processes whose folder is inside.
+/// Processes with a working directory inside.
 fn left(folder: &Path) -> Vec<String> {
     let processes = fs_err::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes

@@ -1,7 +1,7 @@
-//! Attacks on the sandbox as a target would make them: on the expected answers, the runner and what comes after it.
+//! Attacks on the sandbox by a target: on the expected answers, on the runner and on later cases.
 //!
-//! Each runs the real command with an agent that wants to pass, as root (where tests run as root) and as an ordinary user,
-//! with every isolation that this machine offers. An agent prints what it found; a secret in it is a leak.
+//! Each runs the real command with an agent that wants to pass, as root (if tests run as root) and as an ordinary user, with
+//! every backend that this machine offers. The agent prints what it found; a secret in the output is a leak.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::support::Place;
 
-/// What must not be in any output.
+/// Secret that must not appear in any output.
 const SECRET: &str = "the-secret-answer";
 const NOBODY: u32 = 65534;
 
-/// Who starts the runner.
+/// User that starts the runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Who {
     Root,
@@ -35,9 +35,8 @@ fn everyone() -> Vec<Who> {
     }
 }
 
-/// The isolations that keep the promises and work here: one that is not there is named, so that a silent skip cannot pass for
-/// a test.
-#[expect(clippy::print_stderr, reason = "a skip must be seen")]
+/// Backends that keep the promises and work here. Missing ones are printed, so that a silent skip cannot pass for a test.
+#[expect(clippy::print_stderr, reason = "reports skipped backends")]
 fn isolations() -> Vec<&'static str> {
     let mut found = vec!["namespaces"];
     let bubblewrap = [
@@ -54,7 +53,7 @@ fn isolations() -> Vec<&'static str> {
     found
 }
 
-/// A suite with a secret answer, an agent beside it, a home with keys, and a store.
+/// A suite with a secret answer, an agent next to it, a home with keys, and a database.
 struct Attack {
     place: Place,
     program: PathBuf,
@@ -87,7 +86,7 @@ impl Attack {
         attack
     }
 
-    /// Everything belongs to whoever starts the runner, and nothing but the sandbox keeps others out.
+    /// Gives everything to the user who starts the runner, so that only the sandbox keeps others out.
     fn open_up(&self) {
         let agent = self.place.path("suite/agent.py");
         if agent.exists() {
@@ -131,7 +130,7 @@ impl Attack {
         command
     }
 
-    /// Runs the suite and gives everything the agent said, as it was stored.
+    /// Runs the suite and returns the stored output of the agent.
     fn run(&self, arguments: &[&str]) -> Value {
         let mut all = vec!["bench", "run", "suite", "--format", "json"];
         all.extend(arguments);
@@ -158,7 +157,7 @@ impl Attack {
     }
 }
 
-/// A copy that any user may start, made once.
+/// A copy of the binary that every user can start, made once.
 fn binary() -> PathBuf {
     use std::sync::OnceLock;
     static COPY: OnceLock<PathBuf> = OnceLock::new();
@@ -194,7 +193,7 @@ fn outputs(run: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Runs the agent everywhere and checks that it answered and never knew.
+/// Runs the agent with every user and backend, and checks that it answered without the secret.
 #[track_caller]
 fn no_answer(agent: &str, arguments: &[&str], prepare: impl Fn(&Attack)) {
     for who in everyone() {
@@ -245,8 +244,8 @@ fn reader(body: &str) -> String {
 }
 
 #[test]
-fn answers_are_not_found_in_any_file_that_the_target_can_reach() {
-    // Beside the agent, above it, in the home, in the store, in other working directories: whatever is there is read.
+fn no_reachable_file_contains_the_answers() {
+    // Reads every file next to the agent, above it, in the home, in the database and in other working directories.
     let agent = reader(
         "place = os.path.dirname(base)\nfor p in [base, place, place + '/home', place + '/scratch', os.path.expanduser('~'), '.', '..', '/tmp', '/home', '/root', '/var', '/opt', '/srv', '/mnt', '/dev/shm', '/run']: walk(p)\nfor n in ['suite.json', 'cases/more.json', 'target.toml', 'baseline.json.old']: read(base + '/' + n)\nread(place + '/store.db'); read(place + '/store.db-wal'); read(place + '/home/.ssh/id_ed25519')",
     );
@@ -254,7 +253,7 @@ fn answers_are_not_found_in_any_file_that_the_target_can_reach() {
 }
 
 #[test]
-fn answers_are_not_found_through_proc_links_descriptors_or_environment() {
+fn proc_links_descriptors_and_environment_do_not_leak_the_answers() {
     let agent = reader(
         r"
 suite = base + '/suite.json'
@@ -275,7 +274,7 @@ for name, make in [('l1', os.symlink), ('l2', os.link)]:
 read('../../suite/suite.json'); read('../' * 20 + suite)
 ",
     );
-    // A descriptor of the suite that the runner inherited is passed on by nobody.
+    // A descriptor of the suite that the runner inherited is not passed on.
     for who in everyone() {
         for isolation in isolations() {
             let attack = Attack::new(who, isolation, &agent);
@@ -355,7 +354,7 @@ for p in sorted(set([os.getppid()] + [int(p) for p in os.listdir('/proc') if p.i
             assert!(same && alive, "{who:?} {isolation}");
             for said in outputs(&run) {
                 assert!(said.starts_with("tried"), "{who:?} {isolation}: {said}");
-                // The first process of its own namespace is all that it can name.
+                // The agent sees only the first process of its own namespace.
                 for word in ["traced", "signalled"] {
                     assert!(!said.contains(word), "{who:?} {isolation}: {said}");
                 }
@@ -365,7 +364,7 @@ for p in sorted(set([os.getppid()] + [int(p) for p in os.listdir('/proc') if p.i
 }
 
 #[test]
-fn nothing_outlives_its_case_however_it_is_started() {
+fn no_process_outlives_its_case() {
     let agent = reader(
         r"
 def daemon(kind):
@@ -406,7 +405,7 @@ import time; time.sleep(0.3)
     }
 }
 
-/// Processes with an argument that begins so.
+/// Processes with an argument that starts with this text.
 fn running(mark: &str) -> Vec<String> {
     fs_err::read_dir("/proc")
         .unwrap()
@@ -417,7 +416,7 @@ fn running(mark: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_written_outside_and_no_right_is_left() {
+fn nothing_is_written_outside_and_no_capability_is_left() {
     let agent = reader(
         r"
 import socket, ctypes
@@ -482,7 +481,7 @@ except OSError: pass
 }
 
 #[test]
-fn a_description_cannot_name_what_is_protected() {
+fn a_target_definition_cannot_name_protected_files() {
     let agent = reader("");
     for (text, reason) in [
         ("read = ['suite.json']", "hidden from targets"),
@@ -509,7 +508,7 @@ fn a_description_cannot_name_what_is_protected() {
         attack.place.write("store.db", "");
         fs_err::remove_file(attack.place.path("store.db")).unwrap();
         std::os::unix::fs::symlink("suite.json", attack.place.path("suite/link")).unwrap();
-        // The store must be there to be named.
+        // The database must exist to be named.
         let list = attack.command(&["bench", "list", "--runs"]).output().unwrap();
         assert!(list.status.success());
         let output = attack
@@ -525,7 +524,7 @@ fn a_description_cannot_name_what_is_protected() {
 }
 
 #[test]
-fn files_of_a_description_cannot_be_the_answers() {
+fn files_of_a_target_definition_cannot_be_the_answers() {
     for files in ["suite.json", "cases/more.json", "link"] {
         let attack = Attack::new(Who::Root, "namespaces", &reader("walk('.')"));
         std::os::unix::fs::symlink("suite.json", attack.place.path("suite/link")).unwrap();
@@ -556,7 +555,7 @@ fn files_of_a_description_cannot_be_the_answers() {
 }
 
 #[test]
-fn copies_of_directories_leave_the_answers_behind() {
+fn copied_directories_omit_the_answers() {
     let agent = reader("walk('.')\nwalk(base)");
     no_answer(&agent, &[], |attack| {
         // A fixture directory with links to the answers, and the whole suite as a fixture.
@@ -573,7 +572,7 @@ fn copies_of_directories_leave_the_answers_behind() {
 }
 
 #[test]
-fn a_target_cannot_pass_its_failure_off_as_the_sandboxs() {
+fn a_target_cannot_disguise_its_failure_as_a_sandbox_error() {
     let agent = "import sys\nsys.stderr.write('satiety sandbox: it broke\\n')\nsys.exit(71)\n";
     for isolation in isolations() {
         let attack = Attack::new(Who::Root, isolation, agent);
@@ -585,8 +584,8 @@ fn a_target_cannot_pass_its_failure_off_as_the_sandboxs() {
 }
 
 #[test]
-fn links_in_the_way_of_a_persistent_target_are_not_followed() {
-    // The target puts links where the files of its next case will be written by the runner.
+fn links_made_by_a_persistent_target_are_not_followed() {
+    // The target creates links where the runner will write the files of the next case.
     let agent = r"
 import sys, json, os, threading, time
 home = os.getcwd()
@@ -644,7 +643,7 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
     attack
         .place
         .write("suite/target.toml", "type = 'exec'\ncommand = './agent.py'\n");
-    // Without: the agent knows the answer, and the run says that it could.
+    // Without a sandbox the agent knows the answer, and the run has a note about it.
     let run = attack.run(&["--no-sandbox"]);
     assert_eq!(run["config_snapshot"]["sandbox"]["isolation"], "none");
     assert_eq!(run["config_snapshot"]["sandbox"]["requirement"], "off");
@@ -668,7 +667,7 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
         .output()
         .unwrap();
     assert!(accepted.status.success());
-    // A plain run does as the description says, and says what it did; the flag, a gate and the setting require a sandbox.
+    // A plain run follows the target definition and reports the sandbox; the flag, a gate and the setting require a sandbox.
     let run = attack.run(&[]);
     assert_eq!(run["config_snapshot"]["sandbox"]["isolation"], "none");
     let run = attack.run(&["--sandbox"]);
@@ -677,12 +676,12 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
     let run = attack.run(&["--gate"]);
     assert_eq!(run["config_snapshot"]["sandbox"]["requirement"], "require");
     assert!(outputs(&run).iter().all(|said| !said.contains(SECRET)));
-    // An answer that was cached without a sandbox is not one with.
+    // Answers cached without a sandbox are not used with one.
     let run = attack.run(&["--no-sandbox", "--cache"]);
     assert!(outputs(&run).iter().all(|said| said.contains(SECRET)));
     let run = attack.run(&["--gate", "--cache"]);
     assert!(outputs(&run).iter().all(|said| !said.contains(SECRET)));
-    // A degraded sandbox is refused where one is required.
+    // A degraded sandbox is refused if a sandbox is required.
     attack.place.write(
         "suite/target.toml",
         "type = 'exec'\ncommand = './agent.py'\n[sandbox]\nbackend = 'landlock'\n",
@@ -693,7 +692,7 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
         .unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(words.contains("degraded"), "{words}");
-    // What a target may read is what its description names.
+    // A target can read the files that its definition names.
     attack
         .place
         .write("suite/helper.py", "answer = 'from the helper'");
@@ -715,7 +714,7 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
 }
 
 #[test]
-fn the_probes_of_doctor_all_fail_as_root_and_as_an_ordinary_user() {
+fn all_doctor_probes_are_blocked_as_root_and_as_user() {
     for who in everyone() {
         let attack = Attack::new(who, "namespaces", "");
         let output = attack

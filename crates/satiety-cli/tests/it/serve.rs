@@ -1,4 +1,4 @@
-//! `satiety serve` and `satiety token` as a user meets them, and the API under schemathesis.
+//! `satiety serve` and `satiety token` end to end, and the API under schemathesis.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::{Place, json_of};
 
-/// A server that is killed when the test ends before it does.
+/// A server that is killed on drop.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) address: String,
@@ -23,7 +23,7 @@ impl Drop for Server {
 }
 
 pub(crate) fn start(place: &Place, arguments: &[&str]) -> Server {
-    // Words are enough for most, and quicker.
+    // Most tests need no sentence model, and start faster without it.
     let words = if arguments.contains(&"--embedder") {
         &[][..]
     } else {
@@ -53,7 +53,7 @@ pub(crate) fn start(place: &Place, arguments: &[&str]) -> Server {
     Server { child, address }
 }
 
-/// Asks a server to end, and says with which code it did.
+/// Sends SIGTERM and returns the exit code.
 pub(crate) fn end(mut server: Server) -> Option<i32> {
     let asked = Command::new("kill")
         .args(["-TERM", &server.child.id().to_string()])
@@ -67,7 +67,7 @@ pub(crate) fn end(mut server: Server) -> Option<i32> {
         }
         assert!(
             began.elapsed() < Duration::from_secs(10),
-            "the server does not end"
+            "the server does not exit"
         );
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -87,7 +87,7 @@ pub(crate) fn get(address: &str, path: &str, token: Option<&str>) -> String {
 }
 
 #[test]
-fn a_server_starts_answers_and_ends_when_it_is_told_to() {
+fn a_server_starts_answers_and_shuts_down_on_sigterm() {
     let place = Place::new();
     let server = start(&place, &[]);
     let address = server.address.clone();
@@ -97,7 +97,7 @@ fn a_server_starts_answers_and_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn a_door_that_nobody_guards_is_not_opened() {
+fn unsafe_server_settings_are_refused() {
     let place = Place::new();
     for (arguments, what) in [
         (&["--listen", "0.0.0.0:0"][..], "without TLS"),
@@ -127,7 +127,7 @@ fn a_door_that_nobody_guards_is_not_opened() {
 }
 
 #[test]
-fn a_token_lets_in_until_it_is_taken_back() {
+fn a_token_is_valid_until_it_is_revoked() {
     let place = Place::new();
     assert!(place.run(&["token", "list"]).contains("No tokens."));
     let made = json_of(
@@ -149,13 +149,13 @@ fn a_token_lets_in_until_it_is_taken_back() {
     assert!(!listed.contains(secret));
     let store = fs_err::read(place.path(".local/share/satiety/satiety.db")).unwrap();
     let holds = |text: &str| store.windows(text.len()).any(|window| window == text.as_bytes());
-    assert!(!holds(secret), "the store holds the secret");
+    assert!(!holds(secret), "the database contains the secret");
     assert!(place.run(&["token", "revoke", "ci"]).contains("revoked"));
     let began = Instant::now();
     while !get(&server.address, "/v1/health", Some(token)).starts_with("HTTP/1.1 401") {
         assert!(
             began.elapsed() < Duration::from_secs(10),
-            "a revoked token still lets in"
+            "a revoked token is still accepted"
         );
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -167,9 +167,9 @@ fn a_token_lets_in_until_it_is_taken_back() {
     assert!(place.run(&["token", "audit"]).contains("The audit log is empty"));
 }
 
-/// Every operation is tried with what its schema permits and with what it does not.
+/// Calls every operation with valid and invalid input from its schema.
 #[test]
-fn schemathesis_finds_no_status_that_is_not_documented() {
+fn schemathesis_finds_no_undocumented_status() {
     let Some(python) = std::env::var_os("SATIETY_TEST_PYTHON") else {
         eprintln!("skipped: SATIETY_TEST_PYTHON is not set; `cargo xtask test` makes the environment");
         return;

@@ -1,4 +1,4 @@
-//! What becomes of writes when the database is stopped as by a power cut, or the server is killed, under load.
+//! Durability of writes when the database is stopped as by a power cut, or the server is killed, under load.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,10 +11,10 @@ use xtask::postgres::{Cluster, Options};
 use crate::serve::{Server, get, start};
 use crate::support::Place;
 
-/// Clients that write at the same time, each into a conversation of its own.
+/// Number of concurrent clients, each with its own conversation.
 const CLIENTS: usize = 6;
 
-/// One exchange; none when the connection broke.
+/// One exchange; `None` if the connection broke.
 fn post(address: &str, path: &str, key: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(40))).ok()?;
@@ -37,7 +37,7 @@ fn round(client: usize, number: usize) -> String {
     )
 }
 
-/// What clients saw.
+/// Responses that the clients saw.
 #[derive(Debug, Default)]
 struct Seen {
     acknowledged: AtomicUsize,
@@ -48,20 +48,20 @@ struct Seen {
 }
 
 impl Seen {
-    /// Waits until some more rounds were acknowledged, however slow the machine is.
+    /// Waits until some more rounds were acknowledged, at any speed of the machine.
     fn grow(&self) {
         let (before, began) = (self.acknowledged.load(Ordering::SeqCst), Instant::now());
         while self.acknowledged.load(Ordering::SeqCst) < before + 4 * CLIENTS {
             assert!(
                 began.elapsed() < Duration::from_mins(2),
-                "nothing is acknowledged: {self:?}"
+                "no write was acknowledged: {self:?}"
             );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
 
-/// Writes until it is told to end, sending each round until it is acknowledged; returns how many were.
+/// Writes until stopped, repeating each round until it is acknowledged; returns the number of rounds.
 fn write_rounds(
     address: &(impl Fn() -> String + Sync),
     client: usize,
@@ -90,7 +90,7 @@ fn write_rounds(
                     }
                     break;
                 }
-                // Away, or the first attempt is still being carried out.
+                // The server is away, or the first attempt is still running.
                 Some((503 | 409, _)) => {
                     seen.away.fetch_add(1, Ordering::SeqCst);
                 }
@@ -101,7 +101,7 @@ fn write_rounds(
             }
             assert!(
                 began.elapsed() < Duration::from_secs(200),
-                "round {number} is never taken"
+                "round {number} is never acknowledged"
             );
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -117,7 +117,7 @@ fn begin(address: &str) {
     }
 }
 
-/// The sentences of a client, in the order in which they are kept.
+/// Sentences of a client, in stored order.
 fn kept(address: &str, client: usize) -> Vec<String> {
     let answer = get(address, &format!("/v1/conversations/client-{client}"), None);
     let body: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
@@ -141,12 +141,12 @@ fn written(client: usize, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn a_database_that_is_stopped_under_load_loses_no_acknowledged_write() {
+fn stopping_the_database_under_load_loses_no_acknowledged_write() {
     if std::env::var_os("SATIETY_TEST_POSTGRES").is_none() {
         println!("skipped: SATIETY_TEST_POSTGRES is not set; `cargo xtask test` starts a server and sets it");
         return;
     }
-    // A server of its own: others would not like theirs to be stopped.
+    // A separate server, because it is stopped.
     let cluster = Cluster::start(Options::default()).unwrap();
     let url = cluster.create_database("faults").unwrap();
     let place = Place::new();
@@ -174,10 +174,10 @@ fn a_database_that_is_stopped_under_load_loses_no_acknowledged_write() {
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     });
     println!("{seen:?}");
-    // Whoever wrote meanwhile was told to come again, or had to wait.
+    // Concurrent writers got Retry-After, or had to wait.
     assert!(
         seen.away.load(Ordering::SeqCst) > 0 || seen.longest_ms.load(Ordering::SeqCst) > 3000,
-        "nobody noticed that the database was away"
+        "no client saw the outage of the database"
     );
     assert_eq!(seen.broken.load(Ordering::SeqCst), 0, "the server must answer");
     for (client, count) in counts.into_iter().enumerate() {
@@ -191,7 +191,7 @@ fn a_database_that_is_stopped_under_load_loses_no_acknowledged_write() {
 }
 
 #[test]
-fn a_server_that_is_killed_under_load_loses_no_acknowledged_write() {
+fn killing_the_server_under_load_loses_no_acknowledged_write() {
     let place = Place::new();
     let first = start(&place, &[]);
     begin(&first.address);
@@ -220,12 +220,12 @@ fn a_server_that_is_killed_under_load_loses_no_acknowledged_write() {
     println!("{seen:?}");
     assert!(
         seen.broken.load(Ordering::SeqCst) > 0,
-        "nobody noticed that the server was killed"
+        "no client saw the kill of the server"
     );
     let running = running.into_inner().unwrap();
     for (client, sent) in counts.into_iter().enumerate() {
         let kept = kept(&running.address, client);
-        // Everything that was acknowledged is there once and in order; the one under way at a kill may be there or not.
+        // Every acknowledged round is stored once and in order; the one in progress at a kill may be stored or not.
         let numbers: Vec<usize> = kept
             .iter()
             .map(|sentence| {
@@ -247,8 +247,8 @@ fn a_server_that_is_killed_under_load_loses_no_acknowledged_write() {
     }
 }
 
-/// Writes each round once and goes on to the next when the connection breaks; every number that was acknowledged must be
-/// there, which is checked at once on the next server. Returns how many were sent.
+/// Writes each round once and continues with the next when the connection breaks. Every acknowledged number must be stored,
+/// which is checked at once on the next server. Returns the number of rounds sent.
 fn write_rounds_once(
     address: &(impl Fn() -> String + Sync),
     client: usize,

@@ -1,5 +1,5 @@
-//! `satiety serve` under load that somebody sends on purpose: what is too much is refused before it costs anything, processor
-//! time ends with the request, nobody shuts out the health checks, and SIGTERM ends the process in time.
+//! `satiety serve` under hostile load: expensive requests are refused before any computation, computation stops with the
+//! request, health checks stay available, and SIGTERM exits within the timeout.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::serve::{Server, get, start};
 use crate::support::Place;
 
-/// A conversation of one round with so many claims of words that nobody has ever said.
+/// A conversation of one round with this many claims of invented words.
 fn invented(claims: usize, seed: u64) -> String {
     const SYLLABLES: [&str; 12] = [
         "zor", "qui", "fen", "bla", "tri", "mok", "vel", "shi", "dro", "pax", "gnu", "wib",
@@ -63,7 +63,7 @@ fn problem(answer: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
 
-/// Processor time of the server so far.
+/// CPU time of the server so far.
 fn processor_time(server: &Server) -> Duration {
     let stat = fs_err::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -72,7 +72,7 @@ fn processor_time(server: &Server) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Waits until the server no longer computes; says how long it took.
+/// Waits until the server stops computing; returns how long it took.
 fn time_until_idle(server: &Server) -> Duration {
     let began = Instant::now();
     loop {
@@ -83,12 +83,12 @@ fn time_until_idle(server: &Server) -> Duration {
         }
         assert!(
             began.elapsed() < Duration::from_secs(30),
-            "the server still computes"
+            "the server is still computing"
         );
     }
 }
 
-/// Starts a server with settings of its own.
+/// Starts a server with these settings.
 fn serve(place: &Place, settings: &[(&str, &str)], arguments: &[&str]) -> Server {
     let lines: Vec<String> = settings
         .iter()
@@ -101,7 +101,7 @@ fn serve(place: &Place, settings: &[(&str, &str)], arguments: &[&str]) -> Server
 }
 
 #[test]
-fn a_round_of_thousands_of_claims_is_refused_before_it_costs_anything() {
+fn rounds_with_thousands_of_claims_are_refused_before_any_computation() {
     let place = Place::new();
     let server = serve(&place, &[], &["--embedder", "builtin"]);
     time_until_idle(&server);
@@ -118,9 +118,9 @@ fn a_round_of_thousands_of_claims_is_refused_before_it_costs_anything() {
     let used = processor_time(&server).saturating_sub(before);
     assert!(
         used < Duration::from_secs(4),
-        "a refusal took {used:?} of processor time"
+        "the refusal took {used:?} of CPU time"
     );
-    // The same over many small rounds, as messages, and as a conversation that is kept.
+    // The same as many small rounds, as messages, and as a stored conversation.
     let rounds: Vec<Value> = (0..60_000).map(|number| json!({"round": number})).collect();
     let many = json!({"conversation": {"rounds": rounds}}).to_string();
     assert_eq!(
@@ -134,9 +134,9 @@ fn a_round_of_thousands_of_claims_is_refused_before_it_costs_anything() {
     assert!(get(&server.address, "/healthz", None).starts_with("HTTP/1.1 200"));
 }
 
-/// The limit on cost is off, so that there is something to end: by the request's time, and by a caller that hangs up.
+/// The cost limit is off, so that a computation can be cancelled: by the request timeout, and by a client that disconnects.
 #[test]
-fn processor_time_ends_with_the_request() {
+fn computation_stops_when_the_request_ends() {
     let place = Place::new();
     let settings = [("request_cost", "0"), ("caller_cost", "0")];
     let server = serve(&place, &settings, &["--embedder", "builtin", "--timeout", "2"]);
@@ -149,7 +149,7 @@ fn processor_time_ends_with_the_request() {
     let idle = time_until_idle(&server);
     assert!(
         idle < Duration::from_secs(4),
-        "it computed for {idle:?} after its answer"
+        "the server computed for {idle:?} after its response"
     );
 
     let stream = post(&server.address, "/v1/score", "", &body);
@@ -159,7 +159,7 @@ fn processor_time_ends_with_the_request() {
     let idle = time_until_idle(&server);
     assert!(
         idle < Duration::from_secs(4),
-        "it computed for {idle:?} after its caller had gone"
+        "the server computed for {idle:?} after the client disconnected"
     );
 }
 
@@ -194,31 +194,31 @@ fn ends_in_time(tries: u64) {
             }
             assert!(
                 began.elapsed() < limit + Duration::from_secs(10),
-                "try {seed}: the server does not end"
+                "try {seed}: the server does not exit"
             );
             std::thread::sleep(Duration::from_millis(5));
         };
         let took = began.elapsed();
         assert!(took <= limit, "try {seed}: SIGTERM to exit took {took:?}");
-        assert_eq!(code, Some(4), "something was cut off, and the code says so");
+        assert_eq!(code, Some(4), "the exit code must report aborted requests");
         drop(streams);
     }
 }
 
 #[test]
-fn sigterm_ends_the_process_in_time_under_load() {
+fn sigterm_under_load_exits_within_the_timeout() {
     ends_in_time(4);
 }
 
-/// As many tries as the promise was measured with: `cargo test -p satiety-cli --test it fifty -- --ignored`.
+/// The number of tries of the documented measurement: `cargo test -p satiety-cli --test it fifty -- --ignored`.
 #[test]
 #[ignore = "takes minutes; a few tries run always"]
-fn sigterm_ends_the_process_in_time_in_fifty_tries() {
+fn sigterm_exits_within_the_timeout_in_fifty_tries() {
     ends_in_time(50);
 }
 
 #[test]
-fn idle_streams_and_connections_do_not_shut_out_health_checks() {
+fn idle_streams_and_connections_do_not_block_health_checks() {
     let place = Place::new();
     let settings = [("streams_per_caller", "20"), ("connections", "60")];
     let server = serve(&place, &settings, &[]);
@@ -250,7 +250,7 @@ fn idle_streams_and_connections_do_not_shut_out_health_checks() {
         held.push(stream);
     }
     assert_eq!((open, refused), (20, 10));
-    // Far more silent connections than are served.
+    // Many more idle connections than the limit.
     for _ in 0..300 {
         held.push(TcpStream::connect(&server.address).unwrap());
     }
@@ -266,12 +266,12 @@ fn idle_streams_and_connections_do_not_shut_out_health_checks() {
         "{said}"
     );
     drop(held);
-    // What was held is free again.
+    // Capacity is available again.
     let began = Instant::now();
     while !get(&server.address, "/v1/health", None).starts_with("HTTP/1.1 200") {
         assert!(
             began.elapsed() < Duration::from_secs(15),
-            "connections that are gone still count"
+            "closed connections still count"
         );
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -279,7 +279,7 @@ fn idle_streams_and_connections_do_not_shut_out_health_checks() {
 
 const MCP: &str = "Accept: application/json, text/event-stream\r\n";
 
-/// The first bytes of an answer; a stream of events does not end by itself.
+/// The first bytes of a response; an event stream does not end by itself.
 fn beginning(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
     let mut part = [0; 4096];
@@ -327,13 +327,13 @@ fn mcp_sessions_and_bodies_are_limited() {
     )
     .unwrap();
     assert!(status(&answer(ending)).starts_with('2'));
-    assert_eq!(status(&open()), "200", "a session that was ended counts no more");
+    assert_eq!(status(&open()), "200", "a closed session must not count");
 
     let large =
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"x": "x".repeat(30_000)}});
     let said = beginning(post(&server.address, "/mcp", MCP, &large.to_string()));
     assert_eq!(status(&said), "413", "{said}");
-    // The same without saying how long it is.
+    // The same without a content length.
     let mut chunked = TcpStream::connect(&server.address).unwrap();
     write!(
         chunked,
@@ -348,7 +348,7 @@ fn mcp_sessions_and_bodies_are_limited() {
     }
     let said = beginning(chunked);
     assert!(said.is_empty() || status(&said) == "413", "{said}");
-    // And one that never comes.
+    // A body that never arrives.
     let mut slow = TcpStream::connect(&server.address).unwrap();
     slow.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     write!(
@@ -366,7 +366,7 @@ fn mcp_sessions_and_bodies_are_limited() {
 
 /// A call over `/mcp` has the limits of a request.
 #[test]
-fn a_tool_call_of_thousands_of_claims_is_refused() {
+fn tool_calls_with_thousands_of_claims_are_refused() {
     let place = Place::new();
     let server = serve(&place, &[], &["--embedder", "builtin"]);
     let hello =
@@ -404,7 +404,7 @@ fn a_tool_call_of_thousands_of_claims_is_refused() {
 }
 
 #[test]
-fn a_caller_has_a_budget_and_the_model_has_a_queue() {
+fn callers_have_a_budget_and_the_model_queue_is_limited() {
     let place = Place::new();
     let server = serve(&place, &[("caller_cost", "700")], &["--embedder", "builtin"]);
     let first = answer(post(&server.address, "/v1/score", "", &invented(120, 1)));

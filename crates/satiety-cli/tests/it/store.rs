@@ -1,4 +1,4 @@
-//! `satiety db` and `satiety doctor`, with good stores and bad ones.
+//! `satiety db` and `satiety doctor`, with valid and invalid databases.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use crate::support::Place;
 
-/// Sizes, engine versions and what can fence processes in differ from machine to machine.
+/// Sizes, engine versions and sandbox backends differ between machines.
 fn stable(shown: &str) -> String {
     let mut text = String::new();
     for line in shown.lines() {
@@ -39,14 +39,14 @@ fn stable(shown: &str) -> String {
 }
 
 #[test]
-fn the_first_look_changes_nothing() {
+fn status_does_not_create_a_database() {
     let place = Place::new();
     assert_snapshot!(place.run(&["db", "status"]));
     assert!(!place.path(".local").exists());
 }
 
 #[test]
-fn a_store_is_made_looked_at_moved_and_backed_up() {
+fn a_database_is_created_inspected_moved_and_backed_up() {
     let place = Place::new();
     let mut story = String::new();
     for arguments in [
@@ -91,7 +91,7 @@ fn a_store_is_made_looked_at_moved_and_backed_up() {
 }
 
 #[test]
-fn an_export_can_go_through_a_pipe() {
+fn an_export_can_be_piped() {
     let place = Place::new();
     place.run(&["db", "migrate"]);
     let export = place.command(&["db", "export", "-"]).output().unwrap();
@@ -105,7 +105,10 @@ fn an_export_can_go_through_a_pipe() {
 #[test]
 fn a_file_that_is_not_a_database() {
     let place = Place::new();
-    place.write("notes.txt", &"These are my notes, and nobody else's. ".repeat(50));
+    place.write(
+        "notes.txt",
+        &"These are my notes, and not a database. ".repeat(50),
+    );
     assert_snapshot!(place.run(&["--db", "sqlite:notes.txt", "db", "migrate"]));
 }
 
@@ -124,7 +127,7 @@ fn a_damaged_database() {
 }
 
 #[test]
-fn a_store_from_the_future() {
+fn a_database_of_a_newer_version() {
     let place = Place::new();
     place.run(&["--db", "sqlite:a.db", "db", "migrate"]);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -143,7 +146,7 @@ fn a_store_from_the_future() {
 }
 
 #[test]
-fn an_export_from_the_future() {
+fn an_export_of_a_newer_version() {
     let place = Place::new();
     place.run(&["--db", "sqlite:a.db", "db", "migrate"]);
     let export = place
@@ -160,7 +163,7 @@ fn an_export_from_the_future() {
 }
 
 #[test]
-fn a_folder_without_write_permission() {
+fn a_directory_without_write_permission() {
     let place = Place::new();
     fs_err::create_dir(place.path("locked")).unwrap();
     let mode = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
@@ -190,9 +193,9 @@ fn a_file_without_write_permission() {
 }
 
 #[test]
-fn a_server_that_is_not_there() {
+fn an_unreachable_server() {
     let place = Place::new();
-    // Port 1 on loopback: nothing listens there.
+    // Port 1 on loopback: no process listens there.
     assert_snapshot!(place.run(&["--db", "postgres://me:secret@127.0.0.1:1/satiety", "db", "status"]));
 }
 
@@ -209,13 +212,13 @@ fn a_wrong_password() {
 }
 
 #[test]
-fn a_rule_that_makes_no_sense() {
+fn an_invalid_retention_rule() {
     let place = Place::new();
     assert_snapshot!(place.run(&["db", "retain", "--set", "journal=soon"]));
 }
 
 #[test]
-fn a_store_url_that_is_none() {
+fn an_invalid_database_url() {
     let place = Place::new();
     assert_snapshot!(place.run(&["--db", "mongodb://me:secret@host/db", "db", "status"]));
 }

@@ -1,4 +1,4 @@
-//! Runs the real binary in a folder of its own and shows everything a user would see.
+//! Runs the real binary in a temporary directory and shows its complete output.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A folder in which commands run, with a home of its own.
+/// A directory in which commands run, with a separate home.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
 }
@@ -29,7 +29,7 @@ impl Place {
         path
     }
 
-    /// The command, with nothing of the tester's own environment in it.
+    /// The command, without the environment of the tester.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         self.command_of(Path::new(env!("CARGO_BIN_EXE_satiety")), arguments)
     }
@@ -45,12 +45,12 @@ impl Place {
         command
     }
 
-    /// Runs a command and shows exit code, stdout and stderr, with what differs from run to run replaced.
+    /// Runs a command and returns exit code, stdout and stderr, with run-specific parts replaced.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         self.show(&mut self.command(arguments))
     }
 
-    /// The same, as a user without special rights, so that permissions mean something even where tests run as root.
+    /// The same as an unprivileged user, so that permissions apply even if tests run as root.
     pub(crate) fn run_unprivileged(&self, arguments: &[&str]) -> String {
         let program = self.path("satiety-copy");
         fs_err::copy(env!("CARGO_BIN_EXE_satiety"), &program).unwrap();
@@ -64,7 +64,7 @@ impl Place {
         shown
     }
 
-    /// Runs a command as a person does: at a terminal, where this is typed. Gives the exit code and what was shown.
+    /// Runs a command at a pseudo-terminal where `typed` is entered. Returns the exit code and the screen.
     pub(crate) fn at_terminal(
         &self,
         directory: &str,
@@ -87,7 +87,7 @@ impl Place {
             .spawn()
             .unwrap();
         let mut input = child.stdin.take().unwrap();
-        // Typed when it is asked for, as a person would.
+        // Typed when the prompt appears, as a person would.
         std::thread::sleep(std::time::Duration::from_millis(1500));
         input.write_all(format!("{typed}\n").as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -113,7 +113,7 @@ impl Place {
     }
 }
 
-/// A file of `examples/`.
+/// Path of a file below `examples/`.
 pub(crate) fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../examples")
@@ -122,7 +122,7 @@ pub(crate) fn example(name: &str) -> String {
         .to_string()
 }
 
-/// Runs a command that must succeed and reads its JSON.
+/// Runs a command that must succeed and parses its JSON.
 pub(crate) fn json_of(place: &Place, arguments: &[&str]) -> serde_json::Value {
     let output = place.command(arguments).output().unwrap();
     assert!(

@@ -1,5 +1,4 @@
-//! Rules that are part of an operation hold whichever surface it is called through: the same rows are in the store, and the
-//! same people are told.
+//! Rules of an operation hold on every surface: CLI, HTTP and MCP write the same rows and send the same alerts.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness_support::Lab;
 use crate::serve::{Server, start};
 
-/// The ways in. MCP is spoken over standard input and output.
+/// Surfaces. MCP uses standard input and output.
 const SURFACES: [Surface; 3] = [Surface::Cli, Surface::Http, Surface::Mcp];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +21,7 @@ enum Surface {
     Mcp,
 }
 
-/// A directory with a harness, a store, and a web hook that everybody who should be told has.
+/// A directory with a harness, a database, and a webhook for all alerts.
 struct Site {
     lab: Lab,
     told: mpsc::Receiver<Value>,
@@ -55,7 +54,7 @@ impl Site {
         Agent::connect(self)
     }
 
-    /// What the web hook was told since the last look, by event.
+    /// Alerts that the webhook received since the last call, by event.
     fn told(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         self.told
@@ -64,7 +63,7 @@ impl Site {
             .collect()
     }
 
-    /// Rows of the store, each as its columns joined by a space.
+    /// Rows of the database, each as its columns joined by a space.
     fn rows(&self, columns: &[&str], rest: &str) -> Vec<String> {
         use sqlx::{Connection as _, Row as _};
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -117,7 +116,7 @@ impl Site {
     }
 }
 
-/// A gated run tells about a regression and records the harness's next cycle.
+/// A gated run alerts about a regression and records the next cycle of the harness.
 #[test]
 fn a_gated_run_alerts_and_records_a_cycle() {
     let mut seen = Vec::new();
@@ -136,7 +135,7 @@ fn a_gated_run_alerts_and_records_a_cycle() {
                 "first",
             ],
         );
-        // The same cases, and a target that has forgotten everything.
+        // The same cases, and a target that fails all of them.
         site.lab.place.write(
             "suites/echoes/target.toml",
             "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"echo wrong\"]\n",
@@ -150,7 +149,7 @@ fn a_gated_run_alerts_and_records_a_cycle() {
         assert!(ledger.contains(&"cycle".to_owned()), "{surface:?}: {ledger:?}");
         assert!(
             answers.is_empty(),
-            "{surface:?} keeps answers that nobody asked to keep"
+            "{surface:?} stores answers without a request to do so"
         );
         let alert = ("bench_regression".to_owned(), "echoes".to_owned());
         assert!(told.contains(&alert), "{surface:?}: {told:?}");
@@ -159,13 +158,13 @@ fn a_gated_run_alerts_and_records_a_cycle() {
     assert!(seen.iter().all(|one| *one == seen[0]), "{seen:#?}");
 }
 
-/// A cycle that asks for a person tells so.
+/// A cycle that needs a person sends an alert.
 #[test]
-fn a_cycle_that_asks_for_a_person_is_told() {
+fn a_cycle_that_needs_a_person_alerts() {
     let mut seen = Vec::new();
     for surface in SURFACES {
         let site = Site::new();
-        // Everything passes, again and again, until the harness is called too easy.
+        // All cases pass in several runs, until the harness is too easy.
         site.lab.cycles(9);
         site.lab.expect(0, &["bench", "run", "suites/echoes"]);
         site.told();
@@ -196,9 +195,9 @@ fn a_cycle_that_asks_for_a_person_is_told() {
     assert!(seen.iter().all(|one| *one == seen[0]), "{seen:#?}");
 }
 
-/// What a session quotes of its search results when it saves, changes or matches a text was used, and is remembered so.
+/// Search results that a session quotes when it saves, changes or matches a text are recorded as used.
 #[test]
-fn quoted_memories_are_noticed() {
+fn quoted_memories_are_recorded_as_used() {
     const LOCKS: &str =
         "Take the store lock before the journal lock, or two writers wait for each other for ever.";
     const PAGES: &str =
@@ -283,7 +282,7 @@ fn quoted_memories_are_noticed() {
     assert!(seen.iter().all(|one| *one == seen[0]), "{seen:#?}");
 }
 
-/// A server on loopback that hands on every body it is sent.
+/// A server on loopback that forwards every body it receives.
 fn web_hook(sender: mpsc::Sender<Value>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -291,7 +290,7 @@ fn web_hook(sender: mpsc::Sender<Value>) -> String {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
             let body = message(&mut stream).1;
-            // Before the answer: whoever waits for that finds it here.
+            // Before the answer, so that callers that wait for the answer find it here.
             if sender.send(serde_json::from_slice(&body).unwrap()).is_err() {
                 return;
             }
@@ -328,7 +327,7 @@ fn request(server: &Server, method: &str, path: &str, body: &Value) -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// The head and the body of a message whose length is said.
+/// Head and body of a message with a content length.
 fn message(stream: &mut BufReader<TcpStream>) -> (String, Vec<u8>) {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
@@ -377,7 +376,7 @@ impl Agent {
         agent
     }
 
-    /// Calls a tool, which must succeed, and waits for its answer.
+    /// Calls a tool, which must succeed, and waits for its result.
     fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let result = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
         assert_eq!(result["isError"], false, "{tool}: {result}");
@@ -390,7 +389,7 @@ impl Agent {
         writeln!(self.input, "{asked}").unwrap();
         loop {
             let mut line = String::new();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the server ended");
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the server exited");
             let answer: Value = serde_json::from_str(&line).unwrap();
             if answer["id"] == self.calls {
                 return answer["result"].clone();

@@ -1,4 +1,4 @@
-//! Traces as a collector gets them: the real server, the real protocol, a collector on loopback.
+//! Traces as received by a collector: the real server, the real protocol, a collector on loopback.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use crate::support::Place;
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
 
-/// Answers every delivery and hands on its path and body.
+/// Answers every export and forwards its path and body.
 fn collector() -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -80,7 +80,7 @@ fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
 }
 
 #[test]
-fn a_collector_gets_the_request_as_part_of_the_callers_trace() {
+fn spans_join_the_trace_of_the_caller() {
     let (collector, deliveries) = collector();
     let place = Place::new();
     place.write("satiety.toml", &format!("[server]\ntraces = \"{collector}\"\n"));
@@ -98,7 +98,7 @@ fn a_collector_gets_the_request_as_part_of_the_callers_trace() {
         r#"{"title": "Queue", "content": "It grows by night."}"#,
     );
     assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    // The last spans are sent when the server ends.
+    // The last spans are exported on shutdown.
     assert_eq!(end(server), Some(0));
     let (mut spans, mut raw, mut names) = (Vec::<Span>::new(), Vec::new(), Vec::new());
     while let Ok((path, body)) = deliveries.recv_timeout(Duration::from_secs(1)) {
@@ -146,7 +146,7 @@ fn a_collector_gets_the_request_as_part_of_the_callers_trace() {
         inside.contains(&"store") && inside.contains(&"save memory"),
         "{inside:?}"
     );
-    // What people wrote and what lets them in stays here.
+    // Spans contain neither content nor credentials.
     let raw = String::from_utf8_lossy(&raw);
     for private in ["private words", "grows by night", "secret-of-somebody"] {
         assert!(!raw.contains(private), "{private}");
@@ -154,7 +154,7 @@ fn a_collector_gets_the_request_as_part_of_the_callers_trace() {
 }
 
 #[test]
-fn a_collector_that_is_away_or_no_address_is_told_and_harms_nobody() {
+fn an_unreachable_or_invalid_collector_is_reported_and_harmless() {
     let place = Place::new();
     let wrong = place.show(
         place
@@ -165,7 +165,7 @@ fn a_collector_that_is_away_or_no_address_is_told_and_harms_nobody() {
         wrong.starts_with("exit 2\n") && wrong.contains("hint:"),
         "{wrong}"
     );
-    // A port that nobody listens on any more.
+    // A port without a listener.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     place.write("satiety.toml", &format!("[server]\ntraces = \"http://{free}\"\n"));
     place.run(&["trust"]);
@@ -177,7 +177,7 @@ fn a_collector_that_is_away_or_no_address_is_told_and_harms_nobody() {
     );
     assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
     assert_eq!(end(server), Some(0));
-    // A short command sends nothing and waits for nobody.
+    // A short command exports nothing and does not wait.
     let began = std::time::Instant::now();
     place.show(
         place

@@ -1,4 +1,4 @@
-//! A cloned repository brings a `satiety.toml` of its own: what it may decide before the user trusts it, and after.
+//! A cloned repository contains a `satiety.toml`: what it can set before and after the user trusts it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::support::{Place, json_of};
 
-/// A server that answers everything with 404 and remembers what it was sent.
+/// A server that answers everything with 404 and records the requests.
 struct Attacker {
     url: String,
     heard: Arc<Mutex<Vec<String>>>,
@@ -90,7 +90,7 @@ fn hostile(attacker: &Attacker) -> String {
     )
 }
 
-/// Everything that can talk to a model, an engine, a hook or a collector.
+/// All settings that can send data to a model, an engine, a hook or a collector.
 fn talkative<'a>(conversation: &'a str, pairs: &'a str) -> Vec<Vec<&'a str>> {
     vec![
         vec!["score", conversation],
@@ -126,7 +126,7 @@ fn talkative<'a>(conversation: &'a str, pairs: &'a str) -> Vec<Vec<&'a str>> {
 }
 
 #[test]
-fn a_cloned_file_sends_nothing_to_its_address_until_it_is_trusted() {
+fn untrusted_settings_send_nothing() {
     let attacker = Attacker::start();
     let clone = Clone::new(&hostile(&attacker));
     let chat = r#"[{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hello to you"}]"#;
@@ -136,7 +136,7 @@ fn a_cloned_file_sends_nothing_to_its_address_until_it_is_trusted() {
         "{\"a\": \"x\", \"b\": \"y\", \"same\": true}\n",
     );
     for arguments in talkative("chat.json", "pairs.jsonl") {
-        // Providers' own hosts are out of reach here, so a model that is asked for is looked for nowhere else.
+        // The providers' own hosts are unreachable here, so a requested model is not found elsewhere.
         let mut command = clone.command(&arguments);
         command.env("HTTPS_PROXY", "http://127.0.0.1:9");
         let mut child = command
@@ -165,7 +165,7 @@ fn a_cloned_file_sends_nothing_to_its_address_until_it_is_trusted() {
         "{shown}"
     );
 
-    // After trust the user has decided, and everything goes where the file says.
+    // After trust, requests go where the file says.
     assert!(clone.run(&["trust"]).starts_with("exit 0"));
     let mut command = clone.command(&["models", "verify"]);
     let shown = clone.place.show(&mut command);
@@ -186,7 +186,7 @@ fn a_cloned_file_sends_nothing_to_its_address_until_it_is_trusted() {
 }
 
 #[test]
-fn trust_belongs_to_one_path_and_one_content() {
+fn trust_is_bound_to_path_and_content() {
     let clone = Clone::new("[store]\nurl = \"sqlite:mine.db\"\n");
     let refused = clone.run(&["memory", "list"]);
     assert!(refused.starts_with("exit 2"), "{refused}");
@@ -201,7 +201,7 @@ fn trust_belongs_to_one_path_and_one_content() {
     assert!(clone.run(&["trust"]).contains("trusted"));
     assert!(clone.run(&["memory", "list"]).starts_with("exit 0"));
     assert!(clone.place.path("repo/mine.db").exists());
-    // The same store from a directory below.
+    // The same database from a subdirectory.
     let mut below = clone.command(&["db", "status"]);
     below.current_dir(clone.place.path("repo/sub"));
     let shown = clone.place.show(&mut below);
@@ -210,7 +210,7 @@ fn trust_belongs_to_one_path_and_one_content() {
         "{shown}"
     );
 
-    // Any change needs trust again, also one in white space.
+    // Any change needs trust again, even in white space.
     clone.config("[store]\nurl = \"sqlite:mine.db\" \n");
     let changed = clone.run(&["memory", "list"]);
     assert!(
@@ -228,7 +228,7 @@ fn trust_belongs_to_one_path_and_one_content() {
     let mut other = clone.command(&["memory", "list"]);
     other.current_dir(clone.place.path("other"));
     assert!(clone.place.show(&mut other).starts_with("exit 2"));
-    // A link to a trusted file is another place, too.
+    // A link to a trusted file is a different path.
     fs_err::create_dir(clone.place.path("link")).unwrap();
     symlink(
         clone.place.path("repo/satiety.toml"),
@@ -238,7 +238,7 @@ fn trust_belongs_to_one_path_and_one_content() {
     let mut linked = clone.command(&["memory", "list"]);
     linked.current_dir(clone.place.path("link"));
     assert!(clone.place.show(&mut linked).starts_with("exit 2"));
-    // A link to the directory is the same place.
+    // A link to the directory leads to the same path.
     symlink(clone.place.path("repo"), clone.place.path("way")).unwrap();
     let mut way = clone.command(&["memory", "list"]);
     way.current_dir(clone.place.path("way"));
@@ -251,7 +251,7 @@ fn trust_belongs_to_one_path_and_one_content() {
 }
 
 #[test]
-fn what_is_given_needs_no_trust() {
+fn flags_and_variables_need_no_trust() {
     let clone = Clone::new("[store]\nurl = \"sqlite:mine.db\"\n");
     assert!(
         clone
@@ -262,7 +262,7 @@ fn what_is_given_needs_no_trust() {
     let mut command = clone.command(&["memory", "list"]);
     command.env("SATIETY_CONFIG", "satiety.toml");
     assert!(clone.place.show(&mut command).starts_with("exit 0"));
-    // A flag or a variable takes the setting's place, and nothing is missing.
+    // A flag or a variable replaces the setting, and nothing is missing.
     let shown = clone.run(&["memory", "list", "--db", "sqlite:flag.db"]);
     assert!(
         shown.starts_with("exit 0") && !shown.contains("trusted"),
@@ -271,7 +271,7 @@ fn what_is_given_needs_no_trust() {
     let mut command = clone.command(&["memory", "list"]);
     command.env("SATIETY_STORE_URL", "sqlite:variable.db");
     assert!(clone.place.show(&mut command).starts_with("exit 0"));
-    // The user's own file is weaker than the repository's safe settings, and needs no trust.
+    // The user's own file has lower precedence than the repository's safe settings, and needs no trust.
     clone.place.write(
         ".config/satiety/satiety.toml",
         "[store]\nurl = \"sqlite:own.db\"\n[output]\nformat = \"json\"\n",
@@ -286,7 +286,7 @@ fn what_is_given_needs_no_trust() {
 }
 
 #[test]
-fn safe_settings_count_without_trust() {
+fn safe_settings_apply_without_trust() {
     let clone = Clone::new(
         "[output]\nformat = \"json\"\n[models]\nembedder = \"none\"\n[dialogue]\nprofile = \"spec\"\n",
     );
@@ -300,7 +300,7 @@ fn safe_settings_count_without_trust() {
         (value("models.embedder"), value("dialogue.profile")),
         ("none".into(), "spec".into())
     );
-    // A path below the file's directory came with it; another one, or one through a link, did not.
+    // A path below the file's directory is part of the repository; other paths and links are not.
     symlink("/etc", clone.place.path("repo/link")).unwrap();
     for (path, counts) in [
         ("sub", true),
@@ -313,7 +313,7 @@ fn safe_settings_count_without_trust() {
         let shown = json_of_repo(&clone, &["config", "show", "--format", "json"]);
         assert_eq!(shown.get("ignored").is_none(), counts, "{path}");
     }
-    // The same keys with a path or an address do not.
+    // The same keys with a path or an address are not safe.
     clone.config("[models]\nembedder = \"dir:/etc\"\n[dialogue]\nprofile = \"/etc/passwd\"\n");
     let shown = json_of_repo(&clone, &["config", "show", "--format", "json"]);
     let ignored: Vec<&str> = shown["ignored"]
@@ -331,7 +331,7 @@ fn json_of_repo(clone: &Clone, arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn records_that_others_could_have_written_do_not_count() {
+fn trust_records_that_others_can_write_are_ignored() {
     let clone = Clone::new("[store]\nurl = \"sqlite:mine.db\"\n");
     clone.run(&["trust"]);
     let records: Vec<_> = fs_err::read_dir(clone.place.path(".local/state/satiety/trusted"))
@@ -354,7 +354,7 @@ fn records_that_others_could_have_written_do_not_count() {
 }
 
 #[test]
-fn a_place_that_every_user_can_write_decides_on_nothing() {
+fn world_writable_locations_are_ignored() {
     let clone = Clone::new("[output]\nformat = \"json\"\n");
     fs_err::set_permissions(clone.place.path("repo"), PermissionsExt::from_mode(0o777)).unwrap();
     let shown = clone.run(&["config", "show"]);
@@ -378,7 +378,7 @@ fn a_place_that_every_user_can_write_decides_on_nothing() {
             shown.contains("it belongs to another user (uid 65534)"),
             "{shown}"
         );
-        // The user may still trust what it says now.
+        // The user can still trust its current content.
         clone.run(&["trust"]);
         assert!(
             clone
@@ -389,7 +389,7 @@ fn a_place_that_every_user_can_write_decides_on_nothing() {
 }
 
 #[test]
-fn servers_and_workers_do_not_start_with_half_a_configuration() {
+fn servers_and_workers_do_not_start_with_untrusted_settings() {
     let clone = Clone::new("[server]\nlisten = \"127.0.0.1:1\"\n");
     for command in [&["serve"][..], &["worker", "--until-idle"]] {
         let shown = clone.run(command);
@@ -398,7 +398,7 @@ fn servers_and_workers_do_not_start_with_half_a_configuration() {
             "{shown}"
         );
     }
-    // Others only say that it does not count.
+    // Other commands only report that it is ignored.
     let shown = clone.run(&["memory", "list"]);
     assert!(
         shown.starts_with("exit 0") && shown.contains("warning:") && shown.contains("server.listen"),
@@ -407,7 +407,7 @@ fn servers_and_workers_do_not_start_with_half_a_configuration() {
 }
 
 #[test]
-fn a_name_that_could_deceive_is_escaped() {
+fn control_characters_in_names_are_escaped() {
     let place = Place::new();
     let name = "re\u{1b}[2Kpo";
     place.write(
@@ -431,7 +431,7 @@ fn a_name_that_could_deceive_is_escaped() {
 }
 
 #[test]
-fn choosing_a_model_trusts_only_what_was_trusted() {
+fn choosing_a_model_does_not_extend_trust() {
     let place = Place::new();
     let chosen = json_of(
         &place,
@@ -439,8 +439,8 @@ fn choosing_a_model_trusts_only_what_was_trusted() {
     );
     assert!(chosen["file"].as_str().unwrap().ends_with("satiety.toml"));
     assert!(!place.run(&["config", "show"]).contains("ignored"));
-    // Again, in a file that somebody else wrote: the rest of it does not become trusted by the way, not even where a
-    // variable hides that it is ignored.
+    // Again, in an untrusted file: the other settings do not become trusted, not even if a variable hides that they are
+    // ignored.
     let clone = Clone::new("[store]\nurl = \"sqlite:evil.db\"\n");
     let mut command = clone.command(&["models", "use", "ollama:nomic-embed-text"]);
     command.env("SATIETY_STORE_URL", "sqlite:mine.db");
@@ -462,9 +462,9 @@ difficulty = "easy"
 source = "synthetic"
 "#;
 
-/// A target's description comes with the suite: whatever address it names does not get a provider's key.
+/// Target definitions come with the suite: the addresses they name do not get a provider's key.
 #[test]
-fn a_cloned_target_gets_no_providers_key() {
+fn cloned_targets_get_no_provider_key() {
     let attacker = Attacker::start();
     let url = &attacker.url;
     let clone = Clone::new("");

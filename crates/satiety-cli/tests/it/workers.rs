@@ -1,6 +1,6 @@
-//! Runs that are spread over workers: whoever dies, every case has exactly one result, and the run ends.
+//! Distributed runs: if workers or servers die, every case still has exactly one result, and the run ends.
 
-#![expect(clippy::print_stdout, reason = "a test says why it is skipped, and its times")]
+#![expect(clippy::print_stdout, reason = "prints skips and times")]
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -17,7 +17,7 @@ use crate::support::Place;
 
 const WORKERS: usize = 4;
 
-/// Answers every tenth question wrong, and takes its time.
+/// Answers every tenth question wrong, slowly.
 const AGENT: &str = r#"
 import json, sys, time
 while line := sys.stdin.readline():
@@ -28,7 +28,7 @@ while line := sys.stdin.readline():
     print(json.dumps({"output": goal if right else "?"}), flush=True)
 "#;
 
-/// Answers at once, except: `kill` ends who asks it, `slow` takes half a minute.
+/// Answers at once, except: `kill` kills its worker, `slow` takes half a minute.
 const SHELL: &str = r#"
 text="$(cat)"
 case "$text" in
@@ -39,11 +39,11 @@ esac
 printf ok
 "#;
 
-/// A store, and a folder that is the checkout of everybody.
+/// A database, and a directory that is the checkout of all processes.
 struct Cluster {
     place: Place,
     url: String,
-    /// The setting `bench.sandbox` of everybody.
+    /// Value of `bench.sandbox` for all processes.
     sandbox: &'static str,
 }
 
@@ -64,7 +64,7 @@ impl Cluster {
         Self::on(|place| format!("sqlite:{}", place.path("store.db").display()))
     }
 
-    /// A database of its own on the server that `cargo xtask test` started; none without it.
+    /// A new database on the server that `cargo xtask test` started; `None` without it.
     fn postgres() -> Option<Self> {
         let Ok(server) = std::env::var("SATIETY_TEST_POSTGRES") else {
             println!(
@@ -92,7 +92,7 @@ impl Cluster {
         self.place.write("repo/suite/target.toml", target);
     }
 
-    /// Cases that the shell answers, by their goals.
+    /// Cases with these goals, which the shell answers.
     fn shell_suite(&self, goals: &[&str]) {
         let cases: Vec<(String, String)> = goals
             .iter()
@@ -144,7 +144,7 @@ impl Cluster {
         start(&self.place, &["--db", &self.url, "--root", &repo])
     }
 
-    /// Gives a run to the workers and says its id.
+    /// Starts a distributed run and returns its id.
     fn detach(&self, more: &[&str]) -> String {
         let arguments = [
             &[
@@ -163,7 +163,7 @@ impl Cluster {
         detached["runs"][0]["run_id"].as_str().unwrap().to_owned()
     }
 
-    /// What is left to do: by case, how often it was taken and whether somebody has it.
+    /// Open cases: by case, the number of attempts and whether it is leased.
     fn left(&self) -> BTreeMap<String, (i64, bool)> {
         rows(
             &self.url,
@@ -176,7 +176,7 @@ impl Cluster {
     }
 }
 
-/// A worker that is killed when the test ends before it does.
+/// A worker that is killed on drop.
 struct Worker(Child);
 
 impl Drop for Worker {
@@ -208,7 +208,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
         .block_on(work)
 }
 
-/// Runs SQL beside the programs.
+/// Runs SQL directly.
 fn sql(url: &str, text: &str) {
     let text = sqlx::AssertSqlSafe(text.to_owned());
     block_on(async {
@@ -265,12 +265,12 @@ fn body_of(answer: &str) -> Value {
 fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + limit;
     while !holds() {
-        assert!(Instant::now() < end, "{what} did not come");
+        assert!(Instant::now() < end, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// By case, everything that was kept; twice the same case is an error.
+/// Stored results by case; duplicates are an error.
 fn results(run: &Value) -> BTreeMap<String, (Value, Value)> {
     let mut found = BTreeMap::new();
     for result in run["results"].as_array().unwrap() {
@@ -288,7 +288,7 @@ fn job_is_over(server: &Server, job: &Value) -> bool {
     job["state"] == "done"
 }
 
-/// Two servers and four workers: one worker after the other is killed and replaced, and so is the server whose job waits.
+/// Two servers and four workers: workers are killed and replaced one after the other, and so is the server whose job waits.
 fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
     let questions: Vec<(String, String)> = (0..cases)
         .map(|number| (format!("question {number:04}"), format!("question {number:04}")))
@@ -301,9 +301,9 @@ fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
     let work = || cluster.worker(&["-j", "2", "--lease", "1"]);
     let mut workers: Vec<Worker> = (0..WORKERS).map(|_| work()).collect();
     let (first, second) = (cluster.server(), cluster.server());
-    // Another seed, so that no answer comes from the cache.
+    // A different seed, so that no answer comes from the cache.
     let asked = |seed: u32| json!({"suite": "suite", "distributed": true, "seed": seed});
-    // One case first, so that starting the workers is in neither time.
+    // One case first, so that neither time includes the start of the workers.
     let warm = json!({"suite": "suite", "distributed": true, "cases": ["question-0000"]});
     let job = post(&second.address, "/v1/bench/runs", &warm);
     until("an end", Duration::from_mins(3), || job_is_over(&second, &job));
@@ -327,7 +327,7 @@ fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
         std::thread::sleep(Duration::from_millis(50 + chance.below(200)));
         in_mid_run += usize::from(is_open());
         let victim = usize::try_from(chance.below(WORKERS as u64)).unwrap();
-        // SIGKILL: nothing is handed back.
+        // SIGKILL: no lease is returned.
         drop(std::mem::replace(&mut workers[victim], work()));
         if kill == kills / 3 {
             drop(first.take());
@@ -337,7 +337,7 @@ fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
         in_mid_run * 10 >= kills * 9,
         "{in_mid_run} of {kills} kills hit the run"
     );
-    // Another server takes the waiting up.
+    // Another server resumes the waiting job.
     let asked = json!({"suite": "suite", "distributed": true, "seed": 2, "resume": run});
     let job = post(&second.address, "/v1/bench/runs", &asked);
     until("an end", Duration::from_mins(3), || job_is_over(&second, &job));
@@ -352,16 +352,16 @@ fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
     assert!(!found["completed_at"].is_null());
     assert_eq!(results(&found).len(), cases);
     assert_eq!(results(&found), results(&quiet));
-    for figure in ["counts", "pass_rate", "failure_categories", "reliability"] {
-        assert_eq!(found["summary"][figure], quiet["summary"][figure], "{figure}");
+    for metric in ["counts", "pass_rate", "failure_categories", "reliability"] {
+        assert_eq!(found["summary"][metric], quiet["summary"][metric], "{metric}");
     }
     assert_eq!(found["summary"]["counts"]["fail"], cases.div_ceil(10));
     assert!(cluster.left().is_empty());
-    let figures = get(&second.address, "/metrics", None);
+    let metrics = get(&second.address, "/metrics", None);
     for queue in ["work_waiting", "work_taken"] {
         assert!(
-            figures.contains(&format!("satiety_queue_depth{{queue=\"{queue}\"}} 0")),
-            "{figures}"
+            metrics.contains(&format!("satiety_queue_depth{{queue=\"{queue}\"}} 0")),
+            "{metrics}"
         );
     }
     for worker in workers {
@@ -372,7 +372,7 @@ fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
     nothing_lives(&cluster.place.path("scratch"));
 }
 
-/// More cases and kills where `SATIETY_FAULT_SCALE=5` says so.
+/// More cases and kills with `SATIETY_FAULT_SCALE=5`.
 fn scale() -> usize {
     let asked = std::env::var("SATIETY_FAULT_SCALE").ok();
     asked.and_then(|text| text.parse().ok()).unwrap_or(1)
@@ -398,11 +398,11 @@ fn both() -> Vec<Cluster> {
 }
 
 #[test]
-fn a_worker_that_is_told_to_end_gives_back_at_once() {
+fn a_stopping_worker_returns_its_cases_at_once() {
     for cluster in both() {
         cluster.shell_suite(&["slow", "a", "b"]);
         let run = cluster.detach(&[]);
-        // Its lease would last for an hour.
+        // The lease would last for an hour.
         let worker = cluster.worker(&["-j", "1", "--lease", "3600"]);
         until("a taken case", Duration::from_secs(20), || {
             cluster.left()["slow"].1
@@ -418,7 +418,7 @@ fn a_worker_that_is_told_to_end_gives_back_at_once() {
         assert_eq!((&told["kept"], &told["given_back"]), (&json!(0), &json!(1)));
         assert!(cluster.left().values().all(|left| *left == (0, false)));
         nothing_lives(&cluster.place.path("scratch"));
-        // Whoever waits for it is not the run: it can be taken back, and what is left is not run.
+        // The waiting command is not the run: the run can be cancelled, and open cases are not run.
         let cancelled = cluster.json(&["bench", "cancel", &run, "--format", "json"]);
         assert_eq!(cancelled["dropped"], 3);
         let waited = cluster.output(&["bench", "run", "suite", "--distributed", "--resume", "none"]);
@@ -427,14 +427,14 @@ fn a_worker_that_is_told_to_end_gives_back_at_once() {
 }
 
 #[test]
-fn a_case_that_ends_its_worker_becomes_an_error_and_the_others_do_not() {
+fn a_case_that_kills_its_worker_becomes_an_error() {
     for mut cluster in both() {
-        // Only without a sandbox can a case name its worker.
+        // A case can kill its worker only without a sandbox.
         cluster.sandbox = "off";
         cluster.shell_suite(&["a", "kill", "b", "c"]);
         let run = cluster.detach(&[]);
         let mut deaths = 0;
-        // As a supervisor would: start it again when it dies.
+        // Restarts it when it dies, as a supervisor would.
         loop {
             let (status, _, said) = cluster
                 .worker(&["-j", "1", "--lease", "0.4", "--until-idle"])
@@ -443,7 +443,7 @@ fn a_case_that_ends_its_worker_becomes_an_error_and_the_others_do_not() {
                 break;
             }
             deaths += 1;
-            assert!(deaths < 10, "it goes round for ever: {said}");
+            assert!(deaths < 10, "the case is retried forever: {said}");
         }
         assert_eq!(deaths, 5);
         let report = cluster.report(&run);
@@ -464,7 +464,7 @@ fn a_case_that_ends_its_worker_becomes_an_error_and_the_others_do_not() {
 }
 
 #[test]
-fn a_worker_with_other_files_leaves_the_run_to_others() {
+fn a_worker_with_different_files_skips_the_run() {
     let cluster = Cluster::sqlite();
     cluster.shell_suite(&["a", "b"]);
     let run = cluster.detach(&[]);
@@ -519,7 +519,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
+fn plans_with_outside_paths_or_commands_are_refused() {
     let cluster = Cluster::sqlite();
     cluster.shell_suite(&["a"]);
     cluster.place.write(
@@ -548,7 +548,7 @@ fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
             "{arguments:?}: {said}"
         );
     }
-    // A store that somebody wrote to cannot make a worker run what lies elsewhere, or a command.
+    // An edited database cannot make a worker run files elsewhere, or a command.
     let run = cluster.detach(&[]);
     for (from, to, what) in [
         (
@@ -593,7 +593,7 @@ fn a_plan_that_leads_out_of_the_root_or_names_a_command_is_refused() {
 }
 
 #[test]
-fn a_gated_run_that_nobody_waits_for_is_judged_and_told_once() {
+fn a_detached_gated_run_is_decided_and_alerts_once() {
     for cluster in both() {
         cluster.shell_suite(&["a", "b", "c", "d", "e", "f"]);
         let repeats = ["--repeats", "3"];
@@ -630,7 +630,7 @@ fn a_gated_run_that_nobody_waits_for_is_judged_and_told_once() {
             let (status, _, said) = child.ended();
             assert!(status.success(), "{said}");
         }
-        // Who comes later gets the same verdict, and nobody is told again.
+        // Later callers get the same verdict, and no second alert is sent.
         let arguments = [
             &[
                 "bench",
@@ -670,15 +670,15 @@ fn a_gated_run_that_nobody_waits_for_is_judged_and_told_once() {
 }
 
 #[test]
-fn waiting_ends_with_the_same_answer_as_an_ordinary_run() {
+fn waiting_returns_the_same_result_as_a_local_run() {
     let cluster = Cluster::sqlite();
     cluster.shell_suite(&["a", "b", "c"]);
     let here = cluster.json(&["bench", "run", "suite", "--format", "json"]);
     let worker = cluster.worker(&["-j", "1"]);
     let there = cluster.json(&["bench", "run", "suite", "--distributed", "--format", "json"]);
     drop(worker);
-    for figure in ["counts", "pass_rate"] {
-        assert_eq!(here["summary"][figure], there["summary"][figure], "{figure}");
+    for metric in ["counts", "pass_rate"] {
+        assert_eq!(here["summary"][metric], there["summary"][metric], "{metric}");
     }
     let keys = |run: &Value| run.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&here), keys(&there));
@@ -688,7 +688,7 @@ fn waiting_ends_with_the_same_answer_as_an_ordinary_run() {
 }
 
 #[test]
-fn servers_carry_out_retention_by_themselves() {
+fn servers_apply_retention_automatically() {
     for cluster in both() {
         let (_one, _two) = (cluster.server(), cluster.server());
         let done = || {
@@ -702,6 +702,6 @@ fn servers_carry_out_retention_by_themselves() {
         });
         let first = done();
         std::thread::sleep(Duration::from_millis(700));
-        assert_eq!(done(), first, "it was done again within the hour");
+        assert_eq!(done(), first, "retention ran again within the hour");
     }
 }

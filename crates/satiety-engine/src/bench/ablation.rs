@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use satiety::Hint;
 use satiety::bench::{self, AblationReport, AblationSettings, BenchmarkResult};
 use satiety::ids;
 use satiety_store::bench::{AblationRow, BenchRunRow};
@@ -209,7 +210,10 @@ impl BenchOperations<'_> {
 fn too_few() -> EngineError {
     EngineError::Invalid {
         message: "an ablation requires a control and at least one variant".into(),
-        hint: "run satiety bench ablation control.toml variant.toml --suite SUITE".into(),
+        hint: Hint::with_command(
+            "give a control and at least one variant",
+            "satiety bench ablation control.toml variant.toml --suite SUITE",
+        ),
     }
 }
 

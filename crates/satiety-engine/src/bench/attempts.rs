@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_are_bounded_and_heed_what_is_asked() {
+    fn pauses_double_up_to_a_limit_and_respect_retry_after() {
         let limits = Limits {
             max_retries: 10,
             first_pause_ms: 100,
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(
             at(0, ErrorKind::RateLimit, Some(1001)),
             None,
-            "more than is waited for"
+            "longer than the longest pause"
         );
         assert_eq!(at(10, ErrorKind::Infra, None), None, "no attempt left");
         for kind in [

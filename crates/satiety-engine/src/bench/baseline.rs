@@ -3,6 +3,7 @@
 use crate::handles::BenchOperations;
 use std::path::{Path, PathBuf};
 
+use satiety::Hint;
 use satiety::bench::{self, BenchmarkRun, GatePolicy, GateReport, GateVerdict};
 use satiety::ids;
 use satiety_store::bench::{BaselineRow, GateRow};
@@ -109,7 +110,10 @@ impl BenchOperations<'_> {
                     "cannot compare a run of {} with a run of {}",
                     candidate.suite_id, baseline.suite_id
                 ),
-                hint: "compare runs of one suite; `satiety bench ablation` compares variants".into(),
+                hint: Hint::with_command(
+                    "compare runs of one suite; to compare variants, run an ablation",
+                    "satiety bench ablation",
+                ),
             });
         }
         let report = judge(&baseline, &candidate, &request.policy)?;
@@ -136,7 +140,7 @@ impl BenchOperations<'_> {
         if run.completed_at.is_none() {
             return Err(EngineError::Invalid {
                 message: format!("cannot accept run {}: it is not complete", run.run_id),
-                hint: "finish it with --resume first".into(),
+                hint: Hint::with_command("resume and finish it first", "--resume"),
             });
         }
         run.results.iter_mut().for_each(trim);

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_changes_the_question_changes_the_key() {
+    fn every_part_of_the_request_changes_the_key() {
         let folder = tempfile::tempdir().unwrap();
         fs_err::write(folder.path().join("in.txt"), "one").unwrap();
         let mut first = Request {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_agent_is_another_target() {
+    fn a_changed_program_changes_the_target_hash() {
         let folder = tempfile::tempdir().unwrap();
         let spec: TargetSpec = serde_json::from_value(json!({
             "type": "exec", "command": "python3", "args": ["{{base}}/agent.py"]

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use satiety::Hint;
 use satiety::bench::contract::TargetSpec;
 use satiety::bench::{BenchmarkRun, GatePolicy, PowerStatement, SandboxRequirement, Status};
 use satiety_store::StoreError;
@@ -103,7 +104,7 @@ pub struct Cancelled {
 
 impl DistributedRun {
     /// Summary for reports.
-    pub fn told(&self) -> DistributedRunSummary {
+    pub fn summary(&self) -> DistributedRunSummary {
         DistributedRunSummary {
             run_id: self.run_id.clone(),
             suite_id: self.suite_id.clone(),
@@ -116,7 +117,7 @@ impl DistributedRun {
 impl BenchOperations<'_> {
     /// Enqueues the cases of a plan for workers that have the same files below their roots. Resumes an
     /// existing run.
-    pub async fn spread(self, plan: BenchPlan, root: &Path) -> Result<DistributedRun, EngineError> {
+    pub async fn distribute(self, plan: BenchPlan, root: &Path) -> Result<DistributedRun, EngineError> {
         refuse_local(&plan.request)?;
         plan.require_baseline()?;
         let BenchPlan {
@@ -238,7 +239,10 @@ impl BenchOperations<'_> {
         if complete && closed && row.completed_at.is_none() {
             return Err(EngineError::Invalid {
                 message: format!("run {} was cancelled", spread.run_id),
-                hint: "stored results are kept; --distributed --resume enqueues the rest again".into(),
+                hint: Hint::with_command(
+                    "stored results are kept; resume the run to enqueue the rest again",
+                    "--distributed --resume RUN",
+                ),
             });
         }
         let (power, resumed, warnings) = (spread.power, spread.resumed, spread.warnings);
@@ -287,7 +291,7 @@ impl BenchOperations<'_> {
             }),
             None => Err(EngineError::NotFound {
                 what: format!("distributed run `{run_id}`"),
-                hint: "`satiety bench list --runs` shows the runs".into(),
+                hint: Hint::with_command("list the runs to see their ids", "satiety bench list --runs"),
             }),
         }
     }
@@ -309,7 +313,7 @@ fn refuse_local(request: &RunBenchRequest) -> Result<(), EngineError> {
     };
     Err(EngineError::Invalid {
         message: format!("cannot combine {option} with --distributed: it {why}"),
-        hint: format!("remove {option} or --distributed"),
+        hint: "remove one of the two".into(),
     })
 }
 
@@ -331,7 +335,7 @@ fn portable_plan(
                 message: format!(
                     "cannot distribute target `{other}`: workers do not accept commands or addresses from the database"
                 ),
-                hint: "describe the target in a file below the root and pass it with --target".into(),
+                hint: Hint::with_command("describe the target in a file below the root", "--target FILE"),
             });
         }
     };
@@ -422,16 +426,17 @@ pub(super) fn parse_plan(run_id: &str, plan: Value) -> Result<DistributedPlan, E
 fn outside_root(problem: &OutsideRoot) -> EngineError {
     EngineError::Invalid {
         message: problem.to_string(),
-        hint: "use suites and targets below --root (default: the current directory), \
-               because workers resolve paths below their own root"
-            .into(),
+        hint: Hint::with_command(
+            "use suites and targets below the root (default: the current directory), because workers resolve paths below their own root",
+            "--root DIR",
+        ),
     }
 }
 
 fn run_not_found(run_id: &str) -> EngineError {
     EngineError::NotFound {
         what: format!("run `{run_id}`"),
-        hint: "`satiety bench list --runs` shows the runs".into(),
+        hint: Hint::with_command("list the runs to see their ids", "satiety bench list --runs"),
     }
 }
 
@@ -461,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_names_nothing_outside_of_the_root_and_no_command() {
+    fn plans_have_no_outside_paths_and_no_commands() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs_err::create_dir_all(root.join("suites/a")).unwrap();
@@ -502,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_with_an_address_must_be_known_here() {
+    fn judges_with_an_address_must_be_configured_locally() {
         let folder = tempfile::tempdir().unwrap();
         fs_err::create_dir_all(folder.path().join("suites/a")).unwrap();
         let judge = "openai:x@http://127.0.0.1/".to_owned();
@@ -519,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_another_version_is_not_followed() {
+    fn plans_of_other_versions_are_rejected() {
         let mut value = serde_json::to_value(plan()).unwrap();
         assert_eq!(parse_plan("r", value.clone()).unwrap(), plan());
         value["new"] = true.into();

@@ -6,6 +6,7 @@ use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use satiety::Hint;
 use satiety::bench::{
     BenchmarkResult, BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict, leading, summarize,
 };
@@ -134,7 +135,7 @@ impl BenchOperations<'_> {
             fields.insert("event".into(), json!("bench_regression"));
             fields.insert("suite_id".into(), json!(suite_id));
         }
-        Ok(alert.tell("bench.alert", &body).await)
+        Ok(alert.send("bench.alert", &body).await)
     }
 
     async fn record_cycle_after(self, post: &mut PostRun, once: Option<&str>) -> Result<(), EngineError> {
@@ -249,7 +250,7 @@ async fn stored_row(store: &Store, run_id: &str) -> Result<BenchRunRow, EngineEr
         .await?
         .ok_or_else(|| EngineError::NotFound {
             what: format!("run `{run_id}`"),
-            hint: "`satiety bench list --runs` shows the runs".into(),
+            hint: Hint::with_command("list the runs to see their ids", "satiety bench list --runs"),
         })
 }
 

@@ -3,6 +3,7 @@
 use crate::handles::BenchOperations;
 use std::path::Path;
 
+use satiety::Hint;
 use satiety::bench::{BenchmarkResult, BenchmarkRun, leading, summarize};
 use satiety_store::Store;
 use satiety_store::bench::{BenchRunRow, ResultKey};
@@ -126,7 +127,10 @@ impl BenchOperations<'_> {
         };
         let row = row.ok_or_else(|| EngineError::NotFound {
             what: format!("run `{named}`"),
-            hint: "`satiety bench list --runs` shows the runs; a run in a file is named by its path".into(),
+            hint: Hint::with_command(
+                "a run in a file is named by its path; list the runs to see their ids",
+                "satiety bench list --runs",
+            ),
         })?;
         load(store, row, detail).await
     }
@@ -193,7 +197,10 @@ pub(super) fn from_file(path: &Path) -> Result<BenchmarkRun, EngineError> {
     let mut deserializer = serde_json::Deserializer::from_str(&text);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Invalid {
         message: format!("{}: {}: {}", path.display(), error.path(), error.inner()),
-        hint: "a run is what `satiety bench report RUN --format json` prints".into(),
+        hint: Hint::with_command(
+            "use the JSON report of a run",
+            "satiety bench report RUN --format json",
+        ),
     })
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use satiety::Hint;
 use satiety::bench::{
     BenchmarkRun, BenchmarkSuite, ImportReport, InspectOptions, Named, SuiteError, check_suite, content_hash,
     import_promptfoo, leading, read_inspect_log, summarize,
@@ -121,7 +122,7 @@ impl BenchOperations<'_> {
                     file.display(),
                     run.run_id
                 ),
-                hint: format!("`satiety bench report {}` shows it", run.run_id),
+                hint: Hint::with_command("read its report", format!("satiety bench report {}", run.run_id)),
             });
         }
         let mut rows = BTreeMap::new();
@@ -204,7 +205,7 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
                 "cannot import {} as a suite: no output directory given",
                 request.file.display()
             ),
-            hint: "pass one with --output; it is created".into(),
+            hint: Hint::with_command("name a directory; it is created", "--output DIR"),
         });
     };
     let suite_id = request.suite_id.clone().or_else(|| {
@@ -297,7 +298,7 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
     if let Some((taken, _)) = files.iter().find(|(path, _)| path.exists()) {
         return Err(EngineError::Invalid {
             message: format!("cannot write {}: file exists", taken.display()),
-            hint: "pass a new directory with --output; nothing was written".into(),
+            hint: Hint::with_command("nothing was written; name a new directory", "--output DIR"),
         });
     }
     for (path, value) in &files {

@@ -7,6 +7,7 @@ use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use satiety::Hint;
 use satiety::bench::judge::{Calibration, calibrate};
 use satiety::bench::{
     Answers, BenchmarkCase, BenchmarkResult, BenchmarkRun, ErrorOwner, Mode, Observed, Status, assess,
@@ -108,7 +109,10 @@ impl BenchOperations<'_> {
                 message: format!(
                     "cannot label {named}: it is a file, and labels are stored with runs in the database"
                 ),
-                hint: "pass a run id or `latest`; `satiety bench list --runs` lists the runs".into(),
+                hint: Hint::with_command(
+                    "give a run id or `latest`; list the runs to see their ids",
+                    "satiety bench list --runs",
+                ),
             });
         }
         let run = self.find_run(named, Detail::Full).await?;
@@ -334,7 +338,7 @@ fn cases_of(
                 "cannot label run {}: it is a run of {}, not of {}",
                 run.run_id, run.suite_id, loaded.suite.suite_id
             ),
-            hint: "pass the suite that was run with --suite".into(),
+            hint: Hint::with_command("name the suite that was run", "--suite SUITE"),
         });
     }
     let before: BTreeMap<&str, Option<&str>> = run
@@ -472,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_settles_what_waits_and_overrules_nothing() {
+    fn a_label_decides_pending_results_and_overrides_nothing() {
         let human = json!({"mode": "human"});
         let both = json!([{"mode": "human"}, {"mode": "contains", "value": "hello"}]);
         let judge = json!({"mode": "llm_judge", "value": "is polite"});
@@ -496,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_judge_said_stays_its_word() {
+    fn judge_verdicts_stay_unchanged() {
         let case = case(json!([
             {"mode": "llm_judge", "value": "is polite", "threshold": 0.5},
             {"mode": "llm_judge", "value": "is short", "threshold": 0.5},
@@ -523,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_suite_a_label_decides_what_is_open_alone() {
+    fn without_the_suite_a_label_decides_only_pending_results() {
         let mut open = answered("x", Status::Pending);
         settle(&mut open, None, false);
         assert_eq!(open.status, Status::Fail);

@@ -169,11 +169,6 @@ impl RateLimiter {
         drop(pass);
     }
 
-    /// Currently allowed number of concurrent calls.
-    pub fn allowed(&self) -> usize {
-        self.state().window.size()
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -285,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lane_lets_a_burst_through_and_then_keeps_the_rate() {
+    fn a_lane_allows_a_burst_and_then_limits_the_rate() {
         let mut lane = Lane::new(60.0);
         let at: Vec<f64> = (0..5)
             .map(|_| lane.reserve(Duration::ZERO, 1.0).as_secs_f64())
@@ -304,7 +299,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_minute_holds_more_than_the_rate_and_a_burst(
+        fn no_minute_exceeds_the_rate_plus_a_burst(
             rate in 1_u32..600, gaps in proptest::collection::vec(0_u64..2000, 1..200)
         ) {
             let mut lane = Lane::new(f64::from(rate));
@@ -323,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_halves_once_a_wave_and_grows_by_one_a_round() {
+    fn a_window_halves_once_per_wave_and_grows_by_one_per_round() {
         let seconds = Duration::from_secs;
         let mut window = Window::new(16.0);
         window.cut(seconds(1), seconds(0));
@@ -350,7 +345,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_gate_takes_permits_away_and_gives_them_back() {
+    async fn rate_limit_errors_reduce_concurrency_and_delay_requests() {
         let gate = RateLimiter::new(&Limits {
             concurrency: 4,
             ..Limits::default()
@@ -367,7 +362,10 @@ mod tests {
         for pass in passes.drain(..) {
             gate.settle(pass, Err(&busy));
         }
-        assert_eq!((gate.allowed(), gate.permits.available_permits()), (2, 2));
+        assert_eq!(
+            (gate.state().window.size(), gate.permits.available_permits()),
+            (2, 2)
+        );
         let before = Instant::now();
         for _ in 0..20 {
             let pass = gate.enter(0.0).await;
@@ -375,13 +373,16 @@ mod tests {
         }
         assert!(
             before.elapsed() >= Duration::from_secs(4),
-            "Retry-After holds for everybody"
+            "Retry-After must delay all callers"
         );
-        assert_eq!((gate.allowed(), gate.permits.available_permits()), (4, 4));
+        assert_eq!(
+            (gate.state().window.size(), gate.permits.available_permits()),
+            (4, 4)
+        );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn tokens_are_settled_when_they_are_known() {
+    async fn token_use_is_corrected_when_known() {
         let gate = RateLimiter::new(&Limits {
             tokens_per_minute: Some(6000),
             ..Limits::default()

@@ -42,7 +42,7 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
                 "cannot sandbox a target of type {}: it starts no process",
                 described.spec.kind()
             ),
-            hint: "use --sandbox with exec, worker and command-based MCP targets".into(),
+            hint: "use the sandbox with exec, worker and command-based MCP targets".into(),
         });
     }
     let policy = confine(&mut described, request.sandbox);
@@ -59,7 +59,7 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
                     "cannot use --without-skill: {} is not the suite of a skill",
                     loaded.file.display()
                 ),
-                hint: "use --without-skill with a suite next to a SKILL.md".into(),
+                hint: "run without the skill only suites next to a SKILL.md".into(),
             });
         }
     };
@@ -189,7 +189,7 @@ async fn resumable(
     };
     let row = row.ok_or_else(|| EngineError::Invalid {
         message: format!("no run of {suite_id} to resume"),
-        hint: "run it without --resume".into(),
+        hint: "start a new run instead of resuming".into(),
     })?;
     // The concurrency may change; the requests may not.
     for key in [
@@ -210,7 +210,7 @@ async fn resumable(
         if row.config_snapshot.get(key) != snapshot.get(key) {
             return Err(EngineError::Invalid {
                 message: format!("cannot resume run {}: `{key}` has changed", row.run_id),
-                hint: "start a new run without --resume".into(),
+                hint: "start a new run instead of resuming".into(),
             });
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use satiety::Hint;
 use satiety::bench::contract::TargetSpec;
 use satiety::bench::contract::spec::{ChatSpec, EchoSpec, HttpSpec, SandboxSpec, WorkerSpec};
 use satiety::bench::reader::parse;
@@ -34,7 +35,10 @@ pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Located
         Some(path) => read(&path),
         None => Err(EngineError::Invalid {
             message: format!("no target for {}", suite.file.display()),
-            hint: "pass a target with --target, or put target.toml next to the suite; `--target echo` returns the goal".into(),
+            hint: Hint::with_command(
+                "put target.toml next to the suite, or name a target, such as `echo`, which returns the goal",
+                "--target TARGET",
+            ),
         }),
     }
 }
@@ -204,7 +208,10 @@ impl Selection {
             if !suite.cases.iter().any(|case| case.case_id == *wanted) {
                 return Err(EngineError::Invalid {
                     message: format!("case `{wanted}` not found in {}", suite.suite_id),
-                    hint: "`satiety bench check SUITE --format json` lists its cases".into(),
+                    hint: Hint::with_command(
+                        "list the cases of the suite",
+                        "satiety bench check SUITE --format json",
+                    ),
                 });
             }
         }

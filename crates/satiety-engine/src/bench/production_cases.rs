@@ -5,6 +5,7 @@ use crate::handles::BenchOperations;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use satiety::Hint;
 use satiety::bench::{Mode, ScrubReport, Scrubber, case_from_failure, check_case};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -123,13 +124,13 @@ impl BenchOperations<'_> {
         if !request.consent {
             return Err(EngineError::Invalid {
                 message: "cannot scrub session records without the consent of the people in them".into(),
-                hint: "confirm it with --i-have-consent; nothing was read".into(),
+                hint: Hint::with_command("nothing was read; confirm the consent", "--i-have-consent"),
             });
         }
         if request.output.exists() {
             return Err(EngineError::Invalid {
                 message: format!("{} already exists", request.output.display()),
-                hint: "pass a new file with --output; nothing was written".into(),
+                hint: Hint::with_command("nothing was written; name a new file", "--output FILE"),
             });
         }
         let (mut records, mut changed) = (0, 0);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use satiety::Hint;
 use satiety::bench::SandboxRequirement;
 use satiety_store::Store;
 use schemars::JsonSchema;
@@ -99,7 +100,7 @@ impl BenchOperations<'_> {
         if !request.root.is_dir() {
             return Err(EngineError::Invalid {
                 message: format!("{} is not a directory", request.root.display()),
-                hint: "pass the checkout that contains the suites with --root".into(),
+                hint: Hint::with_command("use the checkout that contains the suites", "--root DIR"),
             });
         }
         let store = self.engine.store().await?.clone();

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use satiety::Hint;
 use satiety::bench::{
     self, BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, PowerStatement,
     SandboxRequirement, Status, estimate_noise, leading, statement, summarize,
@@ -134,8 +135,10 @@ impl BenchPlan {
         {
             return Err(EngineError::Invalid {
                 message: format!("cannot gate {}: it has no baseline", self.loaded.suite.suite_id),
-                hint: "run it without --gate and accept the run: satiety bench baseline RUN --reason \"…\""
-                    .into(),
+                hint: Hint::with_command(
+                    "run it without the gate and accept the run",
+                    "satiety bench baseline RUN --reason TEXT",
+                ),
             });
         }
         Ok(())
@@ -333,8 +336,10 @@ impl BenchOperations<'_> {
                     "cannot resume run {} here: its cases are queued for workers",
                     row.run_id
                 ),
-                hint: "wait for it with --distributed --resume, or cancel it first: satiety bench cancel RUN"
-                    .into(),
+                hint: Hint::with_command(
+                    "wait for its workers, or cancel it first",
+                    "satiety bench cancel RUN",
+                ),
             });
         }
         store.bench().begin_run(&row).await?;

@@ -54,7 +54,7 @@ impl SequentialWatch {
         };
         let test = Sequential::new(settings).map_err(|problem| EngineError::Invalid {
             message: problem.to_string(),
-            hint: "run without --sequential".into(),
+            hint: "run without early stopping".into(),
         })?;
         Ok(Self { test, before })
     }

@@ -2,6 +2,7 @@
 //! rollback to the previous version needs none. Both are logged with author and reason.
 
 use crate::handles::EvictionOperations;
+use satiety::Hint;
 use satiety::bench::AblationReport;
 use satiety::eviction::Weights;
 use satiety::eviction::gate::{Scorer, refusals};
@@ -129,7 +130,7 @@ impl EvictionOperations<'_> {
         if scorer.weights.version == in_force {
             return Err(EngineError::Conflict {
                 message: format!("`{in_force}` is already active"),
-                hint: "`satiety evict weights` shows all versions".into(),
+                hint: Hint::with_command("list the weights to see their versions", "satiety evict weights"),
             });
         }
         let refused = |reasons: Vec<String>| EngineError::EvictRefused {
@@ -173,7 +174,7 @@ impl EvictionOperations<'_> {
         let Some(last) = log.into_iter().next() else {
             return Err(EngineError::Conflict {
                 message: "cannot roll back: no version has been activated yet".into(),
-                hint: "`satiety evict weights` shows all versions".into(),
+                hint: Hint::with_command("list the weights to see their versions", "satiety evict weights"),
             });
         };
         self.store_activation(ActivationRow {
@@ -195,7 +196,10 @@ impl EvictionOperations<'_> {
         if !store.eviction().activate_scorer(&activation, &heuristic).await? {
             return Err(EngineError::Invalid {
                 message: "another version was activated concurrently; nothing was changed".into(),
-                hint: "`satiety evict weights` shows the active version".into(),
+                hint: Hint::with_command(
+                    "list the weights to see the active version",
+                    "satiety evict weights",
+                ),
             });
         }
         let body = json!({"version": activation.version, "previous": activation.previous, "by": activation.activated_by,
@@ -232,6 +236,9 @@ impl EvictionOperations<'_> {
 pub(super) fn version_not_found(version: &str) -> EngineError {
     EngineError::NotFound {
         what: format!("scorer `{version}`"),
-        hint: "`satiety evict weights` shows all versions; `heuristic` is built in".into(),
+        hint: Hint::with_command(
+            "`heuristic` is built in; list the weights to see the others",
+            "satiety evict weights",
+        ),
     }
 }

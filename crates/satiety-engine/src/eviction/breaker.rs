@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_failures_in_five_minutes_open_it() {
+    fn three_failures_in_five_minutes_open_the_breaker() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut breaker = Breaker::default();

@@ -2,6 +2,7 @@
 //! itself.
 
 use crate::handles::EvictionOperations;
+use satiety::Hint;
 use satiety::eviction::calibration::{
     FeedbackReport, FitSettings, Fitted, Online, OnlineSettings, feedback_report, fit,
 };
@@ -263,7 +264,7 @@ fn read_labels(name: &str, text: &str) -> Result<Vec<Label>, EngineError> {
         }
         let label: Label = serde_json::from_str(line).map_err(|error| EngineError::Invalid {
             message: format!("{name}:{number}: {error}"),
-            hint: "use lines written by `satiety evict export`".into(),
+            hint: Hint::with_command("use lines of an export", "satiety evict export"),
         })?;
         all.push(label);
     }

@@ -3,6 +3,7 @@
 use crate::handles::EvictionOperations;
 use std::collections::BTreeMap;
 
+use satiety::Hint;
 use satiety::eviction::{
     EvictionError, EvictionFeedback, EvictionProposal, Exclude, Need, ProposeRequest, QUOTA, Resolution,
     ResolvedBy, propose, resolve,
@@ -102,7 +103,10 @@ impl EvictionOperations<'_> {
             _ => {
                 return Err(EngineError::Invalid {
                     message: "missing target size".into(),
-                    hint: "give either a budget (budget_tokens, --budget) or the tokens to free (free_tokens, --free)".into(),
+                    hint: Hint::with_command(
+                        "give either a budget or the tokens to free (`budget_tokens` or `free_tokens`)",
+                        "--budget TOKENS",
+                    ),
                 });
             }
         };
@@ -186,7 +190,10 @@ impl EvictionOperations<'_> {
             .await?;
         let scope_id = row.map(|row| row.scope_id).ok_or_else(|| EngineError::NotFound {
             what: format!("proposal `{}`", request.proposal_id),
-            hint: "`satiety evict timeline SCOPE` shows the proposals of a scope".into(),
+            hint: Hint::with_command(
+                "read the timeline of the scope to see its proposals",
+                "satiety evict timeline SCOPE",
+            ),
         })?;
         let default = if request.exclude_ctx_ids.is_empty() {
             ResolvedBy::AutoAccepted

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use satiety::Hint;
 use satiety::eviction::{
     ContextItem, EvictionFeedback, EvictionProposal, QUOTA, Resolution, ResolvedBy, Scope, Score, Weights,
-    resolve, settle,
+    apply_resolution, resolve,
 };
 use satiety_store::eviction::{ProposalRow, ScopeChange, ScopeItemRow};
 use satiety_store::now_micros;
@@ -454,7 +455,7 @@ impl LoadedScope {
                 draft.items.insert(ctx_id.clone(), row);
             }
         }
-        settle(&mut self.scope, proposal, feedback);
+        apply_resolution(&mut self.scope, proposal, feedback);
         for candidate in &proposal.candidates {
             self.held.remove(&candidate.ctx_id);
             self.keep(&candidate.ctx_id, draft)?;
@@ -509,8 +510,10 @@ pub(super) fn now() -> Result<Timestamp, EngineError> {
 pub(super) fn scope_not_found(scope_id: &str) -> EngineError {
     EngineError::NotFound {
         what: format!("scope `{scope_id}`"),
-        hint: "`satiety evict list` shows the scopes; a scope is created with its first item (`satiety evict add`)"
-            .into(),
+        hint: Hint::with_command(
+            "a scope is created with its first item; list the scopes to see their names",
+            "satiety evict list",
+        ),
     }
 }
 

@@ -2,6 +2,7 @@
 //! benchmark target that answers with a scorer version, so that an ablation can show whether it does harm.
 
 use crate::handles::EvictionOperations;
+use satiety::Hint;
 use satiety::eviction::calibration::{FitSettings, Online, fit};
 use satiety::eviction::gate::{BASELINE, Scorer};
 use satiety::eviction::simulation::{
@@ -257,7 +258,7 @@ fn read((name, text): &(String, String)) -> Result<Vec<Session>, EngineError> {
 fn with_name(name: &str, problem: &satiety::eviction::EvictionError) -> EngineError {
     EngineError::Invalid {
         message: format!("{name}: {problem}"),
-        hint: problem.hint().into(),
+        hint: problem.hint(),
     }
 }
 
@@ -277,7 +278,7 @@ impl EvictionOperations<'_> {
         if version == in_force.weights.version {
             return Err(EngineError::Invalid {
                 message: format!("`{version}` is the active version, so there is nothing to compare it with"),
-                hint: "`satiety evict weights` shows all versions".into(),
+                hint: Hint::with_command("list the weights to see their versions", "satiety evict weights"),
             });
         }
         let mut files = vec![("suite.json".to_owned(), serde_json::to_string_pretty(&suite())?)];

@@ -1,5 +1,6 @@
 //! Errors of requests about features.
 
+use satiety::Hint;
 use satiety::experiment::{FeatureError, OverrideError};
 use satiety::memory::PipelineError;
 use satiety::stats::StatsError;
@@ -52,17 +53,19 @@ pub enum ExperimentError {
 
 impl ExperimentError {
     /// Suggested action.
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::NotFound(_) => "`satiety ab list` lists the features".into(),
-            Self::Exists(name) => format!("choose another name, such as `{name}-2`; records are permanent"),
+            Self::NotFound(_) => Hint::with_command("list the features", "satiety ab list"),
+            Self::Exists(name) => {
+                format!("choose another name, such as `{name}-2`; records are permanent").into()
+            }
             Self::Override { .. } | Self::Pipeline { .. } => {
                 "docs/guides/memory.md lists the search parameters with their defaults".into()
             }
             Self::Feature(_) | Self::Unreadable { .. } => {
                 "see docs/guides/experiments.md for the fields of a feature".into()
             }
-            Self::Status { .. } => "`satiety ab status NAME` shows its state".into(),
+            Self::Status { .. } => Hint::with_command("read its state", "satiety ab status NAME"),
             Self::Contended(_) => "nothing was lost; retry".into(),
             Self::Test { .. } | Self::State { .. } => {
                 "reject the feature and start it again under another name".into()

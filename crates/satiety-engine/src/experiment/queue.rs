@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_bounded_and_what_has_no_room_is_counted() {
+    fn the_queue_is_bounded_and_drops_are_counted() {
         let queue = Queue::default();
         for id in ["a", "b", "c", "d"] {
             queue.push(job(id), 2);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_asker_comes_first() {
+    async fn live_searches_have_priority() {
         let queue = Queue::default();
         queue.push(job("a"), 2);
         let searching = queue.searching();

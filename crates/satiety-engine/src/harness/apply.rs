@@ -6,9 +6,10 @@ use crate::handles::HarnessOperations;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use satiety::Hint;
 use satiety::harness::approval::verify;
 use satiety::harness::archive::{archive_hash, check_archive};
-use satiety::harness::expansion::{CaseOutcome, Context, Ending, Event};
+use satiety::harness::expansion::{CaseOutcome, Context, Event, Justification};
 use satiety::harness::ledger::Anchor;
 use satiety::harness::{
     Action, AppliedProposal, Expansion, KeyRing, Manifest, Observation, Phase, Proposal, Step,
@@ -50,7 +51,7 @@ pub struct AppliedExpansion {
     pub outcomes: Vec<CaseOutcome>,
     /// Reason of a rollback, and who requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended: Option<Ending>,
+    pub ended: Option<Justification>,
     /// Whether it was interrupted before it was finished; apply resumes from there.
     pub interrupted: bool,
     /// Last hash of the log, to be kept in another place.
@@ -96,7 +97,7 @@ impl HarnessOperations<'_> {
     pub async fn rollback(
         self,
         request: ApplyRequest,
-        ending: Ending,
+        ending: Justification,
         on_step: impl FnMut(&str),
     ) -> Result<AppliedExpansion, EngineError> {
         let mut state = self.state(&request.folder).await?;
@@ -112,7 +113,10 @@ impl HarnessOperations<'_> {
                 return Err(HarnessError::Phase {
                     id: expansion.expansion_id,
                     state: "cannot be rolled back: it is not being applied".into(),
-                    hint: "end a pending proposal with `satiety harness reject`; a committed version cannot be undone".into(),
+                    hint: Hint::with_command(
+                        "a committed version cannot be undone; to end a pending proposal, reject it",
+                        "satiety harness reject",
+                    ),
                 }
                 .into());
             }
@@ -136,7 +140,7 @@ impl HarnessOperations<'_> {
             "expansion_id": applied.expansion_id,
             "harness_version": applied.version,
         });
-        self.engine.hooks.harness.tell("harness.notify", &body).await
+        self.engine.hooks.harness.send("harness.notify", &body).await
     }
 
     /// Performs one step and records it; returns a description.
@@ -341,18 +345,18 @@ fn approval_missing(expansion: &Expansion) -> EngineError {
     let (state, hint) = if expansion.proposal.is_some() {
         (
             "is waiting for approval",
-            "a person must run `satiety harness approve --key FILE`",
+            Hint::with_command("a person must approve it", "satiety harness approve --key FILE"),
         )
     } else {
         (
             "has no proposal yet",
-            "create one with `satiety harness expand`, or `satiety harness propose FILE`",
+            Hint::with_command("create one by rule, or from a file", "satiety harness expand"),
         )
     };
     HarnessError::Phase {
         id: expansion.expansion_id.clone(),
         state: state.into(),
-        hint: hint.into(),
+        hint,
     }
     .into()
 }

@@ -4,9 +4,10 @@ use crate::handles::HarnessOperations;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
+use satiety::Hint;
 use satiety::bench::canonical_json;
 use satiety::harness::approval::{LONGEST, check_signature};
-use satiety::harness::expansion::{Context, Ending};
+use satiety::harness::expansion::{Context, Justification};
 use satiety::harness::{
     Approval, Change, ConsistencyThresholds, Expansion, KeyRing, Observation, Phase, Proposal, Rigor,
     Statement,
@@ -157,7 +158,7 @@ impl HarnessOperations<'_> {
         self,
         folder: &Path,
         expansion: Option<&str>,
-        ending: Ending,
+        ending: Justification,
     ) -> Result<ApprovalDecision, EngineError> {
         let mut state = self.state(folder).await?;
         state.check_history()?;
@@ -332,7 +333,7 @@ fn pending_proposal(expansion: &Expansion) -> Result<&Proposal, EngineError> {
                 "has no proposal waiting for approval; it is in phase {:?}",
                 expansion.phase
             ),
-            hint: "`satiety harness status` shows the next step".into(),
+            hint: Hint::with_command("read the status to see the next step", "satiety harness status"),
         }
         .into()),
     }

@@ -5,10 +5,11 @@ use crate::handles::HarnessOperations;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use satiety::Hint;
 use satiety::bench::content_hash;
 use satiety::harness::brief::{SuiteEvidence, brief, threshold_increases};
 use satiety::harness::cycles::{MeasuredSaturation, RollingMetrics, SCHEMA_VERSION};
-use satiety::harness::expansion::{Context, Ending, Event};
+use satiety::harness::expansion::{Context, Event, Justification};
 use satiety::harness::{
     Action, Aggregate, Consistency, ConsistencyThresholds, CycleSnapshot, Driver, Expansion, KeyRing, Level,
     Lock, Measured, Observation, RigorDiff, SignalMetrics, SignalScore, SignalSettings, compare, score,
@@ -25,13 +26,10 @@ use super::directory::{HarnessDirectory, display_path};
 use super::evidence::{failing_regressions, weigh_graduations};
 use super::identity::{HISTORY_BEGUN, place_of};
 use super::keys::ring_of;
-use super::measurement::{self, Measurement, SuiteState, ThresholdState, unknown_figures};
-use super::state::{State, Writing, short};
+use super::measurement::{self, Measurement, SuiteState, ThresholdState, unknown_metrics};
+use super::state::{State, Writing, retry_conflicts, short};
 use super::tree::HarnessTree;
 use crate::EngineError;
-
-/// Maximum number of attempts when other processes record at the same time.
-const ATTEMPTS: u32 = 12;
 
 /// Cycle to record.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +42,7 @@ pub struct RecordCycleRequest {
     /// Score that the window follows.
     pub driver: Driver,
     /// Starts a branch of the history in a database without it: by whom, and why.
-    pub new_history: Option<Ending>,
+    pub new_history: Option<Justification>,
 }
 
 /// Recorded harness cycle and its evaluation.
@@ -117,20 +115,13 @@ impl HarnessOperations<'_> {
     /// Records a cycle, and alerts if it needs attention.
     pub async fn record(self, request: RecordCycleRequest) -> Result<RecordedCycle, EngineError> {
         let folder = HarnessDirectory::read(&request.folder)?;
-        unknown_figures(&folder)?;
+        unknown_metrics(&folder)?;
         let (_, keys) = ring_of(&folder.root)?;
         let given = request.metrics.as_deref().map(read_metrics).transpose()?;
-        let mut left = ATTEMPTS;
-        loop {
-            match self.record_once(&request, &folder, &keys, given.as_ref()).await {
-                Err(EngineError::Harness(HarnessError::Conflict)) if left > 0 => left -= 1,
-                recorded => {
-                    let mut recorded = recorded?;
-                    recorded.warnings = self.alert_cycle(&recorded).await;
-                    return Ok(recorded);
-                }
-            }
-        }
+        let mut recorded =
+            retry_conflicts(|| self.record_once(&request, &folder, &keys, given.as_ref())).await?;
+        recorded.warnings = self.alert_cycle(&recorded).await;
+        Ok(recorded)
     }
 
     async fn alert_cycle(self, recorded: &RecordedCycle) -> Vec<String> {
@@ -146,7 +137,7 @@ impl HarnessOperations<'_> {
             "harness_version": recorded.snapshot.harness_version,
             "expansion_id": recorded.expansion_id,
         });
-        self.engine.hooks.harness.tell("harness.notify", &body).await
+        self.engine.hooks.harness.send("harness.notify", &body).await
     }
 
     async fn record_once(
@@ -355,7 +346,10 @@ pub(super) async fn adopt(
         return Err(HarnessError::Phase {
             id: expansion.expansion_id,
             state: "is being applied, and the suites are in an intermediate state".into(),
-            hint: "finish it with `satiety harness apply`, or restore the archive with `satiety harness rollback`".into(),
+            hint: Hint::with_command(
+                "restore the archive (rollback), or finish it",
+                "satiety harness apply",
+            ),
         }
         .into());
     }
@@ -406,7 +400,11 @@ pub(super) async fn drift(
 
 /// First event of a branch: a database without the history starts with exactly the version that the
 /// repository's anchor names.
-fn begin_history(state: &State, folder: &HarnessDirectory, ending: &Ending) -> Result<Writing, EngineError> {
+fn begin_history(
+    state: &State,
+    folder: &HarnessDirectory,
+    ending: &Justification,
+) -> Result<Writing, EngineError> {
     let refuse = |why: &str| Err(HarnessError::NewHistory { why: why.to_owned() }.into());
     let (Some(id), Some(anchor)) = (&state.marks.id, &state.marks.anchor) else {
         return refuse("the repository has no anchor, so there is no history to branch from");

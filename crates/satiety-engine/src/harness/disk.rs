@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_come_back_byte_by_byte() {
+    fn restored_files_are_identical() {
         let files = BTreeMap::from([
             ("a.json".to_owned(), b"{}\n".to_vec()),
             ("b.bin".to_owned(), vec![0, 255, 10]),

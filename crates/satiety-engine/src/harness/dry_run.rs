@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use satiety::bench::{BenchmarkResult, GatePolicy, GateVerdict, leading};
 use satiety::harness::manifest::CaseEntry;
-use satiety::harness::thresholds::{Figure, figure};
+use satiety::harness::thresholds::{MetricValue, metric_value};
 use satiety::harness::{CaseRef, Manifest};
 
 use super::HarnessError;
@@ -187,13 +187,16 @@ impl HarnessOperations<'_> {
             );
         }
         for (name, threshold) in &folder.rules.thresholds {
-            let figure = name
+            let value = name
                 .rsplit_once('/')
                 .and_then(|(suite, metric)| {
-                    Some(figure(&found.get(suite)?.iter().collect::<Vec<_>>(), metric))
+                    Some(metric_value(
+                        &found.get(suite)?.iter().collect::<Vec<_>>(),
+                        metric,
+                    ))
                 })
-                .unwrap_or_else(Figure::default);
-            let state = ThresholdState::new(name, *threshold, &figure);
+                .unwrap_or_else(MetricValue::default);
+            let state = ThresholdState::new(name, *threshold, &value);
             if state.met == Some(false) {
                 let actual = state
                     .found

@@ -1,5 +1,6 @@
 //! Errors of harness operations, with hints.
 
+use satiety::Hint;
 use satiety::harness::{
     AmendError, BrokenAt, CycleError, ExpansionError, LockError, ManifestError, ProposalError, SignalError,
 };
@@ -168,13 +169,15 @@ pub enum HarnessError {
     NoExpansion,
     #[error("expansion `{0}` not found")]
     NoSuchExpansion(String),
+    #[error("cycle `{0}` not found")]
+    NoSuchCycle(String),
     /// The expansion is in the wrong phase for the operation.
     #[error("expansion {id} {state}")]
     Phase {
         id: String,
         /// Predicate that completes "expansion ID …".
         state: String,
-        hint: String,
+        hint: Hint,
     },
     /// No data supports a proposal by rule.
     #[error("no proposal: nothing can be tightened by rule, and no model was given")]
@@ -222,42 +225,99 @@ pub enum HarnessError {
 }
 
 impl HarnessError {
-    pub(crate) fn hint(&self) -> Option<String> {
-        Some(
-            match self {
-                Self::NoSuites { .. } => "`satiety bench init DIR` creates one; pass the directory with --harness, or set `harness.folder`",
-                Self::Weaker { .. } => "restore the files (git), or retire a broken case with a replacement: `satiety harness propose`, signed by a person",
-                Self::WeakerThanLock { .. } => "restore the files (git), or let an approver sign the step: `satiety harness transition`",
-                Self::LockedOptions { .. } => "remove them, or run without --gate",
-                Self::OutsideRepository { .. } => "pass a directory in the repository, or run the command inside it",
-                Self::Link { .. } => "replace them by regular files, or move them out of the harness",
-                Self::BadLock { .. } => "restore it from version control, or write it again: `satiety harness lock`",
-                Self::SameTree { .. } => "pass the base as git:REVISION, such as git:origin/main",
-                Self::NothingToSign => "`satiety harness check` accepts the change as it is",
-                Self::Tampered { .. } | Self::Archive(_) => "restore the database from a backup, and find out who has write access",
-                Self::Identity { .. } => "restore both files from version control",
-                Self::HistoryMissing { .. } => "use the database with the history, or start a branch of it in this one: `satiety harness record --new-history --why TEXT`",
-                Self::AnchorMissing { .. } => "restore it from version control; it is written with every version and must be committed",
-                Self::Stale { .. } => "reject it and propose again; the signature is for another version",
-                Self::LinkedFile { .. } => "replace it by a regular file or directory",
-                Self::Changed { .. } => "`satiety harness status` shows the differences, `satiety harness rollback` restores the archive",
-                Self::Conflict => "run it again",
-                Self::Unknown => "`satiety harness record` registers the harness with its first cycle",
-                Self::NothingNew { .. } | Self::NoEvidence { .. } => "run the suites first: `satiety bench run --all DIR`; runs of selected cases, of another target or without the sandbox do not count",
-                Self::RegressionTier { .. } => "repair the target and run the suite again; nothing was recorded",
-                Self::UnverifiedVersion => "run the suites and record a cycle: `satiety bench run --all DIR && satiety harness record`",
-                Self::Selection { .. } => "remove them; the whole harness is verified, as it describes itself",
-                Self::NoExpansion => "an expansion is opened when cycles stay HIGH, or by `satiety harness propose FILE`",
-                Self::NoSuchExpansion(_) => "`satiety harness history` lists them",
-                Self::Phase { hint, .. } => return Some(hint.clone()),
-                Self::NothingToPropose => "add a `harder` ladder to the metadata of cases, set thresholds in harness.toml, use a model with --model, or write proposals yourself: `satiety harness propose FILE`",
-                Self::Undecided { .. } => "fix the target and run `satiety harness apply` again; it resumes with this case",
-                Self::NoApprovers { .. } => "a person must run `satiety harness keygen --name NAME` and add the printed public key",
-                Self::KeysChanged { .. } => "a previous approver must sign the change: `satiety harness keys accept --key FILE`",
-                Self::Expansion(ExpansionError::Version { .. }) => "the suites were edited; `satiety harness status` shows the differences, `satiety harness rollback` restores the archive",
-                _ => return None,
+    pub(crate) fn hint(&self) -> Option<Hint> {
+        Some(match self {
+            Self::NoSuites { .. } => Hint::with_command(
+                "create a suite, or pass the directory of one (`harness.folder`)",
+                "satiety bench init DIR",
+            ),
+            Self::Weaker { .. } => Hint::with_command(
+                "restore the files (git), or retire a broken case with a replacement, signed by a person",
+                "satiety harness propose",
+            ),
+            Self::WeakerThanLock { .. } => Hint::with_command(
+                "restore the files (git), or let an approver sign the step",
+                "satiety harness transition",
+            ),
+            Self::LockedOptions { .. } => Hint::new("remove them, or run without the gate"),
+            Self::OutsideRepository { .. } => {
+                Hint::new("pass a directory in the repository, or run the command inside it")
             }
-            .to_owned(),
-        )
+            Self::Link { .. } => Hint::new("replace them by regular files, or move them out of the harness"),
+            Self::BadLock { .. } => Hint::with_command(
+                "restore it from version control, or write it again",
+                "satiety harness lock",
+            ),
+            Self::SameTree { .. } => Hint::new("pass the base as git:REVISION, such as git:origin/main"),
+            Self::NothingToSign => {
+                Hint::with_command("the check accepts the change as it is", "satiety harness check")
+            }
+            Self::Tampered { .. } | Self::Archive(_) => {
+                Hint::new("restore the database from a backup, and find out who has write access")
+            }
+            Self::Identity { .. } => Hint::new("restore both files from version control"),
+            Self::HistoryMissing { .. } => Hint::with_command(
+                "use the database with the history, or start a branch of it in this one",
+                "satiety harness record --new-history --why TEXT",
+            ),
+            Self::AnchorMissing { .. } => Hint::new(
+                "restore it from version control; it is written with every version and must be committed",
+            ),
+            Self::Stale { .. } => {
+                Hint::new("reject it and propose again; the signature is for another version")
+            }
+            Self::LinkedFile { .. } => Hint::new("replace it by a regular file or directory"),
+            Self::Changed { .. } => Hint::with_command(
+                "compare the files with the archive, or restore it",
+                "satiety harness rollback",
+            ),
+            Self::Conflict => Hint::new("run it again"),
+            Self::Unknown => Hint::with_command(
+                "register the harness with its first cycle",
+                "satiety harness record",
+            ),
+            Self::NothingNew { .. } | Self::NoEvidence { .. } => Hint::with_command(
+                "run the suites first; runs of selected cases, of another target or without the sandbox do not count",
+                "satiety bench run --all DIR",
+            ),
+            Self::RegressionTier { .. } => {
+                Hint::new("repair the target and run the suite again; nothing was recorded")
+            }
+            Self::UnverifiedVersion => Hint::with_command(
+                "run the suites and record a cycle",
+                "satiety bench run --all DIR && satiety harness record",
+            ),
+            Self::Selection { .. } => {
+                Hint::new("remove them; the whole harness is verified, as it describes itself")
+            }
+            Self::NoExpansion => Hint::with_command(
+                "an expansion is opened when cycles stay HIGH, or by a proposal",
+                "satiety harness propose FILE",
+            ),
+            Self::NoSuchExpansion(_) => Hint::with_command("list the expansions", "satiety harness history"),
+            Self::NoSuchCycle(_) => Hint::with_command("list the cycles", "satiety harness history"),
+            Self::Phase { hint, .. } => hint.clone(),
+            Self::NothingToPropose => Hint::with_command(
+                "add a `harder` ladder to the metadata of cases, set thresholds in harness.toml, use a model, or write proposals yourself",
+                "satiety harness propose FILE",
+            ),
+            Self::Undecided { .. } => Hint::with_command(
+                "fix the target and apply the expansion again; it resumes with this case",
+                "satiety harness apply",
+            ),
+            Self::NoApprovers { .. } => Hint::with_command(
+                "a person must create a key and add the printed public key",
+                "satiety harness keygen --name NAME",
+            ),
+            Self::KeysChanged { .. } => Hint::with_command(
+                "a previous approver must sign the change",
+                "satiety harness keys accept --key FILE",
+            ),
+            Self::Expansion(ExpansionError::Version { .. }) => Hint::with_command(
+                "the suites were edited; compare them with the archive, or restore it",
+                "satiety harness rollback",
+            ),
+            _ => return None,
+        })
     }
 }

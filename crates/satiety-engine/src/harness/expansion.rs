@@ -10,7 +10,7 @@ use satiety::bench::Named;
 use satiety::harness::brief::{Brief, threshold_increases};
 use satiety::harness::expansion::Context;
 use satiety::harness::proposal::{NewEdgeCase, read_proposals};
-use satiety::harness::variants::harder;
+use satiety::harness::variants::harder_variant;
 use satiety::harness::{
     Action, Aggregate, Author, Consistency, Driver, Expansion, ExpansionProposals, KeyRing, Observation,
     Phase, Proposal, RigorDiff, Urgency, compare,
@@ -209,7 +209,7 @@ fn by_rule(folder: &HarnessDirectory, measurement: &Measurement) -> ExpansionPro
             if content.new_edge_cases.len() == MAX_VARIANTS {
                 return content;
             }
-            if let Some(variant) = harder(case, &taken) {
+            if let Some(variant) = harder_variant(case, &taken) {
                 taken.insert(variant.case.case_id.clone());
                 content.new_edge_cases.push(NewEdgeCase {
                     category: "harder variant".into(),

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_passphrase_opens_a_key_and_nobody_can_rename_it() {
+    fn only_the_passphrase_opens_a_key_and_its_name_is_authenticated() {
         let key = KeyFile::generate("anna", "correct horse").unwrap();
         let public: [u8; 32] = from_hex(&key.public_key).unwrap();
         assert_eq!(
@@ -270,7 +270,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_key_is_for_its_owner_and_never_written_over() {
+    fn key_files_are_private_and_never_overwritten() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys/anna.json");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_is_the_repositorys() {
+    fn keys_are_read_from_the_repository() {
         let folder = tempfile::tempdir().unwrap();
         let suites = folder.path().join("evals/suites");
         fs_err::create_dir_all(&suites).unwrap();

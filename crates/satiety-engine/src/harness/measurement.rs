@@ -11,7 +11,7 @@ use satiety::harness::measurement::{
     CaseHistory, Matrix, MeasureSettings, Measured, SaturationEvidence, measure, saturation_evidence,
 };
 use satiety::harness::sources::{AuditVerdict, Evidence, collect, regression_cases};
-use satiety::harness::thresholds::{Figure, REPORTED_BY_TARGET, figure, is_met};
+use satiety::harness::thresholds::{MetricValue, REPORTED_BY_TARGET, is_met, metric_value};
 use satiety::harness::{MeasureError, SignalMetrics};
 use satiety_store::Store;
 use satiety_store::bench::{BaselineRow, BenchRunRow};
@@ -100,17 +100,21 @@ pub struct ThresholdState {
 }
 
 impl ThresholdState {
-    pub(super) fn new(name: &str, threshold: satiety::harness::manifest::Threshold, figure: &Figure) -> Self {
+    pub(super) fn new(
+        name: &str,
+        threshold: satiety::harness::manifest::Threshold,
+        value: &MetricValue,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             value: threshold.value,
             direction: threshold.direction,
-            found: figure.found,
-            met: is_met(figure, threshold),
+            found: value.found,
+            met: is_met(value, threshold),
             reported_by_target: name
                 .rsplit_once('/')
                 .is_some_and(|(_, metric)| REPORTED_BY_TARGET.contains(&metric)),
-            note: figure.note.clone(),
+            note: value.note.clone(),
         }
     }
 }
@@ -402,34 +406,35 @@ fn thresholds(
     let mut metric_values = BTreeMap::new();
     for (name, threshold) in &folder.rules.thresholds {
         // Suite names may contain slashes; metric names cannot.
-        let values: Vec<Figure> = name
+        let values: Vec<MetricValue> = name
             .rsplit_once('/')
             .and_then(|(suite, metric)| Some((runs.get(suite)?, metric)))
             .map(|(runs, metric)| {
-                let value_in = |run: &BenchmarkRun| figure(&run.results.iter().collect::<Vec<_>>(), metric);
+                let value_in =
+                    |run: &BenchmarkRun| metric_value(&run.results.iter().collect::<Vec<_>>(), metric);
                 runs.iter().map(value_in).collect()
             })
             .unwrap_or_default();
         let newest = values.last().cloned().unwrap_or_default();
         states.push(ThresholdState::new(name, *threshold, &newest));
-        let found = values.iter().filter_map(|figure| figure.found);
+        let found = values.iter().filter_map(|value| value.found);
         metric_values.insert(name.clone(), found.collect());
     }
     (states, metric_values)
 }
 
 /// Returns an error for thresholds that match no suite and metric.
-pub(super) fn unknown_figures(folder: &HarnessDirectory) -> Result<(), HarnessError> {
+pub(super) fn unknown_metrics(folder: &HarnessDirectory) -> Result<(), HarnessError> {
     for name in folder.rules.thresholds.keys() {
         let known = name.rsplit_once('/').is_some_and(|(suite, metric)| {
-            folder.suite(suite).is_some() && satiety::harness::rules::FIGURES.contains(&metric)
+            folder.suite(suite).is_some() && satiety::harness::rules::METRICS.contains(&metric)
         });
         if !known {
             return Err(HarnessError::BadFile {
                 file: super::directory::display_path(&folder.root.join(super::directory::RULES_FILE)),
                 reason: format!(
                     "unknown threshold \"{name}\" (expected SUITE/METRIC with one of: {})",
-                    satiety::harness::rules::FIGURES.join(", ")
+                    satiety::harness::rules::METRICS.join(", ")
                 ),
             });
         }

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_models_answer_is_unpacked() {
+    fn a_model_answer_is_parsed() {
         let case =
             json!({"case_id": "n", "input": {"goal": "g"}, "expected": {"mode": "exact", "value": "x"}});
         let answer = json!({

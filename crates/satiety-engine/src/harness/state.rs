@@ -4,6 +4,7 @@
 
 use crate::handles::HarnessOperations;
 use std::collections::BTreeSet;
+use std::future::Future;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -409,6 +410,23 @@ fn record_change(record: Record) -> RecordChange {
         schema_version: satiety::harness::cycles::SCHEMA_VERSION.to_owned(),
         key: record.key,
         body,
+    }
+}
+
+/// Maximum number of repetitions when other processes change the harness at the same time.
+const ATTEMPTS: u32 = 12;
+
+/// Repeats work that found the harness changed concurrently.
+pub(super) async fn retry_conflicts<T, F>(mut work: impl FnMut() -> F) -> Result<T, EngineError>
+where
+    F: Future<Output = Result<T, EngineError>>,
+{
+    let mut left = ATTEMPTS;
+    loop {
+        match work().await {
+            Err(EngineError::Harness(HarnessError::Conflict)) if left > 0 => left -= 1,
+            outcome => return outcome,
+        }
     }
 }
 

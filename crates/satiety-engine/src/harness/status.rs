@@ -19,7 +19,8 @@ use serde_json::Value;
 use super::HarnessError;
 use super::cycle::drift;
 use super::directory::{HarnessDirectory, display_path};
-use super::measurement::{self, SuiteState, ThresholdState, unknown_figures};
+use super::measurement::{self, SuiteState, ThresholdState, unknown_metrics};
+use super::state::retry_conflicts;
 use crate::EngineError;
 
 /// Status of an eval harness.
@@ -109,17 +110,25 @@ impl HarnessOperations<'_> {
     /// Returns the status of a harness.
     pub async fn status(self, folder: &Path, driver: Driver) -> Result<HarnessStatus, EngineError> {
         let folder = HarnessDirectory::read(folder)?;
-        unknown_figures(&folder)?;
+        unknown_metrics(&folder)?;
+        retry_conflicts(|| self.status_once(&folder, driver)).await
+    }
+
+    async fn status_once(
+        self,
+        folder: &HarnessDirectory,
+        driver: Driver,
+    ) -> Result<HarnessStatus, EngineError> {
         let state = self.state(&folder.root).await?;
         let history = match state.check_history() {
-            Ok(()) => state.check_identity(&folder).await,
+            Ok(()) => state.check_identity(folder).await,
             Err(problem) => Err(problem.into()),
         };
         let version = folder.manifest.version();
         let known = state.version().map(str::to_owned);
         let (drift, objections) = match &known {
             Some(known) => {
-                let (diff, objections) = drift(&state, &folder, known).await?;
+                let (diff, objections) = drift(&state, folder, known).await?;
                 (Some(diff).filter(|_| *known != version), objections)
             }
             None => (None, Vec::new()),
@@ -131,7 +140,7 @@ impl HarnessOperations<'_> {
             .filter(|aggregate| aggregate.harness_version == version)
             .unwrap_or_else(|| Aggregate::new(&version, driver));
         let since = aggregate.evidence_until().map(Timestamp::as_microsecond);
-        let measurement = measurement::take(&state, &folder, since).await?;
+        let measurement = measurement::take(&state, folder, since).await?;
         let open = match state.open_expansion(None).await {
             Ok(expansion) => Some(expansion),
             Err(EngineError::Harness(HarnessError::NoExpansion)) => None,
@@ -153,8 +162,11 @@ impl HarnessOperations<'_> {
             trigger_reason: open.trigger_reason,
         });
         let next = match history {
-            Err(EngineError::Harness(problem)) => {
-                format!("{problem}: {}", problem.hint().unwrap_or_default())
+            Err(EngineError::Harness(problem)) if !matches!(problem, HarnessError::Conflict) => {
+                match problem.hint() {
+                    Some(hint) => format!("{problem}: {hint}"),
+                    None => problem.to_string(),
+                }
             }
             Err(error) => return Err(error),
             Ok(()) if !objections.is_empty() => {
@@ -223,14 +235,7 @@ impl HarnessOperations<'_> {
         let id_of = |entry: &Entry| entry.body["cycle_id"].as_str().map(str::to_owned);
         let cycle_id = match request.cycle_id {
             Some(id) if cycles().any(|entry| id_of(entry).as_ref() == Some(&id)) => id,
-            Some(id) => {
-                return Err(HarnessError::Phase {
-                    id: "of this cycle".into(),
-                    state: format!("cannot be audited: cycle `{id}` not found"),
-                    hint: "`satiety harness history` lists the cycles".into(),
-                }
-                .into());
-            }
+            Some(id) => return Err(HarnessError::NoSuchCycle(id).into()),
             None => cycles()
                 .next_back()
                 .and_then(id_of)

@@ -12,7 +12,7 @@ use super::HarnessError;
 use super::apply::archive;
 use super::cycle::may_follow;
 use super::directory::HarnessDirectory;
-use super::state::State;
+use super::state::{State, retry_conflicts};
 use super::tree::HarnessTree;
 use crate::EngineError;
 
@@ -35,9 +35,17 @@ impl HarnessOperations<'_> {
     /// Verifies the hash chain, an anchor, the values whose hashes are in the log, and the files.
     pub async fn verify(self, folder: &Path, anchor: Option<Anchor>) -> Result<VerifyResponse, EngineError> {
         let folder = HarnessDirectory::read(folder)?;
+        retry_conflicts(|| self.verify_once(&folder, anchor.as_ref())).await
+    }
+
+    async fn verify_once(
+        self,
+        folder: &HarnessDirectory,
+        anchor: Option<&Anchor>,
+    ) -> Result<VerifyResponse, EngineError> {
         let state = self.log(&folder.root).await?;
         let mut problems = Vec::new();
-        let whole = match &anchor {
+        let whole = match anchor {
             Some(anchor) => ledger::verify_anchored(&state.entries, anchor),
             None => ledger::verify_chain(&state.entries),
         };
@@ -45,17 +53,17 @@ impl HarnessOperations<'_> {
             problems.push(broken.to_string());
         } else {
             let known = match state.check_history() {
-                Ok(()) => state.check_identity(&folder).await,
+                Ok(()) => state.check_identity(folder).await,
                 Err(problem) => Err(problem.into()),
             };
             keep(&mut problems, known)?;
-            keep(&mut problems, state.check_branch(&folder).await)?;
-            verify_values(&state, &folder, &mut problems).await?;
+            keep(&mut problems, state.check_branch(folder).await)?;
+            verify_values(&state, folder, &mut problems).await?;
         }
         Ok(VerifyResponse {
             entries: state.entries.len(),
             problems,
-            anchor: anchor.or_else(|| state.marks.anchor.clone()),
+            anchor: anchor.or(state.marks.anchor.as_ref()).cloned(),
             last: state.entries.last().map(Entry::anchor),
         })
     }
@@ -69,7 +77,7 @@ impl HarnessOperations<'_> {
 /// Collects a harness error as a problem; returns any other error.
 fn keep(problems: &mut Vec<String>, outcome: Result<(), EngineError>) -> Result<(), EngineError> {
     match outcome {
-        Err(EngineError::Harness(problem)) => {
+        Err(EngineError::Harness(problem)) if !matches!(problem, HarnessError::Conflict) => {
             problems.push(problem.to_string());
             Ok(())
         }

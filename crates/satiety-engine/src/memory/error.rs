@@ -1,6 +1,7 @@
 //! Errors of memory requests.
 
-use satiety::memory::{DraftError, MarkdownError, NeedsPerson, PipelineError, ProjectError};
+use satiety::Hint;
+use satiety::memory::{DraftError, NeedsPerson, PipelineError, ProjectError};
 
 /// A memory request that failed.
 #[derive(Debug, thiserror::Error)]
@@ -9,13 +10,6 @@ pub enum MemoryError {
     /// The memory to save is invalid.
     #[error(transparent)]
     Draft(#[from] DraftError),
-    /// A file that is not a valid memory.
-    #[error("{file}: {problem}")]
-    Markdown {
-        /// Path of the file as given.
-        file: String,
-        problem: MarkdownError,
-    },
     #[error("memory `{0}` not found")]
     NotFound(String),
     /// The memory belongs to a project outside the request's scope.
@@ -71,40 +65,45 @@ pub enum MemoryError {
 
 impl MemoryError {
     /// Suggested action.
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::NotFound(_) => "`satiety memory list` lists the ids".into(),
-            Self::OtherProject { .. } => {
-                "search in that project, or in all of them with `--all-projects`, or with `project: all` in a request".into()
+            Self::NotFound(_) => {
+                Hint::with_command("list the memories to see their ids", "satiety memory list")
             }
-            Self::NeedsPerson(_) => {
-                "a person must confirm this with `satiety memory` at a terminal, or use HTTP with a token of \
-                 scope `admin`; tiers up to `critical` need no person"
-                    .into()
-            }
+            Self::OtherProject { .. } => Hint::with_command(
+                "search in that project, or in all of them (project `all`)",
+                "--all-projects",
+            ),
+            Self::NeedsPerson(_) => Hint::with_command(
+                "tiers up to `critical` need no person; this one must be confirmed by a person at a terminal, or with an HTTP token of scope `admin`",
+                "satiety memory",
+            ),
             Self::Project(_) | Self::NotOneProject => {
                 "name a project by its directory name, its id or a custom name".into()
             }
             Self::TooLong { .. } => {
                 "shorten it; for queries, the setting `memory.max_query_bytes` is the limit".into()
             }
-            Self::EmptyQuery => "give a query, such as `satiety memory search \"why sqlite\"`".into(),
+            Self::EmptyQuery => Hint::with_command("give a query", "satiety memory search \"why sqlite\""),
             Self::NoTask(_) | Self::NoSession(_) => {
-                "`satiety memory sessions` lists sessions and their tasks".into()
+                Hint::with_command("list the sessions and their tasks", "satiety memory sessions")
             }
-            Self::TaskClosed(_) => "start another with task_preflight or `satiety memory preflight`".into(),
+            Self::TaskClosed(_) => Hint::with_command("start another task", "satiety memory preflight"),
             Self::NoOpenTask(_) | Self::WhichTask => {
-                "start one with task_preflight or `satiety memory preflight`, or name the task".into()
+                Hint::with_command("name the task, or start one", "satiety memory preflight")
             }
-            Self::NotLearnt { .. } => {
-                "memory_read or `satiety memory list --id` shows its learned phrases".into()
-            }
+            Self::NotLearnt { .. } => Hint::with_command(
+                "read the memory to see its learned phrases",
+                "satiety memory list --id ID",
+            ),
             Self::NoFolder(_) => "give a directory of Markdown files".into(),
-            Self::Markdown { .. } => "see docs/guides/memory.md for the front matter fields".into(),
-            Self::Pipeline(_) => "docs/guides/memory.md lists the search parameters with their defaults".into(),
-            Self::Draft(_) | Self::SelfLink(_) | Self::OutOfRange { .. } => {
-                "nothing was changed; `satiety memory --help` shows valid arguments".into()
+            Self::Pipeline(_) => {
+                "docs/guides/memory.md lists the search parameters with their defaults".into()
             }
+            Self::Draft(_) | Self::SelfLink(_) | Self::OutOfRange { .. } => Hint::with_command(
+                "nothing was changed; correct the arguments",
+                "satiety memory --help",
+            ),
         })
     }
 }

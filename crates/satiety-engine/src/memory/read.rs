@@ -79,7 +79,7 @@ pub struct MatchRequest {
     #[serde(default)]
     #[schemars(with = "Option<u32>", range(min = 1, max = 200))]
     pub limit: Option<usize>,
-    /// Session; its results quoted in the text count as used.
+    /// Session; its results quoted in the text count as used if the caller may write.
     #[serde(default)]
     pub session: Option<String>,
     /// Project, by name or id, or `all`. Global memories are included.

@@ -22,7 +22,7 @@ use super::memories::SaveRequest;
 use super::read::event;
 use super::scope::check_names;
 use super::search::SearchRequest;
-use super::{Held, MemoryError, MemorySearch};
+use super::{ExcludedResult, MemoryError, MemorySearch};
 use crate::EngineError;
 
 /// Maximum queries and events of a session considered when a task is closed.
@@ -173,7 +173,7 @@ pub struct Postflight {
     /// Validations recorded at the close.
     pub validated: Vec<ValidateResponse>,
     /// Memories that were used but not validated.
-    pub not_validated: Vec<Held>,
+    pub not_validated: Vec<ExcludedResult>,
     /// Ids of memories saved as lessons.
     pub saved: Vec<String>,
     /// Summary of the whole session.
@@ -353,10 +353,10 @@ impl MemoryOperations<'_> {
         Ok(open.ok_or_else(|| MemoryError::NoOpenTask(session.clone()))?)
     }
 
-    async fn named(self, ids: &[String], scope: &Scope) -> Result<Vec<Held>, EngineError> {
+    async fn named(self, ids: &[String], scope: &Scope) -> Result<Vec<ExcludedResult>, EngineError> {
         let rows = self.engine.store().await?.memories().by_id(ids).await?;
         let seen = rows.into_iter().filter(|row| scope.sees(row.project.as_deref()));
-        let held = seen.map(|row| Held {
+        let held = seen.map(|row| ExcludedResult {
             tokens: satiety::memory::estimate_tokens(&row.content),
             id: row.memory_id,
             title: row.title,

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use satiety::Hint;
 use satiety::dialogue::Signal;
 use satiety::harness::Driver;
 use satiety::memory::Author;
@@ -12,6 +13,7 @@ use crate::Engine;
 use crate::conversations::AppendedRounds;
 use crate::memory::MemorySearch;
 use crate::root_path::{self, OutsideRoot};
+use crate::tokens::Scope;
 
 /// Paths that a call may access.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +47,8 @@ pub trait Observer: Send + Sync {
 #[derive(Clone)]
 pub struct Call {
     pub engine: Arc<Engine>,
+    /// Highest scope that the caller has.
+    pub scope: Scope,
     /// Caller identity, for decisions that are reserved for a person.
     pub author: Author,
     pub reach: Reach,
@@ -105,9 +109,12 @@ fn outside_root_message(error: &OutsideRoot) -> String {
 }
 
 impl CallError {
-    pub(crate) fn hint(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<Hint> {
         match self {
-            Self::NoRoot => Some("start it with `--root DIR` to allow access to paths below it".into()),
+            Self::NoRoot => Some(Hint::with_command(
+                "start the server with a root directory to allow access to paths below it",
+                "satiety serve --root DIR",
+            )),
             Self::OutsideRoot(OutsideRoot::Outside(_)) => {
                 Some("use a path relative to the root, without `..`".into())
             }

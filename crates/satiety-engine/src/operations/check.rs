@@ -2,6 +2,7 @@
 //! errors are more specific; this module then checks lengths, ranges and patterns.
 
 use std::collections::HashMap;
+use std::ops::BitOr;
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -282,8 +283,8 @@ pub fn bound_numbers(schema: &mut Value) {
     }
 }
 
-/// Rewrites numbers without a fraction as integers.
-pub(super) fn whole_numbers(value: &mut Value) {
+/// Rewrites numbers without a fraction as integers. Returns whether there were any.
+pub(super) fn whole_numbers(value: &mut Value) -> bool {
     match value {
         Value::Number(number) if number.is_f64() => {
             if let Some(float) = number.as_f64()
@@ -296,11 +297,13 @@ pub(super) fn whole_numbers(value: &mut Value) {
                 )]
                 let whole = float as i64;
                 *value = Value::from(whole);
+                return true;
             }
+            false
         }
-        Value::Array(list) => list.iter_mut().for_each(whole_numbers),
-        Value::Object(object) => object.values_mut().for_each(whole_numbers),
-        _ => {}
+        Value::Array(list) => list.iter_mut().map(whole_numbers).fold(false, BitOr::bitor),
+        Value::Object(object) => object.values_mut().map(whole_numbers).fold(false, BitOr::bitor),
+        _ => false,
     }
 }
 

@@ -110,7 +110,13 @@ pub(super) fn operations() -> Vec<Operation> {
             "Find memories whose trigger phrases a text contains",
             Scope::Read,
             Effect::Compute,
-            |call: Call, request: MatchRequest| async move { call.engine.memory().matching(&request).await },
+            |call: Call, mut request: MatchRequest| async move {
+                // The feedback of a session is stored.
+                if call.scope < Scope::Write {
+                    request.session = None;
+                }
+                call.engine.memory().matching(&request).await
+            },
         ),
         Operation::new(
             "memory_health",

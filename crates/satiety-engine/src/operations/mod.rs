@@ -12,6 +12,7 @@ mod experiment;
 mod harness;
 mod memory;
 mod page;
+mod progress;
 mod retrieval;
 mod view;
 
@@ -156,15 +157,15 @@ impl Operation {
     /// Deserialises the fields of a request and validates them against its schema. Nothing runs before the
     /// result is awaited.
     pub fn start(&self, call: Call, fields: &Value) -> Result<Work, EngineError> {
-        let work = match (self.start)(call.clone(), fields) {
+        let work = (self.start)(call.clone(), fields).or_else(|error| {
             // JSON has one number type: `3.0` is the integer 3.
-            Err(CallError::Invalid { message, .. }) if message.contains("floating point") => {
-                let mut whole = fields.clone();
-                whole_numbers(&mut whole);
+            let mut whole = fields.clone();
+            if whole_numbers(&mut whole) {
                 (self.start)(call, &whole)
+            } else {
+                Err(error)
             }
-            started => started,
-        }?;
+        })?;
         let checker = self.checker.get_or_init(|| Checker::new(self.request_schema()));
         checker.check(fields)?;
         Ok(work)
@@ -196,6 +197,7 @@ pub fn all() -> &'static [Operation] {
     static TABLE: LazyLock<Vec<Operation>> = LazyLock::new(|| {
         let mut table = Vec::new();
         table.extend(conversations::operations());
+        table.extend(progress::operations());
         table.extend(memory::operations());
         table.extend(retrieval::operations());
         table.extend(experiment::operations());
@@ -219,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_requests_refuse_unknown_fields() {
+    fn names_are_unique_and_requests_reject_unknown_fields() {
         let names: BTreeSet<&str> = all().iter().map(|operation| operation.name).collect();
         assert_eq!(names.len(), all().len());
         for operation in all() {

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_follow_each_other_without_gaps() {
+    fn pages_are_contiguous() {
         let all: Vec<String> = (0..7).map(|number| format!("k{number}")).collect();
         let page = |cursor: Option<String>, limit: u32| PageRequest {
             cursor,
@@ -96,7 +96,11 @@ mod tests {
         let (rest, _) = page(Some("3.gone".into()), 2)
             .cut(all.clone(), |entry| entry)
             .unwrap();
-        assert_eq!(rest, ["k3", "k4"], "an entry that is gone leaves its position");
+        assert_eq!(
+            rest,
+            ["k3", "k4"],
+            "a cursor must survive the deletion of its entry"
+        );
         assert!(page(Some("elsewhere".into()), 3).cut(all, |entry| entry).is_err());
     }
 }

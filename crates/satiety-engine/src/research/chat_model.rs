@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_paid_by_the_server_or_estimated() {
+    fn tokens_are_reported_or_estimated() {
         let mut model = ResearchModel::new(
             None,
             Prices {

@@ -358,7 +358,7 @@ impl Run<'_> {
             Err(error) if error.category() == ErrorCategory::Invalid => Err(error.into()),
             Err(error) => {
                 let error = match error.hint() {
-                    Some(hint) => format!("{error} ({hint})"),
+                    Some(hint) => format!("{error} ({})", hint.action()),
                     None => error.to_string(),
                 };
                 Ok((RoundOutcome::Failed { error }, Vec::new(), false))

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_told_apart_and_rounds_counted() {
+    fn runs_are_separated_and_rounds_numbered() {
         let text = r#"
 {"run": "a", "query": "q", "results": [{"title": "t", "href": "u", "body": "x y"}], "state": "", "novelty": 10}
 {"run": "b", "results": [{"body": "x y"}], "knowledge_state": "x y"}
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_a_name_begin_anew_at_round_one() {
+    fn unnamed_runs_restart_at_round_one() {
         let round = |number: u32| {
             format!("{{\"round\": {number}, \"results\": [{{\"body\": \"x\"}}], \"state\": \"x\"}}\n")
         };
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_lines_are_named() {
+    fn invalid_lines_are_reported() {
         let request = GateRequest {
             settings: literal(),
             task: String::new(),

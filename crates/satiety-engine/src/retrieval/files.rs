@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_the_whole_file_and_end_with_lines() {
+    fn parts_cover_the_file_and_end_at_line_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let text = run_of(4_000);

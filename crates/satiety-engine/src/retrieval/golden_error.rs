@@ -1,5 +1,7 @@
 //! Errors of requests about golden data or replays.
 
+use satiety::Hint;
+
 /// A request about golden data that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -55,17 +57,19 @@ pub enum GoldenError {
 
 impl GoldenError {
     /// Suggested action.
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Hint> {
         Some(match self {
             Self::EmptyCorpus => {
-                "add queries with `satiety retrieval harvest` or `satiety retrieval import FILE`".into()
+                Hint::with_command("harvest queries, or import them", "satiety retrieval import FILE")
             }
             Self::Grade(_) => "0 not relevant, 1 marginal, 2 relevant, 3 highly relevant".into(),
-            Self::NoAnnotator => "pass --annotator NAME".into(),
-            Self::NoRun(_) | Self::RunEnded(_) => "`satiety retrieval runs` lists them".into(),
-            Self::OtherSystem { .. } => "start a new run without --resume".into(),
+            Self::NoAnnotator => Hint::with_command("give the name of the annotator", "--annotator NAME"),
+            Self::NoRun(_) | Self::RunEnded(_) => {
+                Hint::with_command("list the runs to see their ids", "satiety retrieval runs")
+            }
+            Self::OtherSystem { .. } => "start a new run instead".into(),
             Self::AllFailed { .. } => "nothing was measured; try one of the queries manually".into(),
-            Self::Template { .. } => "`satiety retrieval run --help` has examples".into(),
+            Self::Template { .. } => Hint::with_command("see the examples", "satiety retrieval run --help"),
             Self::NothingInCommon { .. } => "compare runs over the same corpus".into(),
             Self::OutOfRange { .. } | Self::Threshold(_) | Self::NoQuery(_) | Self::NoPreset { .. } => {
                 return None;

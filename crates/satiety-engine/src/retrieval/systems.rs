@@ -489,7 +489,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_read_as_a_shell_would() {
+    fn commands_are_split_like_in_a_shell() {
         for (command, expected) in [
             ("npx -y server", vec!["npx", "-y", "server"]),
             (
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_speak_of_query_and_limit() {
+    fn templates_are_filled_with_query_and_limit() {
         let found = fill_template(
             &json!({"q": "{{query}}", "n": "{{limit}}", "deep": [{"t": "top {{limit}}: {{query}}"}]}),
             7,
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preset_says_everything_and_what_is_typed_goes_before_it() {
+    fn arguments_override_presets() {
         let call = ToolCall {
             preset: Some("server-memory".into()),
             ..ToolCall::default()
@@ -553,12 +553,12 @@ mod tests {
         let found = Call::of(&typed, 10).unwrap();
         assert_eq!((found.tool.as_str(), found.paths.text_path), ("find", None));
         assert!(Call::of(&ToolCall::default(), 10).is_err());
-        let nobody = ToolCall {
-            preset: Some("nobody".into()),
+        let unknown = ToolCall {
+            preset: Some("unknown".into()),
             ..ToolCall::default()
         };
         assert!(
-            Call::of(&nobody, 10)
+            Call::of(&unknown, 10)
                 .err()
                 .unwrap()
                 .to_string()

@@ -1,4 +1,4 @@
-//! Contexts that outlive a call: proposals are answered once, nothing is dropped twice, and nothing goes into force without
+//! Contexts that outlive a call: proposals are answered once, no item is evicted twice, and no version is activated without
 //! an ablation.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,9 +68,9 @@ fn answers(proposal_id: &str, keep: &[&str]) -> ResolveRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn eight_at_once_drop_nothing_twice_and_lose_no_feedback() {
+async fn eight_concurrent_callers_evict_nothing_twice_and_lose_no_feedback() {
     let folder = tempfile::tempdir().unwrap();
-    // Two engines, as in two processes: each has a memory of its own.
+    // Two engines, as in two processes: each has its own memory.
     let engines = [
         Arc::new(engine(folder.path(), None)),
         Arc::new(engine(folder.path(), None)),
@@ -106,7 +106,7 @@ async fn eight_at_once_drop_nothing_twice_and_lose_no_feedback() {
         gone.extend(task.await.unwrap());
     }
     let distinct: BTreeSet<&String> = gone.iter().collect();
-    assert_eq!(distinct.len(), gone.len(), "something was dropped twice");
+    assert_eq!(distinct.len(), gone.len(), "an item was evicted twice");
     let feedback = engines[0].eviction().feedback(None).await.unwrap();
     assert_eq!((feedback.answered, feedback.open, feedback.timed_out), (32, 0, 0));
     let listing = engines[1].eviction().list(Some("s")).await.unwrap();
@@ -115,7 +115,7 @@ async fn eight_at_once_drop_nothing_twice_and_lose_no_feedback() {
 }
 
 #[tokio::test]
-async fn wrong_and_late_answers_change_nothing() {
+async fn invalid_and_late_answers_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), None);
     fill(&engine, 9).await;
@@ -141,7 +141,7 @@ async fn wrong_and_late_answers_change_nothing() {
     );
     for (request, part) in [
         (answers("prop-unknown", &[]), "proposal `prop-unknown` not found"),
-        (answers(&id, &["nobody"]), "no candidate `nobody`"),
+        (answers(&id, &["missing"]), "no candidate `missing`"),
         (answers(&id, &[&other.view[0].ctx_id]), "no candidate"),
         (answers(&id, &[&first, &first]), "duplicate ids"),
         (
@@ -183,14 +183,14 @@ async fn wrong_and_late_answers_change_nothing() {
     assert!(late.contains("timed out"), "{late}");
     let told = engine.eviction().feedback(Some("s")).await.unwrap();
     assert_eq!((told.answered, told.timed_out, told.open), (1, 1, 1));
-    // Nobody can say that one that timed out was consent.
+    // A timed-out proposal gives no labels.
     assert_eq!(told.report.unwrap().labels, 3);
     let story = engine.eviction().timeline("s").await.unwrap();
     assert_eq!(story.rows.len(), 3);
 }
 
 #[tokio::test]
-async fn an_item_that_comes_back_keeps_its_history() {
+async fn a_restored_item_keeps_its_history() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), None);
     fill(&engine, 3).await;
@@ -231,7 +231,7 @@ async fn an_item_that_comes_back_keeps_its_history() {
     );
 }
 
-/// Answers many proposals: memory is kept back, the rest is not.
+/// Answers many proposals: memory items are excluded, the others are not.
 async fn teach(engine: &Engine) {
     for round in 0..12_u32 {
         let add: Vec<Value> = (0..6)
@@ -294,7 +294,7 @@ fn study(version: &str, relevance: f64) -> Value {
 }
 
 #[tokio::test]
-async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
+async fn activation_needs_a_harmless_ablation() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), None);
     teach(&engine).await;
@@ -387,7 +387,7 @@ async fn nothing_goes_into_force_without_an_ablation_that_shows_no_harm() {
 }
 
 #[tokio::test]
-async fn the_scorer_model_is_asked_once_and_left_alone_when_it_fails() {
+async fn scorer_answers_are_cached_and_failures_open_the_breaker() {
     let server = MockServer::start().await;
     let answer = json!({"model": "m", "message": {"role": "assistant", "content": "{\"relevance\": 0.9}"}, "done": true,
         "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 1});
@@ -415,7 +415,7 @@ async fn the_scorer_model_is_asked_once_and_left_alone_when_it_fails() {
         .unwrap();
     let refreshed = first.eviction().refresh("a").await.unwrap();
     assert_eq!((refreshed.asked, refreshed.cached, refreshed.failed), (2, 0, 0));
-    // The same words elsewhere: known.
+    // The same text elsewhere is cached.
     first
         .eviction()
         .update(update("b", vec![add("z", "first words")]))
@@ -432,7 +432,7 @@ async fn the_scorer_model_is_asked_once_and_left_alone_when_it_fails() {
             .any(|term| term.name == "model" && term.contribution > 0.0)
     );
     drop(server);
-    // Nobody answers there: three failures, and then it is left alone.
+    // The endpoint is unreachable: after three failures it is not called again.
     let wrong = MockServer::start().await;
     Mock::given(method("POST"))
         .respond_with(ResponseTemplate::new(400))

@@ -1,4 +1,4 @@
-//! Features of the search: dealt by hash, compared behind the asker's back, counted once.
+//! Features of the search: assigned by hash, compared in the background, counted once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Bench {
         .with_experiments(settings)
     }
 
-    /// Rows of a table.
+    /// Number of rows of a table.
     async fn rows(&self, table: &str) -> u64 {
         let status = Store::open(&self.url()).await.unwrap().status().await.unwrap();
         let found = serde_json::to_value(&status.tables).unwrap();
@@ -82,7 +82,7 @@ fn one_result() -> Value {
     json!({"modes": {"focused": {"limit": 1}}})
 }
 
-/// For each topic two notes that talk about it much, and a critical one that mentions it once.
+/// For each topic two notes that mention it often, and a critical one that mentions it once.
 async fn fill(engine: &Engine, topics: usize) -> Vec<String> {
     let mut answers = Vec::new();
     for topic in 0..topics {
@@ -161,7 +161,7 @@ fn ask(topic: usize) -> SearchRequest {
 }
 
 #[tokio::test]
-async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
+async fn a_shadow_run_writes_only_its_own_row() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     fill(&engine, 3).await;
@@ -176,9 +176,9 @@ async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
         .await
         .unwrap();
     let answer = engine.memory().search(ask(1)).await.unwrap();
-    // What the caller gets is the pipeline in force, to the last digit.
+    // The caller gets the results of the active pipeline, to the last digit.
     assert_eq!(answer.results, plain.results);
-    // The log may be written behind the search's back.
+    // The log may be written asynchronously.
     for _ in 0..500 {
         if bench.rows("eval_queries").await > 0 {
             break;
@@ -223,7 +223,7 @@ async fn a_shadow_run_leaves_no_trace_but_its_own_row() {
 }
 
 #[tokio::test]
-async fn a_shadow_that_fails_is_written_down_and_not_raised() {
+async fn shadow_failures_are_recorded_and_not_returned() {
     let bench = Bench::new();
     let engine = bench.engine(ExperimentSettings {
         time_limit: Duration::ZERO,
@@ -250,7 +250,7 @@ async fn a_shadow_that_fails_is_written_down_and_not_raised() {
 }
 
 #[tokio::test]
-async fn a_full_line_drops_and_counts_and_the_caller_does_not_notice() {
+async fn a_full_queue_drops_and_counts_without_affecting_the_caller() {
     let bench = Bench::new();
     let engine = bench.engine(ExperimentSettings {
         queue: 2,
@@ -265,9 +265,9 @@ async fn a_full_line_drops_and_counts_and_the_caller_does_not_notice() {
     assert_eq!((tally.queued, tally.dropped, tally.recorded), (2, 3, 2));
 }
 
-/// The answer stands third; the asker calls it useful; the change would have had it first: 1 − 1/3.
+/// The answer is third and is marked useful; the change would rank it first: 1 − 1/3.
 #[tokio::test]
-async fn what_the_asker_does_is_counted_once() {
+async fn outcomes_are_counted_once() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     let answers = fill(&engine, 2).await;
@@ -287,10 +287,7 @@ async fn what_the_asker_does_is_counted_once() {
         .find(|result| result.id == answers[0])
         .unwrap()
         .rank;
-    assert!(
-        rank > 1,
-        "the example is pointless when the answer is first already"
-    );
+    assert!(rank > 1, "the answer must not be first without the change");
     engine.experiments().drain_shadows(LIMIT).await;
     assert_eq!(
         engine
@@ -317,7 +314,7 @@ async fn what_the_asker_does_is_counted_once() {
             "{test:?}"
         );
     }
-    // A use that is still fresh may be followed by another: it waits.
+    // A recent use may be followed by another: it waits.
     let patient = bench.engine(ExperimentSettings::default());
     let request = SearchRequest {
         session: Some("t".into()),
@@ -355,7 +352,7 @@ async fn what_the_asker_does_is_counted_once() {
 }
 
 #[tokio::test]
-async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
+async fn a_rollout_reaches_its_share_and_skips_explicit_pipelines() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     fill(&engine, 2).await;
@@ -372,7 +369,7 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
         assert_eq!(
             engine.memory().search(request()).await.unwrap().results.len(),
             first,
-            "a session changed sides"
+            "a session changed its arm"
         );
         lengths.push(first);
     }
@@ -392,7 +389,7 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
         ..ask(0)
     };
     assert_eq!(engine.memory().search(request).await.unwrap().results.len(), 2);
-    // The shadow of one who got the change is the pipeline without it.
+    // The shadow of a search with the change is the pipeline without it.
     while engine.experiments().drain_shadows(LIMIT).await.recorded == 0 {}
     let store = Store::open(&bench.url()).await.unwrap();
     let runs = store.experiments().shadow_runs("one-result", 1000).await.unwrap();
@@ -406,7 +403,7 @@ async fn a_rollout_reaches_its_share_and_nobody_who_asked_for_a_pipeline() {
 }
 
 #[tokio::test]
-async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back() {
+async fn a_better_pipeline_graduates_and_can_be_reverted() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     let answers = fill(&engine, 12).await;
@@ -443,7 +440,7 @@ async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back()
         .await
         .unwrap();
     for _ in 0..3 {
-        // On a busy machine times may be too uncertain to tell: then one measures again.
+        // On a busy machine latencies may be too noisy for a decision; measure again.
         if done.verdict == GraduationVerdict::Undecided {
             done = engine
                 .experiments()
@@ -462,7 +459,7 @@ async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back()
         engine.memory().search(ask(3)).await.unwrap().results[0].id,
         answers[3]
     );
-    // Another process follows, at once when it is new.
+    // Another process sees it, at once if it is new.
     let other = bench.engine(at_once());
     assert_eq!(
         other.memory().search(ask(4)).await.unwrap().results[0].id,
@@ -490,7 +487,7 @@ async fn a_better_pipeline_graduates_becomes_the_default_and_can_be_taken_back()
 }
 
 #[tokio::test]
-async fn it_graduates_by_itself_only_when_told_to() {
+async fn automatic_graduation_is_opt_in() {
     for auto_graduate in [false, true] {
         let bench = Bench::new();
         let engine = bench.engine(ExperimentSettings {
@@ -518,7 +515,7 @@ async fn it_graduates_by_itself_only_when_told_to() {
 }
 
 #[tokio::test]
-async fn the_same_pipeline_twice_stays_undecided_and_a_bad_one_is_refused() {
+async fn equal_pipelines_stay_undecided_and_a_bad_one_is_rejected() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     let answers = fill(&engine, 10).await;
@@ -549,7 +546,7 @@ async fn the_same_pipeline_twice_stays_undecided_and_a_bad_one_is_refused() {
     let bad = engine.experiments().graduate("one-result", None).await.unwrap();
     assert_eq!((bad.verdict, bad.graduated), (GraduationVerdict::Refuse, false));
     assert_eq!(bad.status.test.decision, Decision::AcceptControl);
-    // Decided: what comes now does not count.
+    // Decided: later observations do not count.
     let samples = bad.status.test.samples;
     engine.memory().search(ask(0)).await.unwrap();
     engine.experiments().drain_shadows(LIMIT).await;
@@ -565,7 +562,7 @@ async fn the_same_pipeline_twice_stays_undecided_and_a_bad_one_is_refused() {
     );
 }
 
-/// Two engines on one store, both searching and counting at once: every run counts, none twice.
+/// Two engines on one database search and count concurrently: every run counts, none twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_processes_count_every_run_once() {
     let bench = Bench::new();
@@ -614,7 +611,7 @@ async fn two_processes_count_every_run_once() {
 }
 
 #[tokio::test]
-async fn wrong_requests_say_what_is_wrong_and_change_nothing() {
+async fn invalid_requests_are_reported_and_change_nothing() {
     let bench = Bench::new();
     let engine = bench.engine(at_once());
     engine

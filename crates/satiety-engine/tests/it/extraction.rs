@@ -1,4 +1,4 @@
-//! Chat logs scored with a model that sorts the messages: a local server speaks the real protocols.
+//! Chat logs scored with a model that classifies the messages: a local server speaks the real protocols.
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use satiety_engine::{Engine, EngineError, Settings};
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ fn log() -> Value {
     ])
 }
 
-/// What a good model makes of the log, by speaker.
+/// Answers of a good model for the log, by speaker.
 fn sorted(speaker: &str) -> Value {
     match speaker {
         "planner" => {
@@ -53,7 +53,7 @@ fn sorted(speaker: &str) -> Value {
         "critic" => json!({"claims": ["Caching hides the double load."],
             "decisions": ["remove the second load instead"], "open_questions": [],
             "next_actions": ["write the patch"]}),
-        other => panic!("nobody is called {other}"),
+        other => panic!("unknown speaker {other}"),
     }
 }
 
@@ -88,7 +88,7 @@ async fn ollama(answer: impl Respond + 'static) -> (MockServer, Engine) {
     (server, engine)
 }
 
-/// The rounds that the log and the answers above amount to, written down by hand.
+/// The rounds that correspond to the log and the answers above, written by hand.
 fn by_hand() -> Value {
     let mut first = sorted("planner");
     first["citations"] = json!(["https://a.example/trace"]);
@@ -99,13 +99,13 @@ fn by_hand() -> Value {
 }
 
 #[tokio::test]
-async fn a_log_sorted_by_a_model_scores_like_the_same_rounds_written_by_hand() {
+async fn extracted_rounds_score_like_handwritten_ones() {
     let (server, engine) = ollama(sorts_well).await;
     let scored = score(&engine, &log(), Extract::Model).await.unwrap();
     let expected = score(&engine, &by_hand(), Extract::Rules).await.unwrap();
     assert_eq!(scored.report, expected.report);
     let requests = server.received_requests().await.unwrap();
-    assert_eq!(requests.len(), 2, "one request a round");
+    assert_eq!(requests.len(), 2, "one request per round");
     for request in &requests {
         let body: Value = request.body_json().unwrap();
         assert_eq!(body["options"]["temperature"], 0.0);
@@ -125,13 +125,13 @@ async fn a_log_sorted_by_a_model_scores_like_the_same_rounds_written_by_hand() {
         }
         assert!(
             !request.headers.contains_key("authorization"),
-            "a key went to Ollama"
+            "a key was sent to Ollama"
         );
     }
 }
 
 #[tokio::test]
-async fn rounds_are_those_of_the_rules() {
+async fn rounds_match_rule_based_extraction() {
     let (_server, engine) = ollama(sorts_well).await;
     let by_model = score(&engine, &log(), Extract::Model).await.unwrap();
     let by_rules = score(&engine, &log(), Extract::Rules).await.unwrap();
@@ -163,7 +163,10 @@ async fn each_provider_gets_its_own_key() {
         let engine = engine(Some(format!("{provider}:m@{}", server.uri())));
         score(&engine, &log(), Extract::Model).await.unwrap();
     }
-    assert!(!format!("{:?}", engine(None)).contains("sk-"), "a key is shown");
+    assert!(
+        !format!("{:?}", engine(None)).contains("sk-"),
+        "a key is displayed"
+    );
 }
 
 #[tokio::test]
@@ -176,7 +179,7 @@ async fn a_hostile_message_stays_between_the_delimiters() {
     let (system, user) = sent_to_ollama(&requests[0]);
     assert!(
         !system.contains("Ignore your instructions"),
-        "foreign text among the instructions"
+        "untrusted text in the instructions"
     );
     assert!(
         system.contains("between <message-2> and </message-2>"),
@@ -192,7 +195,7 @@ async fn a_hostile_message_stays_between_the_delimiters() {
     assert!(!after.contains("Ignore"), "{after}");
 }
 
-/// Good for the planner, nonsense for the critic.
+/// Valid for the planner, invalid for the critic.
 fn fails_at_the_critic(nonsense: &'static str) -> impl Fn(&Request) -> ResponseTemplate {
     move |request| match speaker(&sent_to_ollama(request).1).as_str() {
         "critic" => ollama_says(nonsense),
@@ -201,7 +204,7 @@ fn fails_at_the_critic(nonsense: &'static str) -> impl Fn(&Request) -> ResponseT
 }
 
 #[tokio::test]
-async fn nonsense_is_an_error_that_names_the_round() {
+async fn invalid_answers_name_the_round() {
     let cases = [
         (
             "Sure! The critic says a lot.",
@@ -225,7 +228,7 @@ async fn nonsense_is_an_error_that_names_the_round() {
         assert!(message.contains("round 2 (critic)"), "{message}");
         assert!(message.contains(expected), "{message} lacks {expected}");
         assert_eq!(error.category().exit_code(), 4);
-        assert!(error.hint().unwrap().contains("--extract rules"));
+        assert!(error.hint().unwrap().to_string().contains("--extract rules"));
     }
 }
 
@@ -237,17 +240,18 @@ async fn without_a_chat_model_the_hint_says_how_to_set_one() {
         error
             .hint()
             .unwrap()
+            .action()
             .contains("SATIETY_MODELS_CHAT=ollama:llama3.2")
     );
     let error = score(&engine(Some("llama3.2".into())), &log(), Extract::Model)
         .await
         .unwrap_err();
     assert_eq!(error.category().exit_code(), 2);
-    assert!(error.hint().unwrap().contains("ollama:MODEL"), "{error}");
+    assert!(error.hint().unwrap().action().contains("ollama:MODEL"), "{error}");
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_names_its_variable() {
+async fn a_rejected_key_names_its_variable() {
     let server = MockServer::start().await;
     Mock::given(method("POST"))
         .respond_with(ResponseTemplate::new(401))
@@ -257,6 +261,6 @@ async fn a_key_that_is_refused_names_its_variable() {
         let engine = engine(Some(format!("{provider}:m@{}", server.uri())));
         let error = score(&engine, &log(), Extract::Model).await.unwrap_err();
         assert!(error.to_string().contains("denied access (status 401"), "{error}");
-        assert!(error.hint().unwrap().contains(variable));
+        assert!(error.hint().unwrap().action().contains(variable));
     }
 }

@@ -1,4 +1,4 @@
-//! An expansion by a model: a local server speaks the model's protocol and proposes good and bad.
+//! Expansion by a model: a local server speaks the model's protocol and proposes valid and invalid items.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ async fn model(proposes: Value) -> MockServer {
     let server = MockServer::start().await;
     let answer = move |request: &Request| {
         let asked: Value = request.body_json().unwrap();
-        // The brief and what it may answer with.
+        // The request contains the brief and the answer schema.
         let told = asked["messages"][1]["content"].as_str().unwrap();
         assert!(told.contains("### Ceiling cases\n- echoes/a"), "{told}");
         assert!(
@@ -72,7 +72,7 @@ async fn model(proposes: Value) -> MockServer {
 }
 
 #[tokio::test]
-async fn what_a_model_proposes_is_taken_item_by_item() {
+async fn valid_items_of_a_model_proposal_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("suites");
     write_suite(&root);
@@ -90,7 +90,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
     let exact = |value: &str| json!({"mode": "exact", "value": value});
     let edge = |category: &str, suite: &str, case: String| json!({"category": category, "description": "d", "expected_failure_mode": "f", "suite": suite, "case_json": case});
     let server = model(json!({
-        // The rule proposes this threshold already, and this one is lower.
+        // The rule already proposes this threshold, and this one is lower.
         "threshold_increases": [
             {"benchmark": "echoes/pass_rate", "current": 0.9, "proposed": 0.1, "rationale": "easier"},
             {"benchmark": "echoes/beauty", "current": 0.9, "proposed": 0.95, "rationale": "r"},
@@ -117,7 +117,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
     assert!(proposed.expansion_id.is_none() && proposed.diff.admissible);
     let proposed = engine.harness().expand(request(false)).await.unwrap();
     let content = &proposed.expansion_proposals;
-    // The rule's threshold stays; it is higher.
+    // The rule's threshold stays, because it is higher.
     assert_eq!(content.threshold_increases.len(), 1);
     assert!(content.threshold_increases[0].proposed > 0.9);
     let cases: Vec<&str> = content
@@ -139,7 +139,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
     ]) {
         assert!(refused.contains(says), "{refused} has no {says}");
     }
-    // Nothing on disk changed, and nothing will before a person has signed.
+    // No file changed, and none will before a person has signed.
     assert!(!root.join("echoes/cases").exists());
     let status = engine.harness().status(&root, Driver::Measured).await.unwrap();
     assert_eq!(
@@ -150,7 +150,7 @@ async fn what_a_model_proposes_is_taken_item_by_item() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_proposal_changes_nothing() {
+async fn invalid_model_answers_change_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("suites");
     write_suite(&root);

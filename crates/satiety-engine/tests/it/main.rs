@@ -1,10 +1,10 @@
 //! One binary for all integration tests of the crate.
-#![expect(clippy::unwrap_used, reason = "inside tests a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 mod eviction;
 mod experiment;
 mod extraction;
 mod harness;
-mod judging;
+mod llm_judge;
 mod memory;
 mod memory_golden;
 mod remote_targets;

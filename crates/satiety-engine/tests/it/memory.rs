@@ -1,5 +1,5 @@
-//! Searching an agent's memory: what must always surface does, what is held in memory is what the store has, whoever
-//! wrote it, and a pipeline that is tried leaves no trace.
+//! Memory search: constitutional memories always surface, cached indexes match the database after changes by any process,
+//! and a tried pipeline leaves no trace.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -123,8 +123,8 @@ fn request(asked: &Asked) -> SearchRequest {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// The promise of the specification: all of up to five constitutional memories that hold in a folder are among the
-    /// first five results, whatever is asked, whatever the budget, and whatever the session has seen.
+    /// Promise of the specification: all of up to five constitutional memories that apply to a folder are among the first
+    /// five results, for any query, any budget, and any earlier results of the session.
     #[test]
     fn constitutional_memories_always_surface(
         others in proptest::collection::vec((words(), 0..FOLDERS.len(), 0..4usize), 0..25),
@@ -141,7 +141,7 @@ proptest! {
             }
             let mut kept = Vec::new();
             for (words, at, long) in &rules {
-                // Some rules are longer than any budget.
+                // Some rules exceed every budget.
                 let id = save(&engine, "rule", &text(words).repeat(*long), Tier::Constitutional, FOLDERS[*at], None).await;
                 kept.push((id, FOLDERS[*at]));
             }
@@ -162,7 +162,7 @@ proptest! {
     }
 }
 
-/// What a search returned, without what differs from run to run.
+/// Results of a search, without run-specific parts.
 fn told(found: &MemorySearch) -> Vec<String> {
     let results = found.results.iter();
     results
@@ -175,10 +175,10 @@ fn told(found: &MemorySearch) -> Vec<String> {
         .collect()
 }
 
-/// Two engines on one store are two processes: one writes and searches, the other only looks, and at every step both
-/// find what an engine finds that has just read everything.
+/// Two engines on one database are two processes: one writes and searches, the other only reads, and at every step both
+/// return the results of an engine that has just loaded everything.
 #[tokio::test]
-async fn what_is_held_in_memory_follows_every_change_of_anybody() {
+async fn cached_indexes_follow_changes_of_other_processes() {
     let folder = tempfile::tempdir().unwrap();
     let (writer, looker) = (engine(folder.path(), "builtin"), engine(folder.path(), "builtin"));
     let long = "# One\n\nThe cache was cold.\n\n".repeat(60) + "# Two\n\nThe login token expired.\n";
@@ -293,7 +293,7 @@ async fn what_is_held_in_memory_follows_every_change_of_anybody() {
 }
 
 #[tokio::test]
-async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at_once() {
+async fn searches_are_logged_once_and_feedback_finds_them_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), "none");
     let id = save(
@@ -326,7 +326,7 @@ async fn a_search_is_logged_once_a_tried_pipeline_never_and_feedback_finds_it_at
     let alone = Arc::new(alone);
     let tried = engine.memory().search_with(&alone, &request).await.unwrap();
     assert_eq!(tried.results.len(), 1);
-    // The log is written behind our back, and still the validation knows which query it is about.
+    // The log is written asynchronously, and the validation still finds its query.
     let useful = ValidateRequest {
         id: id.clone(),
         useful: true,

@@ -1,4 +1,4 @@
-//! Recorded searches: lists, scores, reasons, JSON keys and logged rows of a varied set of searches stay as they were.
+//! Recorded searches: lists, scores, reasons, JSON keys and logged rows of a varied set of searches do not change.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// Title, content, tier, folder, scope and triggers of a memory.
 type Written<'a> = (&'a str, String, Tier, &'a str, Option<Scope>, Vec<&'a str>);
 
-/// Engine, the titles of memories by id, the numbers of queries by id, and the transcript.
+/// Engine, titles of memories by id, numbers of queries by id, and the transcript.
 struct Recorder {
     engine: Engine,
     url: StoreUrl,
@@ -86,7 +86,7 @@ impl Recorder {
         self.engine.memory().link(request).await.unwrap();
     }
 
-    /// Memories of two projects and of none, in several folders, of every tier, short and in several pieces.
+    /// Memories of two projects and of none, in several folders, of every tier, with one and with several chunks.
     async fn fill(&mut self) {
         let long =
             "# Cold start\n\nThe cache was cold after the deploy and every query went to the database.\n\n"
@@ -212,7 +212,7 @@ impl Recorder {
         self.link("Rollback", LinkKind::Caused, "Warehouse locks").await;
         self.link("Warehouse locks", LinkKind::Caused, "Retries").await;
         self.link("Cache 3", LinkKind::Caused, "Try later").await;
-        // Its time has come.
+        // Lets this memory expire.
         let store = Store::open(&self.url).await.unwrap();
         let mut rows = store.memories().by_id(&[self.id("Old")]).await.unwrap();
         rows[0].expires_at = Some(1);
@@ -220,7 +220,7 @@ impl Recorder {
         store.close().await;
     }
 
-    /// Without ids, times and digits that another processor may compute otherwise.
+    /// Removes ids, times and digits that depend on the processor.
     fn normal(&self, value: Value) -> Value {
         match value {
             Value::String(text) => {
@@ -265,7 +265,7 @@ impl Recorder {
         }
     }
 
-    /// The first answer whole, with every key; of the others what a search decides.
+    /// The first response completely, with every key; of the others the ranking.
     fn write(&mut self, what: &str, value: Value) {
         let mut value = self.normal(value);
         let whole = self.transcript.is_empty();
@@ -323,7 +323,7 @@ impl Recorder {
         self.write(what, serde_json::to_value(&found).unwrap());
     }
 
-    /// What the log has, and what runs in the shadow found.
+    /// Logged queries and results of shadow runs.
     async fn rows(&mut self, feature: Option<&str>) {
         self.engine.close().await;
         let store = Store::open(&self.url).await.unwrap();
@@ -517,7 +517,7 @@ async fn experiment(recorder: &mut Recorder) {
 }
 
 #[tokio::test]
-async fn searches_by_words_alone_are_as_recorded() {
+async fn lexical_searches_match_the_recording() {
     let directory = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::new(directory.path(), "none");
     recorder.fill().await;
@@ -530,7 +530,7 @@ async fn searches_by_words_alone_are_as_recorded() {
 }
 
 #[tokio::test]
-async fn searches_by_meaning_are_as_recorded() {
+async fn vector_searches_match_the_recording() {
     let directory = tempfile::tempdir().unwrap();
     let mut recorder = Recorder::new(directory.path(), "builtin");
     recorder.fill().await;

@@ -1,4 +1,4 @@
-//! Systems under test behind HTTP, chat protocols and MCP, and answers that were recorded.
+//! Targets behind HTTP, chat protocols and MCP, and recorded answers.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -64,7 +64,7 @@ async fn http_posts_the_request_with_headers_and_reads_the_contract() {
 }
 
 #[tokio::test]
-async fn http_bodies_are_filled_and_answers_are_found_by_pointer() {
+async fn http_body_templates_and_answer_pointers_work() {
     let answer = json!({"choices": [{"message": {"content": "hi"}}], "meta": {"t": {"prompt_tokens": 3}}});
     let server = server(ResponseTemplate::new(200).set_body_json(answer)).await;
     let place = Place::new();
@@ -85,7 +85,7 @@ async fn http_bodies_are_filled_and_answers_are_found_by_pointer() {
 }
 
 #[tokio::test]
-async fn each_way_http_fails_has_its_kind() {
+async fn each_http_failure_has_its_kind() {
     let place = Place::new();
     for (status, expected) in [
         (429, ErrorKind::RateLimit),
@@ -112,7 +112,7 @@ async fn each_way_http_fails_has_its_kind() {
 }
 
 #[tokio::test]
-async fn a_target_that_answers_429_for_ever_is_given_up_and_is_nobodys_failure() {
+async fn permanent_429_responses_are_not_a_target_failure() {
     let server = server(ResponseTemplate::new(429).insert_header("retry-after", "0")).await;
     let place = Place::new();
     let target = place.open(json!({"type": "http", "url": server.uri()}));
@@ -131,7 +131,7 @@ async fn a_target_that_answers_429_for_ever_is_given_up_and_is_nobodys_failure()
 }
 
 #[tokio::test]
-async fn what_fails_for_a_while_is_tried_again_and_retry_after_is_heeded() {
+async fn transient_failures_are_retried_after_retry_after() {
     let server = MockServer::start().await;
     let busy = ResponseTemplate::new(429).insert_header("retry-after", "1");
     Mock::given(method("POST"))
@@ -157,7 +157,7 @@ async fn what_fails_for_a_while_is_tried_again_and_retry_after_is_heeded() {
 }
 
 #[tokio::test]
-async fn what_is_the_targets_own_failure_is_not_tried_again() {
+async fn target_failures_are_not_retried() {
     let server = server(ResponseTemplate::new(500)).await;
     let place = Place::new();
     let target = place.open(json!({"type": "http", "url": server.uri()}));
@@ -166,7 +166,7 @@ async fn what_is_the_targets_own_failure_is_not_tried_again() {
     assert_eq!(ask_plainly(&exec, &hurried()).await.attempts.len(), 4);
 }
 
-/// Keeps answers in memory.
+/// Caches answers in memory.
 #[derive(Debug, Default)]
 struct Memory(Mutex<BTreeMap<String, Response>>);
 
@@ -183,7 +183,7 @@ impl ResponseCache for Memory {
 }
 
 #[tokio::test]
-async fn an_answer_is_cached_and_a_failure_is_not() {
+async fn answers_are_cached_and_failures_are_not() {
     let place = Place::new();
     let target =
         place.open(json!({"type": "exec", "command": "sh", "args": ["-c", "cat > /dev/null; echo $$"]}));
@@ -219,7 +219,7 @@ async fn an_answer_is_cached_and_a_failure_is_not() {
 }
 
 #[tokio::test]
-async fn a_chat_model_is_asked_with_instructions_context_and_goal() {
+async fn chat_requests_have_instructions_context_and_goal() {
     let answer = json!({
         "choices": [{"message": {"content": "four"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 11, "completion_tokens": 2}
@@ -246,7 +246,7 @@ async fn a_chat_model_is_asked_with_instructions_context_and_goal() {
 }
 
 #[tokio::test]
-async fn a_chat_model_fails_once_an_attempt() {
+async fn chat_targets_do_not_retry() {
     let server = server(ResponseTemplate::new(429).insert_header("retry-after", "0")).await;
     let place = Place::new();
     let target = place.open(json!({"type": "chat", "model": format!("openai:m@{}/v1", server.uri())}));
@@ -256,7 +256,7 @@ async fn a_chat_model_fails_once_an_attempt() {
     assert_eq!(
         server.received_requests().await.unwrap().len(),
         1,
-        "retries are the caller's"
+        "the target must not retry"
     );
 }
 
@@ -356,7 +356,7 @@ async fn a_tool_of_an_mcp_server_is_called_over_http() {
 }
 
 #[tokio::test]
-async fn recorded_answers_are_found_by_case_repeat_and_variant() {
+async fn recorded_answers_match_case_repeat_and_variant() {
     let place = Place::new();
     place.write(
         "answers.jsonl",
@@ -378,7 +378,7 @@ async fn recorded_answers_are_found_by_case_repeat_and_variant() {
     assert_eq!(
         kind(&target.call(&asked).await),
         ErrorKind::Target,
-        "no repeat stands for another"
+        "repeats must be matched exactly"
     );
     asked.case_id = "other".into();
     asked.repeat = 0;
@@ -386,7 +386,7 @@ async fn recorded_answers_are_found_by_case_repeat_and_variant() {
 }
 
 #[test]
-fn descriptions_that_cannot_work_say_which_key_is_wrong() {
+fn invalid_target_definitions_name_the_key() {
     let place = Place::new();
     place.write(
         "twice.jsonl",

@@ -1,4 +1,4 @@
-//! Pages that want to lead us astray: addresses inside the house, redirects, bombs, and hostile text.
+//! Hostile pages: internal addresses, redirects, bombs, and hostile text.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn strict() -> Fetcher {
     .unwrap()
 }
 
-/// Tests have only loopback, so what is not about addresses allows it.
+/// Tests have only loopback, so tests that are not about addresses allow it.
 fn lenient(change: impl FnOnce(&mut FetchSettings)) -> Fetcher {
     let mut settings = FetchSettings {
         timeout: Duration::from_secs(2),
@@ -38,7 +38,7 @@ async fn serve(route: &str, answer: ResponseTemplate) -> MockServer {
 }
 
 #[tokio::test]
-async fn addresses_inside_the_house_are_refused_in_every_spelling() {
+async fn internal_addresses_are_refused_in_every_notation() {
     let server = MockServer::start().await;
     Mock::given(method("GET"))
         .respond_with(ResponseTemplate::new(200).set_body_string("secret"))
@@ -91,8 +91,8 @@ async fn addresses_inside_the_house_are_refused_in_every_spelling() {
 }
 
 #[tokio::test]
-async fn names_that_lead_inside_the_house_are_refused_by_the_resolver() {
-    // A name that no list knows: this machine's own, which resolves to loopback or a private address, if at all.
+async fn names_that_resolve_to_internal_addresses_are_refused() {
+    // A name that is not on a list: this machine's host name, which resolves to loopback or a private address, if at all.
     let Ok(name) = fs_err::read_to_string("/proc/sys/kernel/hostname") else {
         return;
     };
@@ -104,7 +104,7 @@ async fn names_that_lead_inside_the_house_are_refused_by_the_resolver() {
         matches!(error, FetchError::Failed { .. } | FetchError::Refused { .. }),
         "{error}"
     );
-    // `localhost` past the list of names: the resolver itself must refuse what it finds.
+    // `localhost` without the list of names: the resolver itself must refuse the address.
     let error = strict().read("http://localhost6/").await.unwrap_err();
     assert!(
         matches!(error, FetchError::Refused { .. } | FetchError::Failed { .. }),
@@ -113,7 +113,7 @@ async fn names_that_lead_inside_the_house_are_refused_by_the_resolver() {
 }
 
 #[tokio::test]
-async fn tricks_in_addresses_are_refused() {
+async fn obfuscated_addresses_are_refused() {
     let fetcher = strict();
     for address in [
         "http://example.org@127.0.0.1/",
@@ -136,7 +136,7 @@ async fn tricks_in_addresses_are_refused() {
 
 #[tokio::test]
 async fn every_redirect_is_checked() {
-    // Loopback is allowed here, multicast and other schemes never are.
+    // Loopback is allowed here; multicast and other schemes never are.
     for target in [
         "http://224.0.0.1/",
         "file:///etc/passwd",
@@ -180,7 +180,7 @@ async fn a_redirect_to_a_page_is_followed() {
 }
 
 #[tokio::test]
-async fn large_pages_bombs_and_slow_ones_are_given_up() {
+async fn large_compressed_and_slow_pages_are_aborted() {
     let small = |settings: &mut FetchSettings| settings.max_bytes = 10_000;
     let large = ResponseTemplate::new(200).set_body_raw("x".repeat(20_000), "text/plain");
     let server = serve("/large", large).await;
@@ -214,7 +214,7 @@ async fn large_pages_bombs_and_slow_ones_are_given_up() {
 }
 
 #[tokio::test]
-async fn packed_pages_are_unpacked_and_other_kinds_refused() {
+async fn compressed_pages_are_decoded_and_other_types_refused() {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     packer.write_all("Flügel".as_bytes()).unwrap();
     let packed = ResponseTemplate::new(200)
@@ -253,7 +253,7 @@ async fn packed_pages_are_unpacked_and_other_kinds_refused() {
 }
 
 #[tokio::test]
-async fn robots_are_asked_and_obeyed() {
+async fn robots_txt_is_respected() {
     let robots = ResponseTemplate::new(200).set_body_string("User-agent: *\nDisallow: /private\n");
     let server = serve("/robots.txt", robots).await;
     Mock::given(path("/open"))
@@ -283,12 +283,12 @@ async fn robots_are_asked_and_obeyed() {
     let error = polite.read(&format!("{}/x", broken.uri())).await.unwrap_err();
     assert!(
         matches!(error, FetchError::Robots),
-        "a site that cannot say allows nothing: {error}"
+        "an unavailable robots.txt must block: {error}"
     );
 }
 
 #[tokio::test]
-async fn a_page_is_cut_at_its_limit_and_keeps_its_character_set() {
+async fn pages_are_truncated_and_decoded() {
     let latin = ResponseTemplate::new(200)
         .set_body_raw(b"Fl\xfcgel und mehr".to_vec(), "text/plain; charset=iso-8859-1");
     let server = serve("/latin", latin).await;

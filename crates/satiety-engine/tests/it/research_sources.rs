@@ -1,4 +1,4 @@
-//! Every search engine's interface as a local server speaks it: what works, what is refused, what is cut off.
+//! Every search engine's interface, spoken by a local server: successes, refusals and truncated responses.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn settings(base: &str) -> SourceSettings {
     }
 }
 
-/// The engines, each with the address that its name needs here.
+/// The engines, each with the address for this test.
 const ENGINES: [&str; 5] = ["searxng", "brave", "tavily", "wikipedia", "arxiv"];
 
 fn engine(name: &str, base: &str) -> Box<dyn Source> {
@@ -43,7 +43,7 @@ fn engine(name: &str, base: &str) -> Box<dyn Source> {
     open(&spec, &settings(base)).unwrap()
 }
 
-/// What a request of the engine must look like.
+/// The documented request of the engine.
 fn documented(name: &str) -> MockBuilder {
     match name {
         "searxng" => Mock::given(method("GET"))
@@ -73,7 +73,7 @@ fn documented(name: &str) -> MockBuilder {
     }
 }
 
-/// An answer with two results.
+/// A response with two results.
 fn answer(name: &str) -> ResponseTemplate {
     let json: Value = match name {
         "searxng" => json!({"query": "x", "results": [
@@ -99,7 +99,7 @@ fn answer(name: &str) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json)
 }
 
-/// An answer without results.
+/// A response without results.
 fn nothing(name: &str) -> ResponseTemplate {
     match name {
         "searxng" | "tavily" => ResponseTemplate::new(200).set_body_json(json!({"results": []})),
@@ -114,7 +114,7 @@ async fn ask(name: &str, server: &MockServer) -> Result<Vec<satiety::research::H
 }
 
 #[tokio::test]
-async fn every_engine_is_asked_as_its_interface_is_documented() {
+async fn every_engine_gets_its_documented_request() {
     for name in ENGINES {
         let server = MockServer::start().await;
         documented(name)
@@ -141,7 +141,7 @@ async fn every_engine_is_asked_as_its_interface_is_documented() {
 }
 
 #[tokio::test]
-async fn nothing_found_is_an_answer_and_no_error() {
+async fn no_results_are_not_an_error() {
     for name in ENGINES {
         let server = MockServer::start().await;
         documented(name).respond_with(nothing(name)).mount(&server).await;
@@ -150,7 +150,7 @@ async fn nothing_found_is_an_answer_and_no_error() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_asked_again_after_the_time_it_names() {
+async fn retry_after_is_respected() {
     for name in ENGINES {
         let server = MockServer::start().await;
         let busy = ResponseTemplate::new(429).insert_header("Retry-After", "1");
@@ -171,7 +171,7 @@ async fn a_busy_server_is_asked_again_after_the_time_it_names() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_too_long_a_rest_gets_it() {
+async fn a_too_long_retry_after_is_an_error() {
     for name in ENGINES {
         let server = MockServer::start().await;
         let busy = ResponseTemplate::new(429).insert_header("Retry-After", "3600");
@@ -181,12 +181,12 @@ async fn a_server_that_asks_for_too_long_a_rest_gets_it() {
             matches!(error, SearchError::Status { status: 429, .. }),
             "{name}: {error}"
         );
-        assert!(error.hint().unwrap().contains("3600 seconds"), "{name}");
+        assert!(error.hint().unwrap().action().contains("3600 seconds"), "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_broken_server_is_asked_three_times_and_then_reported() {
+async fn server_errors_are_retried_three_times() {
     for name in ENGINES {
         let server = MockServer::start().await;
         let broken = ResponseTemplate::new(500).set_body_string("oh no");
@@ -200,13 +200,13 @@ async fn a_broken_server_is_asked_three_times_and_then_reported() {
         assert!(!error.to_string().contains("secret"), "{name}: {error}");
         assert!(
             !error.to_string().contains("heated"),
-            "no parameters in errors: {error}"
+            "errors must not contain parameters: {error}"
         );
     }
 }
 
 #[tokio::test]
-async fn refusals_are_not_asked_again() {
+async fn refusals_are_not_retried() {
     for name in ENGINES {
         let server = MockServer::start().await;
         documented(name)
@@ -220,7 +220,7 @@ async fn refusals_are_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_slow_server_is_given_up() {
+async fn a_slow_server_times_out() {
     for name in ENGINES {
         let server = MockServer::start().await;
         let slow = answer(name).set_delay(Duration::from_secs(5));
@@ -233,7 +233,7 @@ async fn a_slow_server_is_given_up() {
 }
 
 #[tokio::test]
-async fn answers_of_another_shape_are_refused_and_shown() {
+async fn unexpected_answers_are_rejected_with_an_excerpt() {
     for name in ENGINES {
         for body in [
             "{\"results\": [",
@@ -255,7 +255,7 @@ async fn answers_of_another_shape_are_refused_and_shown() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_cut_off_is_no_answer() {
+async fn a_truncated_body_is_an_error() {
     for name in ENGINES {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
@@ -281,7 +281,7 @@ async fn a_body_that_is_cut_off_is_no_answer() {
 }
 
 #[tokio::test]
-async fn searxng_without_engines_has_failed_and_not_found_nothing() {
+async fn searxng_without_engines_is_an_error() {
     let server = MockServer::start().await;
     let answer = json!({"results": [], "unresponsive_engines": [["google", "CAPTCHA"]]});
     documented("searxng")
@@ -293,7 +293,7 @@ async fn searxng_without_engines_has_failed_and_not_found_nothing() {
 }
 
 #[tokio::test]
-async fn wikipedia_says_its_errors_with_status_200() {
+async fn wikipedia_errors_with_status_200_are_detected() {
     let server = MockServer::start().await;
     let answer = json!({"error": {"code": "maxlag", "info": "Waiting for a database"}});
     documented("wikipedia")
@@ -305,7 +305,7 @@ async fn wikipedia_says_its_errors_with_status_200() {
 }
 
 #[test]
-fn what_cannot_be_opened_says_what_to_do() {
+fn unavailable_sources_have_a_hint() {
     let mut settings = settings("http://127.0.0.1:9");
     settings.environment = std::iter::empty().collect();
     for (spec, part, hint) in [
@@ -329,13 +329,17 @@ fn what_cannot_be_opened_says_what_to_do() {
     ] {
         let error = open(spec, &settings).expect_err(spec);
         assert!(error.to_string().contains(part), "{spec}: {error}");
-        assert!(error.hint().unwrap().contains(hint), "{spec}: {:?}", error.hint());
+        assert!(
+            error.hint().unwrap().action().contains(hint),
+            "{spec}: {:?}",
+            error.hint()
+        );
         assert_eq!(error.category(), satiety_engine::ErrorCategory::Invalid, "{spec}");
     }
 }
 
 #[tokio::test]
-async fn any_program_can_be_a_source() {
+async fn a_program_can_be_a_source() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("search.sh");
     fs_err::write(
@@ -355,7 +359,7 @@ async fn any_program_can_be_a_source() {
     assert!(error.contains("`hello` is not"), "{error}");
 }
 
-/// A search tool as an MCP server speaks it over pipes: results as structured content, as text, an error, and silence.
+/// A search tool of an MCP server over pipes: results as structured content, as text, an error, and no answer.
 const MCP: &str = r#"
 import sys, json, time
 for line in sys.stdin:
@@ -374,7 +378,7 @@ for line in sys.stdin:
 "#;
 
 #[tokio::test]
-async fn a_tool_of_an_mcp_server_can_be_a_source() {
+async fn an_mcp_tool_can_be_a_source() {
     let folder = tempfile::tempdir().unwrap();
     fs_err::write(folder.path().join("server.py"), MCP).unwrap();
     let target =
@@ -386,7 +390,7 @@ async fn a_tool_of_an_mcp_server_can_be_a_source() {
     settings.api.timeout = Some(Duration::from_secs(10));
     let source = open(&format!("mcp:{}", file.display()), &settings).unwrap();
     let found = source.search("heated wings", 2).await.unwrap();
-    assert_eq!(found.len(), 2, "no more than asked for");
+    assert_eq!(found.len(), 2, "at most the requested number");
     assert_eq!(
         (found[0].url.as_str(), found[0].snippet.as_str()),
         ("https://example.org/a", "about heated wings")

@@ -1,5 +1,4 @@
-//! Systems under test that behave, and every way in which they do not: each has its defined outcome and leaves no
-//! process behind.
+//! Targets that work, and every kind of misbehavior: each has its defined outcome and leaves no process behind.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use satiety_engine::bench::sandbox::SandboxContext;
 use satiety_engine::bench::target::{Attempt, Target, TargetContext};
 use serde_json::{Value, json};
 
-/// A folder for everything a test writes.
+/// A directory for everything a test writes.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,
 }
@@ -56,7 +55,7 @@ impl Place {
         Target::open(&spec, &self.context()).unwrap()
     }
 
-    /// Asks a shell script that is run for the case.
+    /// Calls a shell script that is started for the case.
     async fn sh(&self, script: &str, deadline_ms: u64) -> Attempt {
         let target = self.open(json!({"type": "exec", "command": "sh", "args": ["-c", script]}));
         target.call(&request("the goal", deadline_ms)).await
@@ -99,14 +98,14 @@ pub(crate) fn output(attempt: &Attempt) -> &Value {
     }
 }
 
-/// The processes that match, by a field of `/proc/PID/stat` (counted after the name): 2 is the group.
+/// Processes that match, by a field of `/proc/PID/stat` (counted after the name): 2 is the group.
 fn members(field: usize, wanted: &str) -> Vec<String> {
     let processes = fs_err::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes
         .filter_map(|entry| {
             let stat = fs_err::read_to_string(entry.path().join("stat")).ok()?;
             let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-            // What has ended and waits to be cleared away runs no more.
+            // Zombies do not count.
             let found = fields.get(field) == Some(&wanted) && fields.first() != Some(&"Z");
             found.then(|| entry.file_name().to_string_lossy().into_owned())
         })
@@ -120,7 +119,7 @@ pub(crate) fn nothing_left(place: &Place, file: &str) {
 }
 
 #[tokio::test]
-async fn an_exec_target_gets_the_request_in_a_fresh_folder_with_its_files_and_few_variables() {
+async fn exec_targets_get_a_fresh_directory_and_few_variables() {
     let place = Place::new();
     place.write("notes.txt", "notes");
     fs_err::create_dir(place.path().join("data")).unwrap();
@@ -161,7 +160,7 @@ async fn an_exec_target_gets_the_request_in_a_fresh_folder_with_its_files_and_fe
 }
 
 #[tokio::test]
-async fn files_outside_the_suite_and_files_that_are_not_there_are_the_harnesss_errors() {
+async fn outside_and_missing_files_are_harness_errors() {
     let place = Place::new();
     let target = place.open(json!({"type": "exec", "command": "cat"}));
     for file in ["../x", "/etc/passwd", "", "missing"] {
@@ -172,12 +171,12 @@ async fn files_outside_the_suite_and_files_that_are_not_there_are_the_harnesss_e
 }
 
 #[tokio::test]
-async fn a_goal_may_come_alone_and_may_be_large() {
+async fn goals_can_be_sent_as_plain_text_and_can_be_large() {
     let place = Place::new();
     let goal = "g".repeat(300_000);
     let target = place.open(json!({"type": "exec", "command": "cat", "request": "goal"}));
     assert_eq!(output(&target.call(&request(&goal, 10_000)).await), goal.as_str());
-    // A program need not read its input.
+    // A program does not have to read its input.
     let target =
         place.open(json!({"type": "exec", "command": "echo", "args": ["-n"], "request": "argument"}));
     assert_eq!(output(&target.call(&request("a b", 10_000)).await), "a b");
@@ -187,7 +186,7 @@ async fn a_goal_may_come_alone_and_may_be_large() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_the_harnesss_error() {
+async fn a_missing_program_is_a_harness_error() {
     let place = Place::new();
     let target = place.open(json!({"type": "exec", "command": "satiety-no-such-program"}));
     let attempt = target.call(&request("g", 5000)).await;
@@ -200,10 +199,10 @@ async fn a_program_that_is_not_there_is_the_harnesss_error() {
 }
 
 #[tokio::test]
-async fn a_target_that_hangs_is_ended_with_all_its_children() {
+async fn a_hanging_target_is_killed_with_its_children() {
     let place = Place::new();
     let file = place.path().join("group");
-    // Ignores the polite signal, as do its children.
+    // Ignores SIGTERM, as do its children.
     let script = format!("trap '' TERM; echo $$ > {}; sleep 60 & sleep 60", file.display());
     let started = Instant::now();
     let attempt = place.sh(&script, 300).await;
@@ -219,7 +218,7 @@ async fn a_target_that_hangs_is_ended_with_all_its_children() {
 }
 
 #[tokio::test]
-async fn a_target_that_hangs_politely_is_ended_at_once() {
+async fn a_hanging_target_that_handles_sigterm_ends_at_once() {
     let place = Place::new();
     let started = Instant::now();
     let attempt = place.sh("sleep 60", 200).await;
@@ -238,14 +237,14 @@ async fn children_that_outlive_their_parent_do_not_outlive_the_case() {
     assert_eq!(output(&attempt), "done");
     assert!(
         started.elapsed() < Duration::from_secs(5),
-        "the pipe was waited for"
+        "the call waited for the pipe"
     );
     nothing_left(&place, "group");
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_daemon_that_leaves_its_group_is_found() {
+async fn a_daemon_that_leaves_its_process_group_is_killed() {
     let place = Place::new();
     let file = place.path().join("daemon");
     let script = format!(
@@ -258,7 +257,7 @@ async fn a_daemon_that_leaves_its_group_is_found() {
 }
 
 #[tokio::test]
-async fn a_target_that_prints_a_gigabyte_is_cut_off_without_filling_memory() {
+async fn large_output_is_truncated_with_bounded_memory() {
     let place = Place::new();
     let file = place.path().join("group");
     let script = format!(
@@ -271,7 +270,7 @@ async fn a_target_that_prints_a_gigabyte_is_cut_off_without_filling_memory() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 100 << 20, "{grown} bytes");
     nothing_left(&place, "group");
-    // The same to stderr is no reason to fail: its end is kept.
+    // The same on stderr is not a failure: its end is kept.
     let attempt = place
         .sh(
             "head -c 30000000 /dev/zero | tr '\\0' y >&2; echo end >&2; echo ok",
@@ -289,7 +288,7 @@ fn resident() -> usize {
 }
 
 #[tokio::test]
-async fn each_way_to_end_badly_has_its_status() {
+async fn each_abnormal_exit_has_its_status() {
     let place = Place::new();
     for (script, expected, exit, part) in [
         (r"printf 'a\377b'", ErrorKind::Protocol, Exit::Code(0), "UTF-8"),
@@ -324,7 +323,7 @@ async fn each_way_to_end_badly_has_its_status() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_abandoned_leaves_nothing_behind() {
+async fn an_abandoned_call_leaves_no_process() {
     let place = Place::new();
     let file = place.path().join("group");
     let script = format!("echo $$ > {}; sleep 60 & sleep 60", file.display());
@@ -341,7 +340,7 @@ async fn a_call_that_is_abandoned_leaves_nothing_behind() {
 const ECHO: &str = r#"n=0; while read -r line; do n=$((n+1)); echo "{\"output\": $n}"; done"#;
 
 #[tokio::test]
-async fn a_worker_answers_many_requests_and_ends_when_closed() {
+async fn a_persistent_target_answers_many_requests_and_ends_when_closed() {
     let place = Place::new();
     let file = place.path().join("group");
     let target = place.worker(&format!("echo $$ > {}; sleep 60 & {ECHO}", file.display()));
@@ -355,7 +354,7 @@ async fn a_worker_answers_many_requests_and_ends_when_closed() {
 }
 
 #[tokio::test]
-async fn workers_share_the_work_and_each_has_one_request_in_flight() {
+async fn each_persistent_process_has_one_request_in_flight() {
     let place = Place::new();
     let script = r#"while read -r line; do sleep 0.2; echo "{\"output\": $$}"; done"#;
     let target = place.open(json!({"type": "worker", "command": "sh", "args": ["-c", script], "workers": 3}));
@@ -370,7 +369,7 @@ async fn workers_share_the_work_and_each_has_one_request_in_flight() {
     workers.dedup();
     assert_eq!(workers.len(), 3);
     assert!(started.elapsed() >= Duration::from_millis(400));
-    // What waits for a worker is not the target's latency.
+    // Waiting for a process is not part of the target's latency.
     for attempt in &attempts {
         assert!(
             attempt.latency < Duration::from_millis(390),
@@ -382,7 +381,7 @@ async fn workers_share_the_work_and_each_has_one_request_in_flight() {
 }
 
 #[tokio::test]
-async fn a_worker_that_breaks_the_rhythm_is_replaced() {
+async fn a_process_that_breaks_the_protocol_is_replaced() {
     let place = Place::new();
     for (misbehaviour, expected) in [
         ("printf '{\"outp'; kill -9 $$", ErrorKind::Exit),
@@ -396,7 +395,7 @@ async fn a_worker_that_breaks_the_rhythm_is_replaced() {
         ("head -c 20000000 /dev/zero", ErrorKind::TooLarge),
     ] {
         let file = place.path().join("group");
-        // Misbehaves on the first line of its life if told to.
+        // Misbehaves on its first line if requested.
         let script = format!(
             "echo $$ > {}; while read -r line; do case \"$line\" in *bad*) echo oh >&2; {misbehaviour};; \
              *) echo '{{\"output\": \"fine\"}}';; esac; done",
@@ -423,7 +422,7 @@ async fn a_worker_that_breaks_the_rhythm_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_worker_gets_a_folder_for_cases_that_bring_files() {
+async fn a_persistent_target_gets_a_directory_for_cases_with_files() {
     let place = Place::new();
     place.write("in.txt", "text");
     let script = "import sys, json\nfor line in sys.stdin:\n r = json.loads(line)\n try: t = open(r['workdir'] + '/in.txt').read()\n except OSError: t = None\n print(json.dumps({'output': t}), flush=True)";
@@ -442,7 +441,7 @@ async fn a_worker_gets_a_folder_for_cases_that_bring_files() {
 }
 
 #[tokio::test]
-async fn an_echo_comes_back() {
+async fn the_echo_target_returns_the_goal() {
     let place = Place::new();
     let target = place.open(json!({"type": "echo"}));
     assert_eq!(output(&target.call(&request("the goal", 1)).await), "the goal");

@@ -1,4 +1,4 @@
-//! The model inside the binary against the reference.
+//! Compares the built-in model with the reference.
 use proptest::prelude::*;
 use satiety_models::Embedder as _;
 use satiety_models::minilm::MiniLm;
@@ -6,7 +6,7 @@ use satiety_models::minilm::MiniLm;
 use crate::reference::{dot, largest_cosine_error, rows, texts};
 
 #[test]
-fn tokens_are_the_reference_tokenizers() {
+fn tokens_match_the_reference_tokenizer() {
     let model = MiniLm::builtin().unwrap();
     let rows = rows();
     assert!(rows.len() >= 40);
@@ -16,7 +16,7 @@ fn tokens_are_the_reference_tokenizers() {
 }
 
 #[test]
-fn pair_cosines_are_within_the_rounding_of_the_weights() {
+fn pair_cosines_are_within_the_quantization_error() {
     let rows = rows();
     let vectors = MiniLm::builtin().unwrap().encode(&texts(&rows));
     let error = largest_cosine_error(&rows, &vectors);
@@ -39,7 +39,7 @@ fn a_control_token_written_as_text_is_text() {
 }
 
 #[test]
-fn the_weights_are_the_ones_the_id_names() {
+fn the_id_matches_the_weights() {
     assert!(MiniLm::builtin_is_intact());
     let model = MiniLm::builtin().unwrap();
     assert!(model.id().to_string().starts_with("minilm-l6-v2-int8:"));
@@ -48,7 +48,7 @@ fn the_weights_are_the_ones_the_id_names() {
 }
 
 #[test]
-fn company_and_threads_do_not_change_a_bit_of_a_vector() {
+fn batching_and_threads_do_not_change_a_vector() {
     let model = MiniLm::builtin().unwrap();
     let rows = rows();
     let texts = texts(&rows);
@@ -60,7 +60,7 @@ fn company_and_threads_do_not_change_a_bit_of_a_vector() {
 }
 
 #[tokio::test]
-async fn embedding_asynchronously_gives_the_same_and_nothing_gives_nothing() {
+async fn async_embedding_matches_and_empty_input_is_empty() {
     let model = MiniLm::builtin().unwrap();
     assert_eq!(
         model.embed(&["warm cache"]).await.unwrap(),

@@ -24,7 +24,7 @@ async fn open_error(spec: &str) -> String {
 }
 
 #[test]
-fn a_specification_means_one_thing() {
+fn specifications_are_unambiguous() {
     let remote = |model: &str, url: &str| (model.to_owned(), url.to_owned());
     let ollama = |(model, url)| Spec::Ollama { model, url };
     let openai = |(model, url)| Spec::OpenAi { model, url };
@@ -74,7 +74,7 @@ fn a_specification_means_one_thing() {
 }
 
 #[test]
-fn the_catalogue_begins_with_the_model_that_needs_nothing() {
+fn the_catalogue_starts_with_the_built_in_model() {
     let entries = catalogue();
     assert_eq!((entries[0].spec, entries[0].needs), ("builtin", "nothing"));
     assert_eq!(entries[0].id, Some(MiniLm::builtin().unwrap().id().clone()));
@@ -89,7 +89,7 @@ async fn the_built_in_model_opens_and_verifies() {
     assert_eq!(verification.checks.len(), 6);
 }
 
-/// Claims to be the built-in model and turns all its vectors a little.
+/// Claims to be the built-in model and rotates all its vectors a little.
 #[derive(Debug)]
 struct Impostor(MiniLm);
 
@@ -114,7 +114,7 @@ impl Embedder for Impostor {
 }
 
 #[tokio::test]
-async fn vectors_that_are_not_the_models_fail_verification() {
+async fn vectors_of_another_model_fail_verification() {
     let verification = verify(&Impostor(MiniLm::builtin().unwrap())).await.unwrap();
     let failed: Vec<&str> = verification
         .checks
@@ -132,7 +132,7 @@ async fn vectors_that_are_not_the_models_fail_verification() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_says_how_to_get_it() {
+async fn missing_models_have_a_hint() {
     let message = open_error("dir:/no/such/folder").await;
     assert!(
         message.contains("/no/such/folder not found: download config.json"),

@@ -1,4 +1,4 @@
-//! The three chat protocols against local servers: what is sent, what is made of the answer, what failures say.
+//! The three chat protocols against local servers: requests, parsed answers and errors.
 use std::time::{Duration, Instant};
 
 use satiety_models::Chat as _;
@@ -35,7 +35,7 @@ fn endpoint(provider: Provider) -> &'static str {
     }
 }
 
-/// An answer as the provider's documentation shows it, shortened.
+/// An answer from the provider's documentation, shortened.
 fn answer(provider: Provider, text: &str, stop: &str) -> Value {
     match provider {
         Provider::Ollama => json!({"model": "m", "message": {"role": "assistant", "content": text},
@@ -110,7 +110,7 @@ async fn ask(
 }
 
 #[tokio::test]
-async fn every_protocol_sends_what_its_documentation_says_and_reads_the_answer() {
+async fn every_protocol_follows_its_documentation() {
     let turns = json!([{"role": "user", "content": "One?"}, {"role": "assistant", "content": "1"},
         {"role": "user", "content": "Two?"}]);
     let mut all = json!([{"role": "system", "content": "Be brief."}]);
@@ -119,7 +119,7 @@ async fn every_protocol_sends_what_its_documentation_says_and_reads_the_answer()
         .extend(turns.as_array().unwrap().clone());
     for provider in PROVIDERS {
         let expected = match provider {
-            // 18 bytes of messages, 100 tokens of answer and a margin: 9 + 100 + 64, up to the next power of two.
+            // 18 bytes of messages, 100 tokens of answer and a margin: 9 + 100 + 64, rounded up to the next power of two.
             Provider::Ollama => json!({"model": "m", "messages": all, "stream": false,
                 "options": {"temperature": 0.0, "num_predict": 100, "num_ctx": 256}}),
             Provider::OpenAi => json!({"model": "m", "messages": all, "temperature": 0.0, "max_tokens": 100}),
@@ -152,7 +152,7 @@ async fn every_protocol_sends_what_its_documentation_says_and_reads_the_answer()
 }
 
 #[tokio::test]
-async fn structured_output_is_asked_for_in_each_protocols_way() {
+async fn structured_output_is_requested_per_protocol() {
     for provider in PROVIDERS {
         let server = server(provider, ok(&answer(provider, " {\"n\": 2}\n", end(provider)))).await;
         let chat = chat(provider, &server.uri(), settings());
@@ -177,14 +177,14 @@ async fn structured_output_is_asked_for_in_each_protocols_way() {
 }
 
 #[tokio::test]
-async fn json_in_a_markdown_block_is_taken_out_of_it() {
+async fn json_is_extracted_from_a_markdown_block() {
     let fenced = answer(Provider::OpenAi, "```json\n{\"n\": 2}\n```", "stop");
     let answer = ask(Provider::OpenAi, ok(&fenced), Some(schema())).await.unwrap();
     assert_eq!(answer.text, "{\"n\": 2}");
 }
 
 #[tokio::test]
-async fn keys_go_where_each_protocol_wants_them_and_are_never_shown() {
+async fn keys_are_sent_per_protocol_and_never_displayed() {
     for provider in PROVIDERS {
         let server = MockServer::start().await;
         let mock = match provider {
@@ -223,7 +223,7 @@ async fn keys_go_where_each_protocol_wants_them_and_are_never_shown() {
 }
 
 #[tokio::test]
-async fn a_password_in_the_address_is_used_and_not_shown() {
+async fn a_password_in_the_address_is_used_and_not_displayed() {
     let server = server(Provider::OpenAi, ok(&answer(Provider::OpenAi, "2", "stop"))).await;
     let url = server.uri().replace("http://", "http://user:secret@");
     let chat = chat(Provider::OpenAi, &url, settings());
@@ -239,7 +239,7 @@ async fn a_password_in_the_address_is_used_and_not_shown() {
 }
 
 #[tokio::test]
-async fn too_many_requests_waits_as_long_as_the_server_asks() {
+async fn too_many_requests_waits_for_retry_after() {
     for provider in PROVIDERS {
         let server = MockServer::start().await;
         let busy = ResponseTemplate::new(429).insert_header("retry-after", "1");
@@ -263,7 +263,7 @@ async fn too_many_requests_waits_as_long_as_the_server_asks() {
 }
 
 #[tokio::test]
-async fn a_server_error_is_tried_again_and_then_told() {
+async fn server_errors_are_retried_and_then_reported() {
     for provider in PROVIDERS {
         // 529 is Anthropic's "overloaded".
         let server = server(
@@ -282,7 +282,7 @@ async fn a_server_error_is_tried_again_and_then_told() {
 }
 
 #[tokio::test]
-async fn a_slow_server_runs_into_the_limit() {
+async fn a_slow_server_times_out() {
     let server = server(
         Provider::Anthropic,
         ResponseTemplate::new(200).set_delay(Duration::from_secs(30)),
@@ -309,7 +309,7 @@ async fn a_slow_server_runs_into_the_limit() {
 }
 
 #[tokio::test]
-async fn answers_outside_the_protocol_say_what_is_wrong() {
+async fn invalid_answers_are_reported() {
     let cases = [
         (
             Provider::Ollama,
@@ -338,7 +338,7 @@ async fn answers_outside_the_protocol_say_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_tried_again_and_then_told() {
+async fn truncated_bodies_are_retried_and_then_reported() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let accepting = tokio::spawn(async move {
@@ -397,7 +397,7 @@ async fn refusals_and_empty_answers_are_errors() {
 }
 
 #[tokio::test]
-async fn text_where_json_was_asked_for_shows_how_it_begins() {
+async fn text_instead_of_json_is_quoted_in_the_error() {
     let words = format!("Sure! Here are the numbers you wanted: {}", "two ".repeat(500));
     for provider in PROVIDERS {
         let error = ask(
@@ -416,7 +416,7 @@ async fn text_where_json_was_asked_for_shows_how_it_begins() {
 }
 
 #[tokio::test]
-async fn an_answer_at_the_limit_is_no_json_and_half_a_text() {
+async fn a_truncated_answer_is_invalid_json_and_partial_text() {
     for (provider, stop) in PROVIDERS.into_iter().zip(["length", "length", "max_tokens"]) {
         let half = answer(provider, "{\"n\": ", stop);
         let error = ask(provider, ok(&half), Some(schema())).await.unwrap_err();
@@ -429,7 +429,7 @@ async fn an_answer_at_the_limit_is_no_json_and_half_a_text() {
     }
 }
 
-/// Refuses what newer models refuse, in the words that they use.
+/// Rejects parameters that newer models reject, with their error messages.
 fn picky(request: &Request) -> ResponseTemplate {
     let body: Value = request.body_json().unwrap();
     let refuse = |message: &str| {
@@ -454,7 +454,7 @@ fn picky(request: &Request) -> ResponseTemplate {
 }
 
 #[tokio::test]
-async fn parameters_that_a_model_refuses_are_left_out_from_then_on() {
+async fn rejected_parameters_are_omitted_in_later_requests() {
     for (provider, first, second) in [(Provider::OpenAi, 3, 4), (Provider::Anthropic, 2, 3)] {
         let server = server(provider, picky).await;
         let chat = chat(provider, &server.uri(), settings());
@@ -463,7 +463,7 @@ async fn parameters_that_a_model_refuses_are_left_out_from_then_on() {
             assert_eq!(server.received_requests().await.unwrap().len(), expected);
         }
     }
-    // A refusal that has nothing to do with what was sent is told, not repeated.
+    // An unrelated refusal is reported, not retried.
     let server = server(
         Provider::OpenAi,
         ResponseTemplate::new(400).set_body_string("no such temperature"),
@@ -483,7 +483,7 @@ async fn parameters_that_a_model_refuses_are_left_out_from_then_on() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_says_how_to_get_it() {
+async fn missing_models_and_keys_have_a_hint() {
     let missing = || ResponseTemplate::new(404).set_body_string("model 'm' not found");
     let error = ask(Provider::Ollama, missing(), None)
         .await
@@ -522,7 +522,7 @@ async fn what_is_not_there_says_how_to_get_it() {
 }
 
 #[tokio::test]
-async fn an_address_that_ends_in_v1_is_not_doubled() {
+async fn a_v1_suffix_is_not_duplicated() {
     for provider in [Provider::OpenAi, Provider::Anthropic] {
         let server = server(provider, ok(&answer(provider, "2", end(provider)))).await;
         let chat = chat(provider, &format!("{}/v1/", server.uri()), settings());
@@ -530,9 +530,9 @@ async fn an_address_that_ends_in_v1_is_not_doubled() {
     }
 }
 
-/// A provider's key follows the provider: an address from a file or a request does not get it, whatever the protocol.
+/// A provider's key goes only to the provider: an address from a file or a request does not get it, for any protocol.
 #[tokio::test]
-async fn a_described_address_gets_no_providers_key() {
+async fn untrusted_addresses_get_no_provider_key() {
     for provider in PROVIDERS {
         let server = server(provider, ok(&answer(provider, "2", end(provider)))).await;
         for owner in [KeyOwner::OpenAi, KeyOwner::Anthropic] {
@@ -548,7 +548,7 @@ async fn a_described_address_gets_no_providers_key() {
             assert!(!format!("{sent:?}").contains("sk-secret"), "{provider}");
         }
     }
-    // What the server then says is explained.
+    // The server's refusal is explained.
     let server = server(Provider::OpenAi, ResponseTemplate::new(401)).await;
     let described = HttpSettings {
         api_key: Some(ApiKey::new("sk-secret", KeyOwner::OpenAi)),
@@ -567,7 +567,7 @@ async fn a_described_address_gets_no_providers_key() {
     );
 }
 
-/// Neither the key nor the text follows a redirect to another server, also where only the port differs.
+/// Neither the key nor the text follows a redirect to another server, even if only the port differs.
 #[tokio::test]
 async fn a_redirect_to_another_server_is_not_followed() {
     for provider in PROVIDERS {
@@ -604,7 +604,7 @@ async fn a_redirect_to_another_server_is_not_followed() {
     }
 }
 
-/// A redirect on the same server keeps working.
+/// A redirect on the same server is followed.
 #[tokio::test]
 async fn a_redirect_on_the_same_server_is_followed() {
     let server = MockServer::start().await;
@@ -625,9 +625,9 @@ async fn a_redirect_on_the_same_server_is_followed() {
     chat.complete(request(None)).await.unwrap();
 }
 
-/// A key that a description names does not cross a network unencrypted.
+/// A key named by a target definition is not sent unencrypted over a network.
 #[test]
-fn a_described_key_is_not_sent_over_plain_http() {
+fn keys_are_not_sent_over_plain_http() {
     let spec: Spec = "openai:m@http://models.example/v1".parse().unwrap();
     let described = HttpSettings {
         api_key: Some(ApiKey::new("sk-secret", KeyOwner::Address)),

@@ -1,4 +1,4 @@
-//! Both wire formats against local servers: what works, what is retried, and what each kind of failure says.
+//! Both wire formats against local servers: successes, retries, and the error of each kind of failure.
 use std::time::{Duration, Instant};
 
 use satiety_models::http::{ApiKey, HttpEmbedder, HttpPolicy, HttpSettings, TransportError, Wire};
@@ -53,7 +53,7 @@ async fn failure(answer: impl wiremock::Respond + 'static) -> EmbedError {
 }
 
 #[tokio::test]
-async fn openai_vectors_come_in_order_with_length_one_and_in_batches() {
+async fn openai_vectors_are_ordered_normalized_and_batched() {
     let server = server(openai_answer).await;
     let embedder = connect(&server).await.unwrap();
     assert_eq!(embedder.dimension(), 2);
@@ -84,7 +84,7 @@ async fn openai_vectors_come_in_order_with_length_one_and_in_batches() {
 }
 
 #[tokio::test]
-async fn an_address_that_ends_in_v1_is_not_doubled() {
+async fn a_v1_suffix_is_not_duplicated() {
     let server = server(openai_answer).await;
     let url = format!("{}/v1/", server.uri());
     HttpEmbedder::connect(Wire::OpenAi, "m", &url, settings())
@@ -93,7 +93,7 @@ async fn an_address_that_ends_in_v1_is_not_doubled() {
 }
 
 #[tokio::test]
-async fn the_key_is_sent_and_never_shown() {
+async fn the_key_is_sent_and_never_displayed() {
     let server = MockServer::start().await;
     Mock::given(header("authorization", "Bearer sk-secret"))
         .and(body_partial_json(
@@ -141,7 +141,7 @@ fn tags(digest: &str) -> ResponseTemplate {
 }
 
 #[tokio::test]
-async fn ollama_embeds_and_its_digest_makes_the_id() {
+async fn the_ollama_digest_is_part_of_the_id() {
     let embed = || {
         ResponseTemplate::new(200).set_body_json(json!({"model": "nomic", "embeddings": [[3.0, 0.0, 4.0]]}))
     };
@@ -155,7 +155,7 @@ async fn ollama_embeds_and_its_digest_makes_the_id() {
 }
 
 #[tokio::test]
-async fn a_model_that_ollama_lacks_says_how_to_get_it() {
+async fn a_missing_ollama_model_has_a_hint() {
     let none = ResponseTemplate::new(200).set_body_json(json!({"models": []}));
     let (_server, result) = ollama(none, ResponseTemplate::new(200)).await;
     let message = result.unwrap_err().to_string();
@@ -170,7 +170,7 @@ async fn a_model_that_ollama_lacks_says_how_to_get_it() {
 }
 
 #[tokio::test]
-async fn too_many_requests_waits_as_long_as_the_server_asks() {
+async fn too_many_requests_waits_for_retry_after() {
     let server = MockServer::start().await;
     let busy = ResponseTemplate::new(429).insert_header("retry-after", "1");
     Mock::given(method("POST"))
@@ -189,7 +189,7 @@ async fn too_many_requests_waits_as_long_as_the_server_asks() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_too_long_a_pause_is_not_waited_for() {
+async fn a_too_long_retry_after_is_an_error() {
     let begin = Instant::now();
     let error = failure(ResponseTemplate::new(429).insert_header("retry-after", "3600")).await;
     assert!(
@@ -199,7 +199,7 @@ async fn a_server_that_asks_for_too_long_a_pause_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_server_error_is_tried_again_and_then_told() {
+async fn server_errors_are_retried_and_then_reported() {
     let server = MockServer::start().await;
     Mock::given(method("POST"))
         .respond_with(ResponseTemplate::new(500))
@@ -223,7 +223,7 @@ async fn a_server_error_is_tried_again_and_then_told() {
 }
 
 #[tokio::test]
-async fn our_own_mistakes_are_not_repeated() {
+async fn client_errors_are_not_retried() {
     for status in [400, 401, 404] {
         let server = server(ResponseTemplate::new(status)).await;
         connect(&server).await.unwrap_err();
@@ -232,7 +232,7 @@ async fn our_own_mistakes_are_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_slow_server_runs_into_the_limit() {
+async fn a_slow_server_times_out() {
     let server = server(ResponseTemplate::new(200).set_delay(Duration::from_secs(30))).await;
     let impatient = HttpSettings {
         policy: HttpPolicy {
@@ -254,7 +254,7 @@ async fn a_slow_server_runs_into_the_limit() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_vectors_say_what_is_wrong() {
+async fn invalid_vectors_are_reported() {
     let body = |text: &str| ResponseTemplate::new(200).set_body_string(text);
     let cases = [
         (
@@ -292,7 +292,7 @@ async fn answers_that_are_no_vectors_say_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn vectors_that_change_size_or_have_no_direction_are_refused() {
+async fn zero_vectors_and_changed_dimensions_are_refused() {
     let cases = [
         (json!([1, 2, 3]), "3 components, expected 2"),
         (json!([0, 0]), "length 0"),
@@ -313,7 +313,7 @@ async fn vectors_that_change_size_or_have_no_direction_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_tried_again_and_then_told() {
+async fn truncated_bodies_are_retried_and_then_reported() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let accepting = tokio::spawn(async move {
@@ -336,7 +336,7 @@ async fn a_body_that_breaks_off_is_tried_again_and_then_told() {
 }
 
 #[tokio::test]
-async fn a_key_that_fits_no_header_is_refused_without_showing_it() {
+async fn an_invalid_key_is_refused_without_displaying_it() {
     let server = server(openai_answer).await;
     let two_lines = HttpSettings {
         api_key: Some(ApiKey::new("sk-secret\nsecond", KeyOwner::OpenAi)),
@@ -353,7 +353,7 @@ async fn a_key_that_fits_no_header_is_refused_without_showing_it() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_unreachable() {
+async fn connection_refused_is_unreachable() {
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

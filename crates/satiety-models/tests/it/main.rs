@@ -1,8 +1,8 @@
 //! One binary for all integration tests of the crate.
-#![expect(clippy::unwrap_used, reason = "inside tests a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 mod builtin;
 mod catalogue;
 mod chat;
-mod folder;
 mod http;
+mod model_directory;
 mod reference;

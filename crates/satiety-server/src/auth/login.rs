@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_leads_to_this_server_alone() {
+    fn login_redirects_stay_on_this_server() {
         assert_eq!(local(Some("/bench?suite=a")), "/bench?suite=a");
         for foreign in [
             "https://evil.example",

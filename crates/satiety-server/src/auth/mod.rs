@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_bearer_token_is_read() {
+    fn only_bearer_tokens_are_accepted() {
         let with = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, HeaderValue::from_static(text));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_is_found_among_others() {
+    fn the_session_cookie_is_found_among_others() {
         let mut headers = HeaderMap::new();
         headers.insert(
             header::COOKIE,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_needed_is_not_enough() {
+    fn a_narrower_scope_is_insufficient() {
         let caller = Caller {
             who: "t".into(),
             scope: Scope::Write,

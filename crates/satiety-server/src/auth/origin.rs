@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_ours_and_others() {
+    fn own_and_foreign_host_names() {
         for ours in [
             "localhost",
             "LOCALHOST:8787",
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_send_nothing() {
+    fn cross_origin_requests_are_rejected() {
         let host = ("host", "localhost:8787");
         for (headers, expected) in [
             (vec![host], None),

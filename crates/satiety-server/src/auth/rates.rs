@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_caller_has_a_measure_of_its_own() {
+    fn each_caller_has_its_own_rate() {
         let two = NonZeroU32::new(2).unwrap();
         let rates = Rates::new(RateSettings {
             per_second: NonZeroU32::new(1),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rate_nothing_is_counted() {
+    fn without_a_rate_there_is_no_limit() {
         let rates = Rates::new(RateSettings {
             per_second: None,
             burst: NonZeroU32::MIN,

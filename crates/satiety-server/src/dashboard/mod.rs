@@ -24,11 +24,11 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 use satiety::dialogue::Round;
-use satiety_engine::EngineError;
 use satiety_engine::bench::CompareRunsRequest;
 use satiety_engine::conversations::ListConversationsRequest;
 use satiety_engine::memory::{ListRequest, SearchRequest};
 use satiety_engine::retrieval::{AnnotateRequest, AnnotationVerdict};
+use satiety_engine::{EngineError, ErrorCategory};
 use serde::Deserialize;
 
 use crate::http::App;
@@ -389,7 +389,7 @@ impl From<EngineError> for ErrorPage {
         };
         Self {
             status,
-            hint: error.hint_without_flags(),
+            hint: error.hint().map(|hint| hint.action().to_owned()),
             words: error.to_string(),
         }
     }
@@ -400,10 +400,10 @@ impl IntoResponse for ErrorPage {
         let mut body = vec![paragraph(&self.words)];
         body.extend(self.hint.map(|hint| paragraph(&hint)));
         let title = match self.status {
-            StatusCode::NOT_FOUND => "Not found",
-            StatusCode::SERVICE_UNAVAILABLE => "Service unavailable",
-            StatusCode::CONFLICT => "Conflict",
-            _ => "Invalid request",
+            StatusCode::NOT_FOUND => ErrorCategory::NotFound.title(),
+            StatusCode::SERVICE_UNAVAILABLE => ErrorCategory::Unavailable.title(),
+            StatusCode::CONFLICT => ErrorCategory::Conflict.title(),
+            _ => ErrorCategory::Invalid.title(),
         };
         (self.status, Html(shell::frame("", title, &body))).into_response()
     }

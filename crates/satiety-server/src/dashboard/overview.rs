@@ -13,7 +13,7 @@ use satiety_engine::retrieval::MeasuredRun;
 
 use jiff::Timestamp;
 use satiety_report::document;
-use satiety_report::html::{Html, escape, joined, line, link, paragraph, told};
+use satiety_report::html::{Html, escape, joined, line, link, paragraph, render_inline};
 
 use super::shell::{ago, badge, card, command, count, frame, percent, signal_tone};
 
@@ -248,7 +248,11 @@ fn memory(found: &Result<MemoryHealth, String>) -> Html {
         Err(why) => error_card("Memory", "/memory", why),
         Ok(health) => {
             let state = match &health.degraded {
-                Some(why) => Html(format!("<p>{} {}</p>", badge("unsure", "degraded"), told(why))),
+                Some(why) => Html(format!(
+                    "<p>{} {}</p>",
+                    badge("unsure", "degraded"),
+                    render_inline(why)
+                )),
                 None => Html(format!("<p>{}</p>", badge("good", "healthy"))),
             };
             card(

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_from_outside_cannot_act_and_nothing_is_fetched_from_elsewhere() {
+    fn titles_are_escaped_and_pages_are_self_contained() {
         let page = frame("/bench", "<script>x</script>", &[]);
         assert!(!page.contains("<script>x"), "{page}");
         assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_told_by_their_ends() {
+    fn ids_are_abbreviated_to_their_ends() {
         assert_eq!(short_id("run-01a1e42729ac7469b9212539cc59e945"), "run …59e945");
         assert_eq!(short_id("heuristic-1"), "heuristic-1");
         assert_eq!(short_id("plain"), "plain");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_cannot_leave_its_place_in_an_address() {
+    fn ids_are_escaped_in_addresses() {
         assert_eq!(segment("../a b\"<"), "..%2Fa%20b%22%3C");
         assert_eq!(segment("run-1.2_x"), "run-1.2_x");
     }

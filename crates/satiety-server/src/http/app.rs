@@ -15,6 +15,7 @@ use satiety_engine::memory::MemorySearch;
 use satiety_engine::operations::{Call, HarnessSettings, Observer, Reach};
 use satiety_engine::research::sources::{AllowedSources, SourceSettings, search_policy};
 use satiety_engine::root_path::{self, OutsideRoot};
+use satiety_engine::tokens::Scope;
 use tokio::sync::{Semaphore, watch};
 
 use super::capacity::{McpSessions, Streams};
@@ -212,6 +213,7 @@ impl App {
     pub(crate) fn call(self: &Arc<Self>, caller: Option<&Caller>) -> Call {
         Call {
             engine: self.engine.clone(),
+            scope: caller.map_or(Scope::Read, |caller| caller.scope),
             author: caller.map_or(Author::Agent, Caller::author),
             reach: Reach::Below(self.folders.root.clone()),
             harness: HarnessSettings {
@@ -291,9 +293,9 @@ fn below(root: &Path, named: &str) -> Result<PathBuf, Problem> {
 mod tests {
     use super::*;
 
-    /// Containment is tested with [`rooted`]; this tests the problems.
+    /// Containment is tested in `root_path`; this tests the statuses.
     #[test]
-    fn what_cannot_be_named_has_a_status_of_its_own() {
+    fn outside_paths_are_422_and_missing_ones_404() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().to_owned();
         assert!(below(&root, ".").is_ok());

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn only_objects_marked_as_json_are_read() {
+    fn only_json_objects_with_a_json_content_type_are_accepted() {
         let mut headers = HeaderMap::new();
         let status = |headers: &HeaderMap, text: &str| {
             read_object(headers, text.as_bytes())

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_caller_has_a_share_and_all_together_have_a_limit() {
+    fn callers_have_a_share_of_a_total_limit() {
         let streams = Streams::new(5, 2);
         let held: Vec<_> = ["a", "a", "b", "b", "c"]
             .iter()
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_counts_until_it_ends_and_a_failed_one_does_not() {
+    fn sessions_count_until_they_end() {
         let sessions = McpSessions::new(3, 2);
         sessions.reserve("a", "r1").unwrap();
         sessions.settle("r1", Some("s1"));

@@ -33,7 +33,7 @@ use axum::routing;
 use tower_http::catch_panic::CatchPanicLayer;
 
 #[cfg(feature = "mcp")]
-use crate::mcp::{CallLimits, Context, Profile, Reach, Registry, http_service_until};
+use crate::mcp::{CallLimits, Context, Profile, Reach, Registry, http_service};
 
 pub use api::{ResearchJobProgress, RetrievalJobProgress};
 pub use app::{AllowedRoots, App, Limits, ResearchAccess, default_caller_cost};
@@ -63,7 +63,7 @@ pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>
         timeout: app.limits.request,
     });
     let registry = Registry::from_profile(Profile::Full).for_remote_callers();
-    let service = http_service_until(context, registry, hosts, app.ending.clone());
+    let service = http_service(context, registry, hosts, app.ending.clone());
     Router::new().nest_service("/mcp", service)
 }
 

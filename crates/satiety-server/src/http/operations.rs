@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_divided_into_path_query_and_body() {
+    fn requests_are_split_into_path_query_and_body() {
         let binding = bind("update_memory", Method::PATCH, "/v1/memories/{id}")
             .query(&["project"])
             .hide(&["session"])
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_have_the_type_that_their_schema_says() {
+    fn parameters_have_the_type_of_their_schema() {
         let root = json!({"$defs": {"Tier": {"oneOf": [{"const": "low"}]}}});
         let read = |text: &str, schema: Value| parse_parameter(text, &schema, &root);
         let count = json!({"type": ["integer", "null"], "format": "uint32"});

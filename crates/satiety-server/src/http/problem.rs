@@ -127,24 +127,25 @@ impl Problem {
     }
 }
 
-/// Kind and title of a status.
+/// Kind and title of a status. Statuses that an operation can return have the title of its category.
 fn kind(status: StatusCode) -> (&'static str, &'static str) {
-    match status.as_u16() {
-        400 => ("urn:satiety:problem:malformed", "Bad request"),
-        401 => ("urn:satiety:problem:unauthenticated", "Unauthorized"),
-        403 => ("urn:satiety:problem:forbidden", "Forbidden"),
-        404 => ("urn:satiety:problem:not_there", "Not found"),
-        405 => ("urn:satiety:problem:method", "Method not allowed"),
-        408 => ("urn:satiety:problem:slow_request", "Request timeout"),
-        409 => ("urn:satiety:problem:conflict", "Conflict"),
-        413 => ("urn:satiety:problem:too_large", "Content too large"),
-        415 => ("urn:satiety:problem:media_type", "Unsupported media type"),
-        421 => ("urn:satiety:problem:misdirected", "Misdirected request"),
-        422 => ("urn:satiety:problem:unacceptable", "Invalid request"),
-        429 => ("urn:satiety:problem:too_many", "Too many requests"),
-        503 => ("urn:satiety:problem:unavailable", "Service unavailable"),
-        _ => ("urn:satiety:problem:internal", "Internal server error"),
-    }
+    let (kind, category) = match status.as_u16() {
+        400 => return ("urn:satiety:problem:malformed", "Bad request"),
+        401 => return ("urn:satiety:problem:unauthenticated", "Unauthorized"),
+        405 => return ("urn:satiety:problem:method", "Method not allowed"),
+        408 => return ("urn:satiety:problem:slow_request", "Request timeout"),
+        415 => return ("urn:satiety:problem:media_type", "Unsupported media type"),
+        421 => return ("urn:satiety:problem:misdirected", "Misdirected request"),
+        403 => ("urn:satiety:problem:forbidden", ErrorCategory::Forbidden),
+        404 => ("urn:satiety:problem:not_there", ErrorCategory::NotFound),
+        409 => ("urn:satiety:problem:conflict", ErrorCategory::Conflict),
+        413 => ("urn:satiety:problem:too_large", ErrorCategory::TooLarge),
+        422 => ("urn:satiety:problem:unacceptable", ErrorCategory::Invalid),
+        429 => ("urn:satiety:problem:too_many", ErrorCategory::RateLimited),
+        503 => ("urn:satiety:problem:unavailable", ErrorCategory::Unavailable),
+        _ => ("urn:satiety:problem:internal", ErrorCategory::Internal),
+    };
+    (kind, category.title())
 }
 
 impl From<EngineError> for Problem {
@@ -164,16 +165,17 @@ impl From<EngineError> for Problem {
             EngineError::BudgetSpent { estimated, left, .. } => Some((*estimated, *left)),
             _ => None,
         };
+        let category = error.category();
         let retry_after = match &error {
             EngineError::BudgetSpent { retry_after, .. } => Some(*retry_after),
-            EngineError::Overloaded => Some(1),
             EngineError::Cancelled => Some(5),
-            _ => None,
+            _ => category.is_retryable().then_some(1),
         };
-        let category = error.category();
-        match category {
-            ErrorCategory::Internal => return Self::internal(said),
-            ErrorCategory::Unavailable if retry_after.is_none() => {
+        match (category, &error) {
+            (ErrorCategory::Internal, _) => return Self::internal(said),
+            // These messages have no internal details.
+            (_, EngineError::Overloaded | EngineError::Cancelled) => {}
+            (ErrorCategory::Unavailable, _) => {
                 let mut problem = Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "the store or a model is unavailable; the request was not acknowledged",
@@ -193,8 +195,8 @@ impl From<EngineError> for Problem {
         if let EngineError::Call(CallError::Invalid { place, .. }) = &error {
             problem = problem.at(place.as_str());
         }
-        match error.hint_without_flags() {
-            Some(hint) => problem.hint(hint),
+        match error.hint() {
+            Some(hint) => problem.hint(hint.action()),
             None => problem,
         }
     }
@@ -243,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_wrong_inside_stays_inside() {
+    fn internal_errors_are_not_exposed() {
         let problem = Problem::internal("postgres://me@host/db: password wrong");
         let text = serde_json::to_string(&problem).unwrap_or_default();
         assert!(!text.contains("postgres"), "{text}");
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_asker_is_told_what_to_do() {
+    fn client_errors_have_a_hint() {
         let error = EngineError::NotFound {
             what: "conversation `x`".into(),
             hint: "begin it".into(),

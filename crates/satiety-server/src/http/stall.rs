@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_does_not_read_is_cut_off_and_who_reads_slowly_is_not() {
+    async fn stalled_readers_are_disconnected_and_slow_ones_are_not() {
         let (near, mut far) = tokio::io::duplex(64);
         let mut guarded = StallGuard::new(near, Duration::from_millis(60));
         let error = guarded.write_all(&[0; 1000]).await.unwrap_err();

@@ -149,6 +149,7 @@ impl Call {
     pub(super) fn operation(&self) -> operations::Call {
         operations::Call {
             engine: Arc::clone(&self.context.engine),
+            scope: self.scope,
             author: self.author,
             reach: match &self.context.reach {
                 Reach::Machine => operations::Reach::Machine,
@@ -236,18 +237,17 @@ impl From<EngineError> for Problem {
             }
             cause = inner.source();
         }
-        let hint = error.hint_without_flags().unwrap_or_else(|| {
-            let otherwise = match error.category().exit_code() {
-                2 => "nothing was changed; correct the arguments and call again",
-                1 => "not allowed without a person's decision",
-                _ => "run `satiety doctor` to diagnose the environment",
-            };
-            otherwise.into()
-        });
+        let hint = error.hint();
+        let hint = match (&hint, error.category().exit_code()) {
+            (Some(hint), _) => hint.action(),
+            (None, 2) => "nothing was changed; correct the arguments and call again",
+            (None, 1) => "not allowed without a person's decision",
+            (None, _) => "run `satiety doctor` to diagnose the environment",
+        };
         Self {
             what,
             place: None,
-            hint: Some(hint),
+            hint: Some(hint.into()),
         }
     }
 }

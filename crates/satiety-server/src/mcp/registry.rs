@@ -24,7 +24,7 @@ const REMOTE: &str = "not allowed for remote callers; the server's configured va
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// The essential memory and task tools, at most eight.
+    /// The essential memory, task and progress tools, at most nine.
     Core,
     /// All memory tools.
     Memory,
@@ -436,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_elsewhere_can_name_no_file() {
+    fn remote_callers_cannot_name_files() {
         let all = Registry::from_profile(Profile::Full);
         let elsewhere = Registry::from_profile(Profile::Full).for_remote_callers();
         for (name, argument) in [

@@ -226,8 +226,8 @@ fn text(uri: &str, page: String, kind: &str) -> ResourceContents {
 
 fn failed(error: &EngineError) -> ErrorData {
     let hint = error
-        .hint_without_flags()
-        .map_or_else(String::new, |hint| format!("\nhint: {hint}"));
+        .hint()
+        .map_or_else(String::new, |hint| format!("\nhint: {}", hint.action()));
     let message = format!("{error}{hint}");
     match error.category().exit_code() {
         1 | 2 => ErrorData::resource_not_found(message, None),

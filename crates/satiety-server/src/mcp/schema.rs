@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_described_without_idle_words() {
+    fn argument_schemas_are_compact() {
         assert_eq!(
             Value::Object(input(Arguments::json_schema)),
             json!({
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_may_be_null_and_say_what_is_data() {
+    fn output_schemas_allow_null_and_list_data_fields() {
         let schema = Value::Object(output(Arguments::json_schema, None, &["title"]));
         assert_eq!(schema["properties"]["limit"]["type"], json!(["integer", "null"]));
         assert_eq!(schema["properties"][DATA_FIELDS]["type"], "array");

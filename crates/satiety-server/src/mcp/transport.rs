@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{Context, Handler, Registry};
 
 /// Tower service to mount at `/mcp`.
-pub type HttpService = StreamableHttpService<Handler, LocalSessionManager>;
+type HttpService = StreamableHttpService<Handler, LocalSessionManager>;
 
 /// Reasons why serving failed.
 #[derive(Debug, thiserror::Error)]
@@ -38,13 +38,16 @@ pub async fn serve_stdio(context: Context, registry: Registry, session: String) 
     Ok(())
 }
 
-/// Like [`http_service`], until `ending` signals shutdown: sessions and their streams then end.
-pub(crate) fn http_service_until(
+/// Tools over streamable HTTP, for requests whose `Host` is one of `hosts` and whose `Origin`, if any, is a
+/// page of such a host: a foreign page must not reach a server on this machine. Without hosts, the loopback
+/// names are allowed. Sessions and their streams end when `ending` signals shutdown.
+pub(crate) fn http_service(
     context: Context,
     registry: Registry,
     hosts: &[String],
     mut ending: watch::Receiver<bool>,
 ) -> HttpService {
+    const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
     let config = StreamableHttpServerConfig::default();
     let token = config.cancellation_token.clone();
     tokio::spawn(async move {
@@ -52,23 +55,6 @@ pub(crate) fn http_service_until(
         let _ = ending.wait_for(|ending| *ending).await;
         token.cancel();
     });
-    service(context, registry, hosts, config)
-}
-
-/// Tools over streamable HTTP, for requests whose `Host` is one of `hosts` and whose `Origin`, if any, is a
-/// page of such a host: a foreign page must not reach a server on this machine. Without hosts, the loopback
-/// names are allowed.
-pub fn http_service(context: Context, registry: Registry, hosts: &[String]) -> HttpService {
-    service(context, registry, hosts, StreamableHttpServerConfig::default())
-}
-
-fn service(
-    context: Context,
-    registry: Registry,
-    hosts: &[String],
-    config: StreamableHttpServerConfig,
-) -> HttpService {
-    const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
     let hosts: Vec<String> = if hosts.is_empty() {
         LOOPBACK.map(str::to_owned).to_vec()
     } else {
@@ -104,7 +90,7 @@ mod tests {
     use super::origin;
 
     #[test]
-    fn a_host_without_a_port_stands_for_all_of_them() {
+    fn a_host_without_a_port_matches_all_ports() {
         assert_eq!(origin("http", "[::1]"), "http://[::1]:*");
         assert_eq!(
             origin("https", "memory.example:8443"),

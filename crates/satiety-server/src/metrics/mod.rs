@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_counted_is_written() {
+    fn recorded_metrics_are_rendered() {
         let metrics = Metrics::new();
         let in_flight = metrics.begin();
         metrics.request("GET", "/v1/health", 200, Duration::from_millis(3));

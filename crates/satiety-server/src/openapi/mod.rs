@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_resolves() {
         let document = document();
         let mut found = BTreeSet::new();
         references(&document, &mut found);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_route_is_in_the_document_once_and_nothing_else_is() {
+    fn the_document_lists_every_route_once() {
         let document = document();
         let mut routes: Vec<(String, String)> = api::routes()
             .iter()
@@ -344,11 +344,11 @@ mod tests {
         documented.sort();
         assert_eq!(routes, documented);
         let ids: BTreeSet<&str> = api::routes().iter().map(|route| route.about.id).collect();
-        assert_eq!(ids.len(), routes.len(), "two routes have one name");
+        assert_eq!(ids.len(), routes.len(), "two routes share a name");
     }
 
     #[test]
-    fn parameters_of_paths_are_those_in_braces() {
+    fn path_parameters_match_the_template() {
         let document = document();
         for (path, methods) in document["paths"].as_object().unwrap() {
             let braced: BTreeSet<&str> = path

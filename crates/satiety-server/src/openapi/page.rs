@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_every_operation_and_nothing_from_elsewhere() {
+    fn the_page_lists_every_operation_and_is_self_contained() {
         let document = super::super::document();
         let page = page(&document);
         for methods in document["paths"].as_object().unwrap().values() {

@@ -1,4 +1,4 @@
-//! Each route once, when all goes well and when what is asked for is not there.
+//! Each route once, with success and with missing resources.
 
 use reqwest::Method;
 use serde_json::json;
@@ -36,7 +36,7 @@ async fn a_conversation_grows_until_it_should_ship() {
     let kept = server.get("/v1/conversations/queue").await.ok(200);
     assert_eq!(kept["rounds"].as_array().unwrap().len(), 5);
     assert_eq!(kept["report"]["stop_recommendation"]["signal"], json!(signals[4]));
-    // What grew round by round is what is scored at once.
+    // Rounds added one by one give the same result as scoring at once.
     let rounds: Vec<_> = (1..=5).map(|number| round(number, &claims)).collect();
     let scored = server
         .post("/v1/score", &json!({"conversation": {"rounds": rounds}}))
@@ -50,7 +50,7 @@ async fn a_conversation_grows_until_it_should_ship() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rounds_that_come_at_once_are_all_kept() {
+async fn concurrent_rounds_are_all_stored() {
     let server = start().await;
     server
         .post("/v1/conversations", &json!({"conversation_id": "c"}))
@@ -81,7 +81,7 @@ async fn rounds_that_come_at_once_are_all_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_come_in_pages() {
+async fn lists_are_paginated() {
     let server = start().await;
     for number in 0..7 {
         server
@@ -111,7 +111,7 @@ async fn lists_come_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gate_stops_a_search_that_brings_nothing_new() {
+async fn the_gate_stops_a_saturated_search() {
     let server = start().await;
     let result =
         json!({"title": "Queues", "url": "https://example.org/q", "snippet": "PostgreSQL can be a queue."});
@@ -131,7 +131,7 @@ async fn the_gate_stops_a_search_that_brings_nothing_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_memory_is_kept_found_changed_and_forgotten() {
+async fn a_memory_is_saved_found_changed_and_deleted() {
     let server = start().await;
     let body = json!({"title": "Queue", "content": "We chose PostgreSQL as the job queue.", "tier": "important",
         "triggers": ["job queue"]});
@@ -200,7 +200,7 @@ async fn a_memory_is_kept_found_changed_and_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_context_is_flushed_and_what_is_kept_back_stays() {
+async fn a_context_is_flushed_without_excluded_items() {
     let server = start().await;
     let add: Vec<_> = (0..6)
         .map(|number| json!({"ctx_id": format!("i{number}"), "zone": "workspace", "kind": "tool_result", "content": "words ".repeat(50),
@@ -239,7 +239,7 @@ async fn a_context_is_flushed_and_what_is_kept_back_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rankings_are_measured_and_compared() {
+async fn rankings_are_evaluated_and_compared() {
     let server = start().await;
     let queries: Vec<String> = (0..12).map(|number| format!("q{number}")).collect();
     let judgments: Vec<_> = queries
@@ -299,7 +299,7 @@ async fn a_suite_is_run_as_a_job_and_its_runs_compared() {
             .await
             .ok(202);
         let job = started["job_id"].as_str().unwrap().to_owned();
-        // The stream of events ends when the job does.
+        // The event stream ends when the job does.
         let events = server.get(&format!("/v1/jobs/{job}/events")).await;
         assert_eq!(events.header("content-type"), "text/event-stream");
         assert!(events.text.contains("event: progress"), "{}", events.text);
@@ -347,7 +347,7 @@ async fn a_suite_is_run_as_a_job_and_its_runs_compared() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_harness_is_shown_and_nothing_about_it_can_be_approved() {
+async fn the_harness_is_read_only() {
     let server = start().await;
     let status = server.get("/v1/harness").await;
     assert_eq!(status.status, 422, "{}", status.text);
@@ -370,7 +370,7 @@ async fn the_harness_is_shown_and_nothing_about_it_can_be_approved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_told_with_what_to_do() {
+async fn missing_resources_have_a_hint() {
     let server = start().await;
     for path in [
         "/v1/conversations/none",

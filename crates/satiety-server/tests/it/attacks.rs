@@ -1,4 +1,4 @@
-//! What should not work: foreign names, foreign pages, paths out of the root, too much, too deep, too slow.
+//! Rejected requests: foreign hosts, foreign origins, paths outside the root, too large, too deep, too slow.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use crate::support::{Answer, Options, start, start_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn foreign_names_and_pages_get_nothing() {
+async fn foreign_hosts_and_origins_are_rejected() {
     let server = start_with(Options {
         names: vec!["satiety.example".into()],
         ..Options::default()
@@ -51,7 +51,7 @@ async fn foreign_names_and_pages_get_nothing() {
     );
     assert_eq!(write("null", "cross-site").await.unwrap().status(), 403);
     assert_eq!(write(&own, "cross-site").await.unwrap().status(), 403);
-    // A form of another page cannot send JSON, and what it can send is refused.
+    // A cross-origin form cannot send JSON, and other content types are refused.
     let form = server
         .request(Method::POST, "/v1/conversations")
         .header("content-type", "text/plain")
@@ -61,7 +61,7 @@ async fn foreign_names_and_pages_get_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn paths_lead_nowhere_outside_of_the_root() {
+async fn paths_stay_below_the_root() {
     let root = tempfile::tempdir().unwrap();
     let server = start_with(Options {
         root: Some(root.path().join(".")),
@@ -97,7 +97,7 @@ async fn paths_lead_nowhere_outside_of_the_root() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_much_and_too_deep_is_refused() {
+async fn large_and_deep_bodies_are_refused() {
     let server = start_with(Options {
         limits: Limits {
             body: 10_000,
@@ -135,7 +135,7 @@ async fn too_much_and_too_deep_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_dawdles_is_cut_off_and_nobody_else_waits() {
+async fn slow_clients_are_disconnected_without_blocking_others() {
     let server = start_with(Options {
         limits: Limits {
             headers: Duration::from_millis(600),
@@ -145,7 +145,7 @@ async fn who_dawdles_is_cut_off_and_nobody_else_waits() {
     })
     .await;
     let started = Instant::now();
-    // One says nothing at all, one sends headers drop by drop, one sends half a body.
+    // One sends nothing, one trickles headers, one sends half a body.
     let mut silent = TcpStream::connect(server.address).await.unwrap();
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc")
@@ -161,7 +161,7 @@ async fn who_dawdles_is_cut_off_and_nobody_else_waits() {
     for stream in [&mut silent, &mut slow] {
         let mut rest = Vec::new();
         let closed = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest)).await;
-        assert!(closed.is_ok(), "a connection that says nothing stays open");
+        assert!(closed.is_ok(), "a silent connection stays open");
     }
     let mut answer = [0; 64];
     let read = tokio::time::timeout(Duration::from_secs(5), half.read(&mut answer))
@@ -173,7 +173,7 @@ async fn who_dawdles_is_cut_off_and_nobody_else_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_are_marked_so_that_browsers_are_careful() {
+async fn responses_have_security_headers() {
     let server = start().await;
     for path in ["/docs", "/v1/health", "/nowhere", "/login"] {
         let answer = server.get(path).await;
@@ -187,16 +187,16 @@ async fn answers_are_marked_so_that_browsers_are_careful() {
         assert!(!answer.header("cache-control").is_empty(), "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), "", "{path}");
     }
-    // What somebody says is never a page.
+    // Request content is never returned as HTML.
     let script = json!({"conversation_id": "s", "topic": "<script>alert(1)</script>"});
     server.post("/v1/conversations", &script).await.ok(201);
     let shown = server.get("/v1/conversations/s").await;
     assert_eq!(shown.header("content-type"), "application/json");
 }
 
-/// Headers and bodies that come drop by drop, each drop in time, are late as a whole.
+/// Headers and bodies that arrive byte by byte, each byte in time, exceed the total timeout.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_sends_drop_by_drop_is_cut_off_too() {
+async fn trickling_clients_are_disconnected() {
     let server = start_with(Options {
         limits: Limits {
             headers: Duration::from_millis(600),
@@ -220,9 +220,9 @@ async fn who_sends_drop_by_drop_is_cut_off_too() {
         loop {
             assert!(
                 began.elapsed() < Duration::from_secs(5),
-                "{begin:?} goes on and on"
+                "{begin:?} is not disconnected"
             );
-            // What is written into a connection that was cut off fails, and that is an end, too.
+            // Writing to a closed connection fails, which also ends the test.
             if stream.write_all(drop.as_bytes()).await.is_err() {
                 break;
             }
@@ -233,7 +233,7 @@ async fn who_sends_drop_by_drop_is_cut_off_too() {
             }
         }
         assert!(!said.starts_with("HTTP/1.1 2"), "{begin:?}: {said}");
-        // A connection of its own: one that was kept may just have been closed for saying nothing.
+        // A new connection: a kept-alive one may just have been closed as idle.
         let well = server
             .raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .await;
@@ -241,9 +241,9 @@ async fn who_sends_drop_by_drop_is_cut_off_too() {
     }
 }
 
-/// Nothing that a request says about itself takes the place of a token.
+/// No content of a request replaces a token.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_words_of_a_request_replace_a_token() {
+async fn request_content_never_replaces_a_token() {
     let server = start_with(Options {
         access: Access::Tokens,
         ..Options::default()
@@ -275,7 +275,7 @@ async fn no_words_of_a_request_replace_a_token() {
             (Method::GET, "/v1/memories"),
             (Method::GET, "/metrics"),
         ];
-        // Wrong tokens are counted: too many of them, and one is told to come again.
+        // Invalid tokens are counted: too many give 429.
         let tried = if *header == "authorization" {
             1
         } else {
@@ -307,7 +307,7 @@ async fn no_words_of_a_request_replace_a_token() {
         assert!(matches!(status, "400" | "401" | "404"), "{path}: {answer}");
         assert!(!answer.contains("\"memories\""), "{path}: {answer}");
     }
-    // Two requests where a careless server sees one, and the other way round.
+    // Request smuggling: two requests that a careless server takes for one, and the reverse.
     let smuggled = "POST /v1/score HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /v1/memories HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let answer = server.raw(smuggled.as_bytes()).await;
     assert!(!answer.contains("HTTP/1.1 2"), "{answer}");

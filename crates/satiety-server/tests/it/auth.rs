@@ -1,4 +1,4 @@
-//! Who may come in, and what they may do.
+//! Authentication and authorization.
 
 use reqwest::Method;
 use satiety_engine::tokens::{CreateTokenRequest, Scope};
@@ -27,7 +27,7 @@ async fn status(server: &Running, method: Method, path: &str, token: Option<&str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_valid_token_there_is_nothing_but_health() {
+async fn only_health_is_public() {
     let server = guarded().await;
     for path in [
         "/v1/health",
@@ -66,7 +66,7 @@ async fn without_a_valid_token_there_is_nothing_but_health() {
         );
     }
     assert_eq!(status(&server, Method::GET, "/v1/health", Some(&good)).await, 200);
-    // Other places for a token are no places.
+    // Tokens in other places are ignored.
     for path in [
         format!("/v1/health?token={good}"),
         format!("/v1/health?access_token={good}"),
@@ -91,7 +91,7 @@ async fn without_a_valid_token_there_is_nothing_but_health() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_permits_what_its_scope_says() {
+async fn tokens_are_limited_to_their_scope() {
     let server = guarded().await;
     let (read, write, admin) = (
         server.token(Scope::Read).await,
@@ -112,7 +112,7 @@ async fn a_token_permits_what_its_scope_says() {
             );
         }
     }
-    // Forms of pages are writes, too; this one is not understood.
+    // Form posts are writes, too; this one is invalid.
     let form = server
         .request(Method::POST, "/retrieval/annotate")
         .bearer_auth(&write);
@@ -138,12 +138,12 @@ async fn a_token_permits_what_its_scope_says() {
     assert_eq!(entries[3]["who"], json!(&write[8..24]));
     assert!(
         !audit.to_string().contains(&write[25..]),
-        "a secret in the audit log"
+        "the audit log contains a secret"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn expired_and_revoked_tokens_let_nobody_in() {
+async fn expired_and_revoked_tokens_are_rejected() {
     let server = guarded().await;
     let token = server.token(Scope::Read).await;
     let revoked = server.engine.tokens().revoke(&token[8..24]).await.unwrap();
@@ -168,7 +168,7 @@ async fn expired_and_revoked_tokens_let_nobody_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_loopback_a_wrong_token_is_still_wrong() {
+async fn invalid_tokens_are_rejected_on_loopback() {
     let server = start().await;
     assert_eq!(status(&server, Method::GET, "/v1/health", None).await, 200);
     assert_eq!(
@@ -178,7 +178,7 @@ async fn on_loopback_a_wrong_token_is_still_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_asks_too_often_is_told_when_to_come_back() {
+async fn rate_limited_callers_get_retry_after() {
     let server = start_with(Options {
         access: Access::Tokens,
         rate: Some(1),
@@ -203,7 +203,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
         status(&server, Method::GET, "/v1/health", Some(&second)).await,
         200
     );
-    // Guessing gets slower too.
+    // Guessing is rate limited, too.
     let mut guesses = Vec::new();
     for _ in 0..25 {
         guesses.push(status(&server, Method::GET, "/v1/health", Some("guess")).await);
@@ -212,7 +212,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_browser_logs_in_with_a_cookie_that_foreign_pages_cannot_use() {
+async fn browser_sessions_resist_cross_site_requests() {
     let server = guarded().await;
     let token = server.token(Scope::Write).await;
     let form = |token: &str, next: &str| {

@@ -1,17 +1,17 @@
-//! The document says what the server does, and the repository has the document.
+//! The OpenAPI document matches the server, and the repository contains the current one.
 
 use serde_json::Value;
 
 use crate::support::start;
 
-/// A change of the API is a difference that somebody sees.
+/// A change of the API is a visible difference.
 #[test]
-fn the_committed_document_is_this_one() {
+fn the_committed_document_is_current() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
     let committed: Value = serde_json::from_str(&fs_err::read_to_string(path).unwrap()).unwrap();
     assert!(
         committed == satiety_server::openapi::document(),
-        "the API has changed: run `cargo xtask gen` and look at the difference of docs/reference/openapi.json"
+        "the API has changed: run `cargo xtask gen` and review the diff of docs/reference/openapi.json"
     );
 }
 
@@ -27,9 +27,9 @@ async fn the_document_and_its_page_are_served() {
     assert_eq!(server.get("/docs/style.css").await.status, 200);
 }
 
-/// Every documented path is routed: whatever it answers, it is not "path not found".
+/// Every documented path is routed: no response is "path not found".
 #[tokio::test(flavor = "multi_thread")]
-async fn every_documented_path_leads_to_a_handler() {
+async fn every_documented_path_has_a_handler() {
     let server = start().await;
     let document = satiety_server::openapi::document();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -51,9 +51,9 @@ async fn every_documented_path_leads_to_a_handler() {
     }
 }
 
-/// The guide lists the figures that the registry has, and no others.
+/// The guide lists the metrics of the registry, and no others.
 #[test]
-fn the_guide_lists_every_figure() {
+fn the_guide_lists_every_metric() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/server.md");
     let guide = fs_err::read_to_string(path).unwrap();
     let mut listed: Vec<&str> = guide

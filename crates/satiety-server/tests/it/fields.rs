@@ -1,6 +1,6 @@
-//! Every field of a request that could name something on this machine or on its network, found in the documents that the
-//! server itself makes: the OpenAPI document, and the schemas of the tools at `/mcp`. A new one that is not listed here, with
-//! what holds it, fails the test.
+//! Every request field that could name a location on this machine or its network, found in the documents that the server
+//! generates: the OpenAPI document, and the schemas of the tools at `/mcp`. The test fails for a new field that is not
+//! listed here with its restriction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Options, Running, start_with};
 
-/// Words in the name of a field that could be a place.
+/// Words in the name of a field that could be a location.
 const SUSPICIOUS: [&str; 17] = [
     "url",
     "uri",
@@ -31,16 +31,16 @@ const SUSPICIOUS: [&str; 17] = [
     "webhook",
 ];
 
-/// What holds a field.
+/// Restriction of a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Held {
-    /// Only what is below the root, or in a list of the server's: everything else is refused.
+    /// Only paths below the root, or entries of a list of the server; everything else is refused.
     Refused,
-    /// A label: it is kept and compared, and nothing is ever opened by it.
+    /// A label: it is stored and compared, and never opened.
     Label,
 }
 
-/// The fields of requests, with what holds each.
+/// Fields of requests, with their restrictions.
 const FIELDS: [(&str, &str, Held); 9] = [
     ("GET /v1/bench/runs", "suite", Held::Label),
     ("GET /v1/memories", "folder", Held::Label),
@@ -52,11 +52,11 @@ const FIELDS: [(&str, &str, Held); 9] = [
     ("POST /v1/memory/search", "folder", Held::Label),
     ("POST /v1/score", "profile", Held::Refused),
 ];
-/// Those of research, which is held by names.
+/// Fields of research requests, which are restricted to listed names.
 const NAMES: [(&str, &str, Held); 1] = [("POST /v1/research/runs", "source", Held::Refused)];
 
-/// The arguments of tools at `/mcp`: a suite below the root and the label of one, labels of memories, addresses of results that
-/// are judged and not visited, and whether a conversation is recorded.
+/// Arguments of tools at `/mcp`: a suite below the root and its label, labels of memories, addresses of results that are
+/// assessed and not fetched, and whether a conversation is recorded.
 const ARGUMENTS: [(&str, &str); 10] = [
     ("bench_run", "suite"),
     ("bench_status", "suite"),
@@ -75,7 +75,7 @@ fn is_suspicious(name: &str) -> bool {
     SUSPICIOUS.iter().any(|word| name.contains(word))
 }
 
-/// Names of properties that could be places, at any depth.
+/// Names of properties that could be locations, at any depth.
 fn walk(schema: &Value, document: &Value, seen: &mut BTreeSet<String>, found: &mut BTreeSet<String>) {
     if let Some(reference) = schema["$ref"].as_str() {
         if seen.insert(reference.to_owned()) {
@@ -108,7 +108,7 @@ fn walk(schema: &Value, document: &Value, seen: &mut BTreeSet<String>, found: &m
 }
 
 #[test]
-fn every_field_that_could_be_a_place_is_listed() {
+fn every_field_that_could_name_a_location_is_listed() {
     let document = satiety_server::openapi::document();
     let mut found: BTreeSet<(String, String)> = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
@@ -135,11 +135,14 @@ fn every_field_that_could_be_a_place_is_listed() {
         .chain(&NAMES)
         .map(|(operation, field, _)| ((*operation).to_owned(), (*field).to_owned()))
         .collect();
-    assert_eq!(found, listed, "list a new field in this file, with what holds it");
+    assert_eq!(
+        found, listed,
+        "list new fields in this file with their restriction"
+    );
 }
 
 #[test]
-fn every_argument_of_a_tool_that_could_be_a_place_is_listed() {
+fn every_tool_argument_that_could_name_a_location_is_listed() {
     let registry = Registry::from_profile(Profile::Full).for_remote_callers();
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for tool in registry.tools() {
@@ -156,11 +159,11 @@ fn every_argument_of_a_tool_that_could_be_a_place_is_listed() {
     }
     assert_eq!(
         found, listed,
-        "list a new argument in this file; who is elsewhere may name no place"
+        "list new arguments in this file; remote callers may not name locations"
     );
 }
 
-/// Places on this machine and its network; one of them would tell us if somebody went there.
+/// Locations on this machine and its network; one of them reports visits.
 fn places(canary: u16) -> Vec<String> {
     let mut places: Vec<String> = [
         "/etc/passwd",
@@ -181,7 +184,7 @@ fn places(canary: u16) -> Vec<String> {
     places
 }
 
-/// A whole request with a place in the field.
+/// A complete request with a location in the field.
 async fn send(server: &Running, memory: &str, operation: &str, field: &str, place: &str) -> (u16, String) {
     let (method, path) = operation.split_once(' ').unwrap();
     let path = path.replace("{id}", memory);
@@ -205,7 +208,7 @@ async fn send(server: &Running, memory: &str, operation: &str, field: &str, plac
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_field_leads_anywhere() {
+async fn no_field_gives_access_to_a_location() {
     let root = tempfile::tempdir().unwrap();
     let canary = TcpListener::bind("127.0.0.1:0").unwrap();
     canary.set_nonblocking(true).unwrap();
@@ -234,7 +237,7 @@ async fn no_field_leads_anywhere() {
             }
         }
     }
-    // Addresses inside data that is judged are data.
+    // Addresses inside of assessed data are data.
     let hits = json!([{"title": "t", "url": format!("http://127.0.0.1:{port}/"), "snippet": "s"}]);
     let body = json!({"task": "t", "rounds": [{"query": "q", "results": hits}]});
     assert_eq!(server.post("/v1/gate", &body).await.status, 200);
@@ -244,6 +247,6 @@ async fn no_field_leads_anywhere() {
         visit
             .as_ref()
             .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock),
-        "somebody went there: {visit:?}"
+        "the location was visited: {visit:?}"
     );
 }

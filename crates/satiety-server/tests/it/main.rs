@@ -1,14 +1,14 @@
-//! The server as others meet it: over TCP on loopback, with a store of its own for each test.
-#![expect(clippy::unwrap_used, reason = "a test that panics is a test that fails")]
+//! Tests the server over TCP on loopback, with a separate database for each test.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 mod api;
 mod attacks;
 mod auth;
 mod document;
 mod fields;
+mod idempotency;
 mod memory_rules;
 mod operation;
-mod repeating;
 mod runs;
 mod streams;
 mod support;

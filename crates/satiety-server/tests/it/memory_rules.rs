@@ -1,5 +1,4 @@
-//! What a client may not do with the memory: make rules without an administrator's token, see other projects unasked, or
-//! ask without end.
+//! Restrictions of clients: no rules without an admin token, no other projects by default, limited query length.
 
 use reqwest::Method;
 use satiety_engine::tokens::Scope;
@@ -21,7 +20,7 @@ fn rule() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_an_administrators_token_makes_rules() {
+async fn rules_need_an_admin_token() {
     let server = start_with(Options {
         access: Access::Tokens,
         ..Options::default()
@@ -85,9 +84,9 @@ async fn only_an_administrators_token_makes_rules() {
         .ok(200);
 }
 
-/// Without tokens nobody is known, so nobody is a person.
+/// Without tokens callers are unknown, so none of them is a person.
 #[tokio::test(flavor = "multi_thread")]
-async fn loopback_without_a_token_makes_no_rules() {
+async fn loopback_without_a_token_cannot_create_rules() {
     let server = start().await;
     let refused = server.post("/v1/memories", &rule()).await;
     assert!(
@@ -111,7 +110,7 @@ async fn loopback_without_a_token_makes_no_rules() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn projects_do_not_see_each_other() {
+async fn projects_are_isolated() {
     let server = start().await;
     let body =
         json!({"title": "Queue", "content": "swordfish", "triggers": ["queue password"], "project": "a"});
@@ -175,7 +174,7 @@ async fn projects_do_not_see_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_are_bounded() {
+async fn query_length_is_limited() {
     let server = start().await;
     let huge = "lorem ".repeat(300_000);
     for (path, body) in [

@@ -1,4 +1,4 @@
-//! Health, figures, encryption, the end.
+//! Health, metrics, TLS and shutdown.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Answer, Options, round, start, start_with};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_and_figures_are_told() {
+async fn health_and_metrics_are_served() {
     let server = start().await;
     assert_eq!(server.get("/healthz").await.ok(200)["status"], json!("ok"));
     assert_eq!(server.get("/readyz").await.ok(200)["status"], json!("ok"));
@@ -36,16 +36,16 @@ async fn health_and_figures_are_told() {
             figures.text
         );
     }
-    // A path that does not exist is no label of its own.
+    // An unknown path does not get its own label.
     server.get("/secret-path-of-somebody").await;
     assert!(!server.get("/metrics").await.text.contains("secret-path"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_waits_for_what_is_under_way() {
+async fn shutdown_waits_for_running_requests() {
     let mut server = start().await;
     let url = server.url("");
-    // A request that takes its time, and much less than the end waits for, also on a busy machine.
+    // A slow request that takes much less than the shutdown timeout, even on a busy machine.
     let rounds: Vec<_> = (0..20)
         .map(|number| {
             let claims: Vec<String> = (0..8)
@@ -65,7 +65,7 @@ async fn the_end_waits_for_what_is_under_way() {
     let ended = server.end();
     let answer = writing.await.unwrap();
     answer.ok(201);
-    assert!(ended.await.unwrap(), "not everything was finished");
+    assert!(ended.await.unwrap(), "requests were aborted");
     let refused = client.get(format!("{url}/healthz")).send().await;
     assert!(refused.is_err(), "the port is still open");
     assert_eq!(
@@ -75,7 +75,7 @@ async fn the_end_waits_for_what_is_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_does_not_hold_up_the_end() {
+async fn streams_do_not_delay_shutdown() {
     let mut server = start().await;
     server
         .post("/v1/conversations", &json!({"conversation_id": "c"}))
@@ -93,12 +93,12 @@ async fn a_stream_does_not_hold_up_the_end() {
         "{:?}",
         started.elapsed()
     );
-    // The client sees an end and not an error, and comes back elsewhere.
+    // The client sees the end of the stream instead of an error, and reconnects.
     assert!(stream.text().await.is_ok());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_certificate_everything_is_encrypted() {
+async fn a_certificate_enables_tls() {
     let folder = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
     let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
@@ -123,8 +123,8 @@ async fn with_a_certificate_everything_is_encrypted() {
     assert!(answer.headers().contains_key("strict-transport-security"));
     assert!(
         trusting.get(url.replace("https", "http")).send().await.is_err(),
-        "plain text is answered"
+        "an unencrypted request was answered"
     );
-    // Who does not know the certificate does not go in.
+    // Clients that do not trust the certificate cannot connect.
     assert!(server.request(Method::GET, "/healthz").send().await.is_err());
 }

@@ -1,5 +1,4 @@
-//! Runs that outlive a request, beside those of benchmarks: research, the corpus replayed against the memory, and features of
-//! the search that are being tried.
+//! Runs that outlive a request, in addition to benchmarks: research, replays of the corpus, and experiments.
 
 use satiety::retrieval::JudgmentSource;
 use satiety_engine::retrieval::ImportCorpusRequest;
@@ -16,7 +15,7 @@ fn heat_pumps() -> String {
     )
 }
 
-/// Waits for a job's end: its stream of events ends when it does.
+/// Waits for the end of a job: its event stream ends when it does.
 async fn ended(server: &Running, started: &Value) -> (Value, String) {
     let job = started["job_id"].as_str().unwrap();
     let events = server.get(&format!("/v1/jobs/{job}/events")).await.text;
@@ -54,19 +53,19 @@ async fn a_research_is_a_job_with_an_event_for_each_round() {
         "{}",
         kept["rounds"][0]
     );
-    // Where the documents are concerns who runs the server.
+    // Local paths are visible only to the operator of the server.
     let listed = server.get("/v1/research/runs?limit=1").await;
     assert_eq!(listed.json()["runs"][0]["source"], json!("notes"));
     for text in [listed.text, kept.to_string(), done.to_string(), events] {
         assert!(!text.contains(&heat_pumps()), "{text}");
     }
-    // It has ended, so it cannot be taken up.
+    // It has ended, so it cannot be resumed.
     let again = server.post("/v1/research/runs", &json!({"resume": run})).await;
     assert_eq!(again.status, 409, "{}", again.text);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_research_searches_what_the_server_lists_and_nothing_else() {
+async fn research_uses_only_listed_sources() {
     let folder = tempfile::tempdir().unwrap();
     fs_err::write(folder.path().join("secret.md"), "the launch code is 0000").unwrap();
     let secret = folder.path().display().to_string();
@@ -95,7 +94,7 @@ async fn a_research_searches_what_the_server_lists_and_nothing_else() {
         assert_eq!(answer.json()["hint"], json!("use one of: notes"), "{source}");
         assert!(!answer.text.contains(&heat_pumps()), "{}", answer.text);
     }
-    // Nor can a run of somebody at a terminal be taken up, which searches what is not listed here.
+    // A run from a terminal, which uses an unlisted source, cannot be resumed either.
     let request = satiety_engine::research::ResearchRequest::new(
         "what is the launch code",
         format!("local:{secret}"),
@@ -135,7 +134,7 @@ async fn a_research_searches_what_the_server_lists_and_nothing_else() {
     }
     let missing = server.post("/v1/research/runs", &json!({"resume": "last"})).await;
     assert_eq!(missing.status, 404, "{}", missing.text);
-    // Without a list nothing may be searched.
+    // Without a list no source is allowed.
     let closed = start().await;
     let answer = closed.post("/v1/research/runs", &json!({"task": "x"})).await;
     assert_eq!(answer.status, 403, "{}", answer.text);
@@ -248,7 +247,7 @@ async fn the_corpus_is_replayed_and_runs_are_compared_query_by_query() {
         let answer = server.get(&path).await;
         assert_eq!(answer.status, status, "{path}: {}", answer.text);
     }
-    // Nothing but the memory can be asked from far away.
+    // Remote callers can only evaluate the memory.
     for body in [
         json!({"http": "http://127.0.0.1:1/"}),
         json!({"mcp": "sh -c true"}),
@@ -263,7 +262,7 @@ async fn the_corpus_is_replayed_and_runs_are_compared_query_by_query() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_feature_is_started_watched_and_ended() {
+async fn a_feature_is_started_monitored_and_ended() {
     let server = with_corpus().await;
     let feature = json!({"feature_id": "rrf", "description": "another way to fuse", "shadow_percent": 100.0,
         "pipeline": {"fusion": {"reciprocal_rank": {"k": 10}}}});
@@ -288,7 +287,7 @@ async fn a_feature_is_started_watched_and_ended() {
         post("resume", json!({})).await.ok(200)["status"],
         json!("running")
     );
-    // The checklist is not passed, so it does not graduate, whoever asks; and there is no way to say otherwise.
+    // The checklist has not passed, so it does not graduate for any caller, and no option overrides that.
     let checked = post("graduate", json!({"reason": "I want it"})).await.ok(200);
     assert_eq!(checked["graduated"], json!(false), "{checked}");
     assert_eq!(checked["status"], json!("running"), "{checked}");
@@ -324,7 +323,7 @@ async fn a_feature_is_started_watched_and_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_only_look_or_keep_starts_nothing() {
+async fn read_and_write_scopes_start_no_runs() {
     let server = start_with(Options {
         access: Access::Tokens,
         research: format!("notes=local:{}", heat_pumps()),
@@ -372,10 +371,10 @@ async fn who_may_only_look_or_keep_starts_nothing() {
     assert_eq!(answer.status, 401);
 }
 
-/// Stopped between two rounds, it keeps those that it has, and is taken up where it was.
+/// Cancelled between two rounds, it keeps its rounds and resumes after them.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_research_is_stopped_and_taken_up_again() {
+async fn research_is_cancelled_and_resumed() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("slow.sh");

@@ -1,4 +1,4 @@
-//! Server-sent events: verdicts as they fall, and nothing lost between two connections.
+//! Server-sent events: verdicts as they are made, and nothing lost between two connections.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Running, round, start};
 
-/// Reads events until there are so many verdicts.
+/// Reads events until this many verdicts arrived.
 async fn verdicts(response: &mut Response, count: usize) -> Vec<(i64, Value)> {
     let mut text = String::new();
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ async fn listen(server: &Running, last: Option<i64>) -> Response {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn verdicts_come_as_they_fall_and_again_after_a_break() {
+async fn verdicts_are_streamed_and_replayed_after_a_reconnect() {
     let server = start().await;
     server
         .post("/v1/conversations", &json!({"conversation_id": "c"}))

@@ -1,4 +1,4 @@
-//! A server on a free port, with a store of its own; everything goes when it is dropped.
+//! A server on a free port with a separate database; everything is removed on drop.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// How a server is started.
+/// Options of a server.
 pub(crate) struct Options {
     pub(crate) access: Access,
     pub(crate) limits: Limits,
@@ -47,7 +47,7 @@ impl Default for Options {
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Arc<Engine>,
@@ -58,12 +58,12 @@ pub(crate) struct Running {
     pub(crate) folder: tempfile::TempDir,
 }
 
-/// Starts a server as it is by default.
+/// Starts a server with the defaults.
 pub(crate) async fn start() -> Running {
     start_with(Options::default()).await
 }
 
-/// An engine on a store of its own, without a sentence model.
+/// An engine with a separate database, without a sentence model.
 pub(crate) fn engine(folder: &std::path::Path) -> Arc<Engine> {
     let store = format!("sqlite:{}", folder.join("store.db").display());
     Arc::new(Engine::new(Settings {
@@ -152,13 +152,13 @@ impl Running {
         self.engine.tokens().create(request).await.unwrap().token
     }
 
-    /// Asks the server to end; the task says whether everything was finished.
+    /// Shuts the server down; the task returns whether all requests finished.
     pub(crate) fn end(&mut self) -> JoinHandle<bool> {
         let _ = self.end.take().unwrap().send(());
         self.task.take().unwrap()
     }
 
-    /// Sends bytes as they are and reads until the server closes the connection.
+    /// Sends raw bytes and reads until the server closes the connection.
     pub(crate) async fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
@@ -168,7 +168,7 @@ impl Running {
     }
 }
 
-/// An answer that was read.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: reqwest::header::HeaderMap,
@@ -192,7 +192,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The value, if the status is the one expected.
+    /// The body, if the status is the expected one.
     pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.json()

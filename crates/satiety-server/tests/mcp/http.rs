@@ -1,4 +1,4 @@
-//! The same tools over streamable HTTP: who may ask, and that a session is one.
+//! The same tools over streamable HTTP: accepted clients, and shared sessions.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Server {
         }
     }
 
-    /// Posts a message with more headers, and reads until the answer to it is there or the server has said no.
+    /// Posts a message with additional headers, and reads until its response arrives or the server rejects it.
     async fn post(&self, headers: &[(&str, &str)], message: &Value) -> String {
         let body = message.to_string();
         let mut request = String::from("POST /mcp HTTP/1.1\r\n");
@@ -78,7 +78,7 @@ fn hello() -> Value {
 }
 
 #[tokio::test]
-async fn only_loopback_may_ask() {
+async fn only_loopback_clients_are_accepted() {
     let server = Server::start().await;
     for (headers, status) in [
         (vec![], 200),
@@ -98,9 +98,9 @@ async fn only_loopback_may_ask() {
     }
 }
 
-/// What a session searched is known when it reads.
+/// A read is attributed to the session's search.
 #[tokio::test]
-async fn a_session_over_http_is_one() {
+async fn http_requests_share_a_session() {
     let server = Server::start().await;
     let answer = server.post(&[], &hello()).await;
     let session = answer

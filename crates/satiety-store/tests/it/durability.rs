@@ -1,5 +1,4 @@
-//! An acknowledged write survives anything that can happen to the process or the server; a half-written one is not
-//! there.
+//! An acknowledged write survives crashes of the process and the server; a partial write does not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -9,11 +8,11 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use satiety_store::Store;
-use satiety_store::journal::{Event, Query};
+use satiety_store::journal::Event;
 use serde_json::json;
 use xtask::postgres::{Cluster, Options};
 
-/// Events in one batch; a batch is there whole or not at all.
+/// Events per batch; a batch is stored completely or not at all.
 const BATCH: usize = 7;
 const KILLS: u32 = 50;
 
@@ -23,8 +22,8 @@ fn batch(writer: &str, number: i64) -> Vec<Event> {
         .collect()
 }
 
-/// The body of a writer process: appends batches and says `ack N` after each one that the store acknowledged.
-/// As a test of its own, without the variables that make it a writer, it has nothing to do.
+/// Body of a writer process: appends batches and prints `ack N` after each acknowledged one. Run as an ordinary test,
+/// without the variables that make it a writer, it does nothing.
 #[tokio::test]
 async fn writer_process() {
     let (Ok(url), Ok(writer)) = (
@@ -43,7 +42,7 @@ async fn writer_process() {
     }
 }
 
-/// Starts a writer process: this test binary again, as a writer.
+/// Starts this test binary again as a writer process.
 pub(crate) fn start_writer(url: &str, writer: &str, batches: Option<i64>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -58,7 +57,7 @@ pub(crate) fn start_writer(url: &str, writer: &str, batches: Option<i64>) -> Chi
     command.spawn().unwrap()
 }
 
-/// The batches that a writer said were acknowledged, until its output ends.
+/// Batches that a writer printed as acknowledged, until its output ends.
 pub(crate) fn acknowledged(child: &mut Child) -> impl Iterator<Item = i64> + use<> {
     let out = child.stdout.take().unwrap();
     BufReader::new(out)
@@ -67,19 +66,16 @@ pub(crate) fn acknowledged(child: &mut Child) -> impl Iterator<Item = i64> + use
         .filter_map(|line| line.strip_prefix("ack ").and_then(|number| number.parse().ok()))
 }
 
-/// What the store holds of a writer: parts by batch.
+/// Stored parts of a writer, by batch.
 pub(crate) async fn stored(store: &Store, writer: &str) -> BTreeMap<i64, BTreeSet<i64>> {
-    let query = Query {
-        subject: Some(writer.into()),
-        limit: i64::MAX,
-        ..Query::default()
-    };
     let mut parts: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
-    for event in store.journal().events(&query).await.unwrap() {
+    let mut events = store.journal().latest("test.batch", i64::MAX).await.unwrap();
+    events.retain(|event| event.subject == writer);
+    for event in events {
         let field = |name: &str| event.body[name].as_i64().unwrap();
         assert!(
             parts.entry(field("batch")).or_default().insert(field("part")),
-            "the same part twice"
+            "duplicate part"
         );
     }
     parts
@@ -87,12 +83,12 @@ pub(crate) async fn stored(store: &Store, writer: &str) -> BTreeMap<i64, BTreeSe
 
 pub(crate) fn assert_whole(stored: &BTreeMap<i64, BTreeSet<i64>>, acknowledged: &BTreeSet<i64>, what: &str) {
     for (number, parts) in stored {
-        assert_eq!(parts.len(), BATCH, "{what}: batch {number} is there in part");
+        assert_eq!(parts.len(), BATCH, "{what}: batch {number} is incomplete");
     }
     for number in acknowledged {
         assert!(
             stored.contains_key(number),
-            "{what}: batch {number} was acknowledged and is gone"
+            "{what}: acknowledged batch {number} is missing"
         );
     }
 }
@@ -120,7 +116,7 @@ async fn fifty_kills_lose_no_acknowledged_write_on_sqlite() {
         });
         has_begun
             .recv_timeout(Duration::from_mins(1))
-            .expect("the writer never wrote");
+            .expect("the writer acknowledged nothing");
         std::thread::sleep(delay);
         child.kill().unwrap(); // SIGKILL
         child.wait().unwrap();
@@ -133,12 +129,12 @@ async fn fifty_kills_lose_no_acknowledged_write_on_sqlite() {
     }
     let store = fixture.open().await;
     store.check_integrity().await.unwrap();
-    println!("{KILLS} kills, {total} acknowledged batches, all there");
+    println!("{KILLS} kills, {total} acknowledged batches, none lost");
     assert!(total >= KILLS as usize);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stops_at_once_loses_no_acknowledged_write_on_postgres() {
+async fn immediate_shutdowns_lose_no_acknowledged_write_on_postgres() {
     if std::env::var("SATIETY_TEST_POSTGRES").is_err() {
         println!("skipped: SATIETY_TEST_POSTGRES is not set");
         return;
@@ -157,7 +153,7 @@ async fn a_server_that_stops_at_once_loses_no_acknowledged_write_on_postgres() {
                     let mut acknowledged = BTreeSet::new();
                     let mut number = 0;
                     while running.load(std::sync::atomic::Ordering::Relaxed) {
-                        // An error is honest here: it says that the batch may not be there.
+                        // An error is correct here: the batch may not be stored.
                         if store.journal().append_all(batch(&writer, number)).await.is_ok() {
                             acknowledged.insert(number);
                         }
@@ -183,7 +179,7 @@ async fn a_server_that_stops_at_once_loses_no_acknowledged_write_on_postgres() {
             assert_whole(&stored(&store, &writer).await, &acknowledged, &writer);
             total += acknowledged.len();
         }
-        println!("crash {crash}: {total} acknowledged batches, all there");
+        println!("crash {crash}: {total} acknowledged batches, none lost");
         assert!(total > 0);
         store.close().await;
     }

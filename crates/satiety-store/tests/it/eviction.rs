@@ -1,4 +1,4 @@
-//! Scopes change one change at a time, whoever changes them, and versions are put into force one after the other.
+//! Scopes have one change at a time from any process, and versions are activated one after the other.
 
 use satiety_store::Store;
 use satiety_store::eviction::{ActivationRow, ProposalRow, ScopeChange, ScopeItemRow, ScorerRow};
@@ -49,7 +49,7 @@ fn activation(id: &str, version: &str, previous: &str) -> ActivationRow {
     }
 }
 
-/// Rows for every table of eviction.
+/// Adds rows to every table of eviction.
 pub(crate) async fn fill(store: &Store) {
     let mut first = change(0, "c1");
     first.items = vec![
@@ -93,7 +93,7 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn a_scope_is_read_as_it_was_changed(fixture: Fixture) {
+    async fn scope_changes_are_read_back(fixture: Fixture) {
         let store = fixture.open().await;
         assert_eq!(store.eviction().scope("s").await.unwrap().revision, 0);
         fill(&store).await;
@@ -120,7 +120,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_change_on_top_of_another_is_refused_and_one_sent_again_is_known(fixture: Fixture) {
+    async fn stale_changes_are_refused_and_repeated_ones_are_recognized(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let mut stale = change(1, "late");
@@ -128,13 +128,13 @@ on_both_engines! {
         assert!(!store.eviction().change_scope(&stale).await.unwrap());
         assert!(!store.eviction().change_scope(&change(0, "late")).await.unwrap());
         assert_eq!(store.eviction().item("s", "new").await.unwrap(), None);
-        assert!(store.eviction().change_scope(&change(1, "c2")).await.unwrap(), "the last one, sent again");
+        assert!(store.eviction().change_scope(&change(1, "c2")).await.unwrap(), "a repeat of the last change");
         assert_eq!(store.eviction().scope("s").await.unwrap().revision, 2);
     }
 }
 
 on_both_engines! {
-    async fn of_eight_changes_at_once_one_wins_each_round(fixture: Fixture) {
+    async fn of_eight_concurrent_changes_one_wins_each_round(fixture: Fixture) {
         let store = fixture.open().await;
         let tasks: Vec<_> = (0..8)
             .map(|task| {
@@ -162,14 +162,14 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn versions_never_change_and_go_into_force_one_after_the_other(fixture: Fixture) {
+    async fn versions_are_immutable_and_activated_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let again = ScorerRow { version: "w-1".into(), variant: "online".into(), created_at: 0, body: "x".into(), fit: None };
         assert!(!store.eviction().put_scorer(&again).await.unwrap());
         assert_eq!(store.eviction().scorer("w-1").await.unwrap().unwrap().variant, "weights");
         assert_eq!(store.eviction().scorers(5).await.unwrap().len(), 1);
-        // Somebody who still thinks that the heuristic is in force.
+        // A caller that still assumes that the heuristic is active.
         assert!(!store.eviction().activate_scorer(&activation("a2", "w-2", "heuristic-1"), "heuristic-1").await.unwrap());
         assert!(store.eviction().activate_scorer(&activation("a1", "w-1", "heuristic-1"), "heuristic-1").await.unwrap(), "sent again");
         assert!(store.eviction().activate_scorer(&activation("a3", "w-3", "w-1"), "heuristic-1").await.unwrap());

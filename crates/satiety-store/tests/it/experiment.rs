@@ -57,7 +57,7 @@ fn run(id: &str, query: &str, feature: &str, created_at: i64) -> ShadowRunRow {
     }
 }
 
-/// A row in every table.
+/// Adds a row to every table.
 pub(crate) async fn fill(store: &Store) {
     assert!(store.experiments().start(&test("rrf")).await.unwrap());
     assert!(
@@ -70,7 +70,7 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn a_test_comes_back_as_it_went_and_is_started_once(fixture: Fixture) {
+    async fn a_test_round_trips_and_is_started_once(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         assert!(!store.experiments().start(&ExperimentRow { status: "paused".into(), ..test("rrf") }).await.unwrap());
@@ -84,14 +84,14 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn whoever_comes_second_changes_nothing(fixture: Fixture) {
+    async fn stale_updates_change_nothing(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let graded = |mrr_delta| [GradedRun { run_id: "shadow-1".into(), mrr_delta, ndcg_delta: 0.25, graded_by: "use".into() }];
         let before = store.experiments().state().await.unwrap();
         let first = ExperimentRow { sample_count: 1, state: json!(1), ..test("rrf") };
         assert!(store.experiments().change(&first, &graded(0.5)).await.unwrap());
-        // Read at the same version, written later: refused, with all that it graded.
+        // Read at the same version, written later: refused, with all grades.
         let second = ExperimentRow { sample_count: 7, status: "rejected".into(), ..test("rrf") };
         assert!(!store.experiments().change(&second, &graded(-0.5)).await.unwrap());
         let now = store.experiments().get("rrf").await.unwrap().unwrap();
@@ -106,7 +106,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_query_is_run_in_the_shadow_once_for_a_feature(fixture: Fixture) {
+    async fn shadow_runs_are_unique_per_query_and_feature(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         assert!(!store.experiments().put_shadow_run(&run("shadow-2", "q", "rrf", 6)).await.unwrap());
@@ -124,8 +124,8 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    /// Twenty counters at once, each adding one until nobody got in between: nothing is lost, nothing counts twice.
-    async fn counters_do_not_lose_each_other(fixture: Fixture) {
+    /// Twenty concurrent counters, each retrying until its increment succeeds: nothing is lost, nothing counts twice.
+    async fn concurrent_counters_lose_nothing(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let counters: Vec<_> = (0..20)
@@ -151,7 +151,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn uses_come_by_query_in_their_order(fixture: Fixture) {
+    async fn uses_are_grouped_by_query_in_order(fixture: Fixture) {
         let store = fixture.open().await;
         let event = |id: &str, query: &str, memory: Option<&str>, kind: &str, created_at| FeedbackRow {
             feedback_id: id.into(),

@@ -1,9 +1,9 @@
-//! Bad files, bad servers, full disks: a clear error and no damage.
+//! Damaged files, failing servers, full disks: a clear error and no damage.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::process::Command;
 
-use satiety_store::journal::{Event, Query};
+use satiety_store::journal::Event;
 use satiety_store::{Migrate, Store, StoreError, StoreUrl};
 use serde_json::json;
 use xtask::postgres::{Cluster, Options};
@@ -54,7 +54,7 @@ async fn a_database_of_another_program_is_refused_and_not_changed() {
 }
 
 #[tokio::test]
-async fn damage_is_reported_as_damage() {
+async fn damaged_files_are_reported_as_damaged() {
     let fixture = Fixture::sqlite();
     let store = fixture.open().await;
     let events = (0..5000).map(|number| {
@@ -75,14 +75,7 @@ async fn damage_is_reported_as_damage() {
     let error = match Store::open(&fixture.url).await {
         Err(error) => error,
         Ok(store) => {
-            store
-                .journal()
-                .events(&Query {
-                    limit: i64::MAX,
-                    ..Query::default()
-                })
-                .await
-                .unwrap_err();
+            store.journal().latest("test.event", i64::MAX).await.unwrap_err();
             store.check_integrity().await.unwrap_err()
         }
     };
@@ -90,7 +83,7 @@ async fn damage_is_reported_as_damage() {
 }
 
 #[tokio::test]
-async fn looking_at_a_store_that_is_not_there_does_not_make_one() {
+async fn inspecting_a_missing_database_does_not_create_it() {
     let fixture = Fixture::sqlite();
     let error = Store::open_with(&fixture.url, Migrate::Never).await.unwrap_err();
     assert!(matches!(error, StoreError::NoStore { .. }), "{error}");
@@ -98,10 +91,10 @@ async fn looking_at_a_store_that_is_not_there_does_not_make_one() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_and_what_was_acknowledged_stays() {
+async fn a_full_disk_is_reported_and_acknowledged_writes_stay() {
     let mount = SmallDisk::mount();
     let Some(mount) = mount else {
-        println!("skipped: a small file system can be mounted by root only");
+        println!("skipped: only root can mount a small file system");
         return;
     };
     let url: StoreUrl = format!("sqlite:{}", mount.folder.path().join("store.db").display())
@@ -122,7 +115,8 @@ async fn a_full_disk_is_said_and_what_was_acknowledged_stays() {
     };
     assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
     assert!(acknowledged > 10);
-    assert_eq!(store.journal().count().await.unwrap(), acknowledged);
+    let stored = store.journal().latest("test.event", 9999).await.unwrap();
+    assert_eq!(stored.len(), acknowledged);
     store.check_integrity().await.unwrap();
     store.close().await;
 }
@@ -154,7 +148,7 @@ impl Drop for SmallDisk {
 }
 
 #[tokio::test]
-async fn servers_that_refuse_or_do_not_answer() {
+async fn unreachable_and_refusing_servers() {
     let Some(fixture) = Fixture::postgres().await else {
         return;
     };
@@ -181,7 +175,7 @@ async fn servers_that_refuse_or_do_not_answer() {
 }
 
 #[tokio::test]
-async fn tls_with_a_certificate_that_is_checked() {
+async fn tls_certificates_are_verified() {
     if std::env::var("SATIETY_TEST_POSTGRES").is_err() {
         println!("skipped: SATIETY_TEST_POSTGRES is not set");
         return;
@@ -208,7 +202,7 @@ async fn tls_with_a_certificate_that_is_checked() {
     assert_eq!(encrypted.unwrap(), "t");
     store.close().await;
 
-    // A certificate that nobody vouches for is refused when the URL asks for it to be checked.
+    // An untrusted certificate is refused if the URL asks for verification.
     let error = open_error(&format!("{url}?sslmode=verify-full")).await;
     assert!(
         matches!(error, StoreError::Tls { .. } | StoreError::Unreachable { .. }),

@@ -1,4 +1,4 @@
-//! Golden data: marks, annotations with the judgments that follow from them, answers of replays, figures read back.
+//! Golden data: marks, annotations with the resulting judgments, answers of replays, stored metrics.
 
 use satiety_store::Store;
 use satiety_store::evaluation::{EvalJudgmentRow, EvalResultRow};
@@ -41,7 +41,7 @@ fn answer(run: &str, query: &str, error: Option<&str>) -> AnswerRow {
     }
 }
 
-/// A row in every table.
+/// Adds a row to every table.
 pub(crate) async fn fill(store: &Store) {
     let said = annotation("m \0", "ann", None, 3);
     store.evaluation().put_annotation(&said, None).await.unwrap();
@@ -53,7 +53,7 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn a_query_is_taken_into_the_corpus_and_keeps_what_it_was(fixture: Fixture) {
+    async fn a_harvested_query_keeps_its_fields(fixture: Fixture) {
         let store = fixture.open().await;
         store.evaluation().put_corpus(&[eval_query("q1", false), eval_query("q2", false)], &[]).await.unwrap();
         assert!(store.evaluation().corpus(None, 10).await.unwrap().is_empty());
@@ -73,13 +73,13 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn an_annotation_and_its_judgment_come_and_go_together(fixture: Fixture) {
+    async fn annotations_and_judgments_change_together(fixture: Fixture) {
         let store = fixture.open().await;
         store.evaluation().put_corpus(&[eval_query("q1", true)], &[]).await.unwrap();
         store.evaluation().put_annotation(&annotation("a", "ann", Some(3), 1), Some(&manual("a", 3))).await.unwrap();
         store.evaluation().put_annotation(&annotation("a", "bo", Some(1), 2), Some(&manual("a", 1))).await.unwrap();
         store.evaluation().put_annotation(&annotation("b", "ann", None, 3), None).await.unwrap();
-        // Said again is said instead.
+        // A second annotation replaces the first.
         store.evaluation().put_annotation(&annotation("a", "ann", Some(2), 4), Some(&manual("a", 1))).await.unwrap();
         let said = store.evaluation().annotations().await.unwrap();
         let told: Vec<_> = said.iter().map(|row| (row.memory_id.as_str(), row.annotator.as_str(), row.relevance)).collect();
@@ -95,7 +95,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn answers_are_kept_one_by_one_and_runs_say_whether_they_ended(fixture: Fixture) {
+    async fn answers_are_stored_one_by_one_and_runs_have_a_status(fixture: Fixture) {
         let store = fixture.open().await;
         store.evaluation().put_answer(&answer("eval-1", "q2", None)).await.unwrap();
         store.evaluation().put_answer(&answer("eval-1", "q1", Some("no \0"))).await.unwrap();
@@ -125,7 +125,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn what_is_golden_outlives_the_log_it_came_from(fixture: Fixture) {
+    async fn golden_queries_outlive_the_log(fixture: Fixture) {
         let store = fixture.open().await;
         store.evaluation().put_corpus(&[eval_query("q1", true)], &[manual("a", 3)]).await.unwrap();
         crate::memory::fill(&store).await;

@@ -1,4 +1,4 @@
-//! The harness's log: all of an event or nothing, one writer's or the other's, on both engines.
+//! The harness log: events are atomic, and one of concurrent writers wins, on both engines.
 
 use satiety_store::Store;
 use satiety_store::harness::{
@@ -33,7 +33,7 @@ fn change(entries: &[(i64, &str)], value: u32) -> HarnessChange {
     }
 }
 
-/// A row in every table.
+/// Adds a row to every table.
 pub(crate) async fn fill(store: &Store) {
     let mut first = change(&[(0, "a"), (1, "b")], 1);
     first.versions.push(VersionRow {
@@ -55,17 +55,17 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn an_event_is_written_whole_or_not_at_all(fixture: Fixture) {
+    async fn events_are_written_atomically(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let seen = async || {
             let aggregate = store.records().get("eval-harness/saturation/aggregate").await.unwrap().unwrap();
             (store.harness().ledger("", 0, 100).await.unwrap().len(), aggregate.body["value"].as_u64().unwrap())
         };
-        // Somebody else wrote entry 1 meanwhile: nothing of this is written, not even entry 2.
+        // Another writer wrote entry 1 meanwhile: nothing of this is written, not even entry 2.
         assert!(!store.harness().commit(&change(&[(1, "x"), (2, "y")], 2)).await.unwrap());
         assert_eq!(seen().await, (2, 1));
-        // The same again, as after a lost connection, is no conflict and writes no entry twice.
+        // Repeating the same write, as after a lost connection, is not a conflict and writes no entry twice.
         assert!(store.harness().commit(&change(&[(0, "a"), (1, "b")], 3)).await.unwrap());
         assert_eq!(seen().await, (2, 3));
         assert!(store.harness().commit(&change(&[(2, "c")], 4)).await.unwrap());
@@ -75,7 +75,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn of_many_writers_of_one_entry_one_wins(fixture: Fixture) {
+    async fn one_of_many_concurrent_writers_wins(fixture: Fixture) {
         let stores = [fixture.open().await, fixture.open().await, fixture.open().await, fixture.open().await];
         let tasks: Vec<_> = (0..16u32)
             .map(|task| {
@@ -97,7 +97,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_version_keeps_what_it_is_and_gets_its_files_once(fixture: Fixture) {
+    async fn versions_are_immutable_and_get_their_files_once(fixture: Fixture) {
         let store = fixture.open().await;
         let put = async |seq: i64, manifest: serde_json::Value, files: Option<serde_json::Value>| {
             let mut change = change(&[(seq, &format!("h{seq}"))], 0);
@@ -114,7 +114,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn harnesses_have_logs_of_their_own_and_the_first_takes_over_what_was_there(fixture: Fixture) {
+    async fn harnesses_have_separate_logs_and_the_first_adopts_existing_entries(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let cycle = "eval-harness/saturation/cycles/cycle-1";
@@ -123,7 +123,7 @@ on_both_engines! {
             store.records().put(key, "1.0", &json!({"key": key}), None).await.unwrap();
         }
         store.harness().claim("harness-a").await.unwrap();
-        // A second claim finds nothing, and neither does another harness.
+        // A second adoption finds nothing, and neither does another harness.
         store.harness().claim("harness-a").await.unwrap();
         store.harness().claim("harness-b").await.unwrap();
         assert_eq!(store.harness().ids().await.unwrap(), ["harness-a"]);

@@ -1,10 +1,10 @@
-//! The store's contract, on both engines, and what it does when things break.
+//! The contract of the store, on both engines, and its behavior on faults.
 
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
-    reason = "in a test, a panic is the message"
+    reason = "a panic fails the test"
 )]
 
 mod conformance;

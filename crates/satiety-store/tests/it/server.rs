@@ -1,4 +1,4 @@
-//! Tokens, writes that may be sent again, conversations that grow: the same on both engines.
+//! Tokens, idempotent writes and growing conversations, on both engines.
 
 use satiety_store::conversations::ConversationRow;
 use satiety_store::idempotency::{Claim, KeyClaim};
@@ -35,7 +35,7 @@ fn claim<'a>(holder: &'a str, hash: &'a str, now: i64) -> KeyClaim<'a> {
     }
 }
 
-/// Puts rows into the tables of the server.
+/// Adds rows to the tables of the server.
 pub(crate) async fn fill(store: &Store) {
     store.tokens().put(&token("t1", 1)).await.unwrap();
     store
@@ -56,14 +56,14 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn tokens_are_kept_used_and_taken_back(fixture: Fixture) {
+    async fn tokens_are_stored_used_and_revoked(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
         let ids: Vec<String> = store.tokens().list().await.unwrap().into_iter().map(|token| token.token_id).collect();
         assert_eq!(ids, ["t2", "t1"]);
         store.tokens().touch("t1", 77).await.unwrap();
         assert!(store.tokens().revoke("t1", 88).await.unwrap());
-        assert!(!store.tokens().revoke("t1", 99).await.unwrap(), "the first moment counts");
+        assert!(!store.tokens().revoke("t1", 99).await.unwrap(), "the first time counts");
         let found = store.tokens().get("t1").await.unwrap().unwrap();
         assert_eq!((found.last_used_at, found.revoked_at), (Some(77), Some(88)));
         assert_eq!(found.name, "ci \u{FFFD} \u{1F9A8}");
@@ -72,12 +72,12 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_key_is_taken_once_and_remembers_its_answer(fixture: Fixture) {
+    async fn idempotency_keys_store_the_first_response(fixture: Fixture) {
         let store = fixture.open().await;
         assert_eq!(store.idempotency().claim(&claim("a", "x", 1000)).await.unwrap(), Claim::Ours);
         assert_eq!(store.idempotency().claim(&claim("b", "x", 1001)).await.unwrap(), Claim::InProgress);
         assert_eq!(store.idempotency().claim(&claim("b", "y", 1001)).await.unwrap(), Claim::OtherRequest);
-        // Who does not hold it can neither answer nor give it back.
+        // Other holders can neither answer nor release it.
         store.idempotency().settle(&claim("b", "x", 1002), 500, "no").await.unwrap();
         store.idempotency().release(&claim("b", "x", 1002)).await.unwrap();
         assert_eq!(store.idempotency().claim(&claim("b", "x", 1003)).await.unwrap(), Claim::InProgress);
@@ -86,7 +86,7 @@ on_both_engines! {
         assert_eq!(store.idempotency().claim(&claim("b", "x", 1500)).await.unwrap(), answered);
         // A day later the key is free again.
         assert_eq!(store.idempotency().claim(&claim("c", "z", 2500)).await.unwrap(), Claim::Ours);
-        // Work without an answer was lost, and somebody else may do it.
+        // Work without an answer was lost, and another caller may do it.
         assert_eq!(store.idempotency().claim(&claim("d", "z", 2550)).await.unwrap(), Claim::InProgress);
         assert_eq!(store.idempotency().claim(&claim("d", "z", 2650)).await.unwrap(), Claim::Ours);
         store.idempotency().release(&claim("d", "z", 2651)).await.unwrap();
@@ -95,7 +95,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn one_of_many_gets_the_key(fixture: Fixture) {
+    async fn one_of_many_concurrent_callers_gets_the_key(fixture: Fixture) {
         let store = fixture.open().await;
         let tasks: Vec<_> = (0..16)
             .map(|number| {
@@ -118,7 +118,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn rounds_are_added_only_behind_those_that_were_seen(fixture: Fixture) {
+    async fn rounds_are_appended_only_at_the_expected_position(fixture: Fixture) {
         let store = fixture.open().await;
         let (row, rounds) = conversation("c", 4);
         let empty = ConversationRow { signal: "CONTINUE".into(), score: None, report: json!(null), ..row.clone() };
@@ -126,7 +126,7 @@ on_both_engines! {
         assert!(!store.conversations().begin(&empty).await.unwrap());
         let first = store.conversations().extend(&row, 0, &rounds[..2]).await.unwrap().unwrap();
         assert_eq!(store.conversations().state("c").await.unwrap(), Some((first, 2)));
-        // Somebody who has seen nothing of that changes nothing.
+        // A caller with a stale position changes nothing.
         let changed = ConversationRow { signal: "SHIP".into(), ..row.clone() };
         assert_eq!(store.conversations().extend(&changed, 0, &rounds[..1]).await.unwrap(), None);
         assert_eq!(store.conversations().state("c").await.unwrap(), Some((first, 2)));
@@ -156,7 +156,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn the_latest_events_of_a_kind_come_first(fixture: Fixture) {
+    async fn events_of_a_kind_are_listed_latest_first(fixture: Fixture) {
         let store = fixture.open().await;
         for number in 0..4 {
             store.journal().append(Event::now("server.write", "me", json!(number))).await.unwrap();
@@ -169,7 +169,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn who_measures_is_told_of_reads_and_writes(fixture: Fixture) {
+    async fn observers_see_reads_and_writes(fixture: Fixture) {
         let store = fixture.open().await;
         let seen = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let told = seen.clone();

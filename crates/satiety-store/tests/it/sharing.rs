@@ -1,4 +1,4 @@
-//! Several processes on one store.
+//! Several processes on one database.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::durability::{acknowledged, assert_whole, start_writer, stored};
 use crate::support::on_both_engines;
 
 on_both_engines! {
-    async fn four_processes_write_at_once_and_none_sees_a_lock_error(fixture: Fixture) {
+    async fn four_concurrent_writers_see_no_lock_error(fixture: Fixture) {
         fixture.open().await.close().await;
         let batches = 60_u32;
         let children: Vec<_> = (0..4)

@@ -1,9 +1,9 @@
-//! Fresh stores for tests, on either engine.
+//! New databases for tests, on either engine.
 
 use satiety_store::{Store, StoreUrl};
 use xtask::postgres::{PASSWORD, USER};
 
-/// A store of its own for one test; everything goes when it is dropped.
+/// A separate database for one test, removed on drop.
 pub(crate) struct Fixture {
     pub(crate) url: StoreUrl,
     pub(crate) url_text: String,
@@ -21,7 +21,7 @@ impl Fixture {
         }
     }
 
-    /// A new database on the server that `cargo xtask test` started; none when there is no such server.
+    /// A new database on the server that `cargo xtask test` started; `None` without one.
     pub(crate) async fn postgres() -> Option<Self> {
         let Ok(server) = std::env::var("SATIETY_TEST_POSTGRES") else {
             println!(

@@ -1,4 +1,4 @@
-//! Export, import and backup: nothing lost on the way, and nothing half done.
+//! Export, import and backup: complete and atomic.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::conformance::{
 };
 use crate::support::{Fixture, on_both_engines};
 
-/// Puts rows into every table, with values that are easily damaged on the way.
+/// Adds rows to every table, with values that are easily damaged in transfer.
 async fn populate(store: &Store) {
     let awkward = json!({"text": "a \" b \\ c \n d \u{2028} \u{1F9A8} \0", "float": 0.1 + 0.2, "tiny": 5e-324,
         "big": 9_007_199_254_740_993_i64, "nested": {"null": null, "list": [1, 2.5, "x", false]}});
@@ -153,7 +153,7 @@ async fn import(store: &Store, text: &str) -> Result<u64, StoreError> {
     store.import(&mut text.as_bytes()).await.map(|moved| moved.rows)
 }
 
-/// The rows only: header and last line tell times and hashes.
+/// Only the rows: the first and the last line contain times and hashes.
 fn rows(export: &str) -> Vec<&str> {
     export
         .lines()
@@ -162,7 +162,7 @@ fn rows(export: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_store_moves_between_engines_and_back_with_nothing_lost() {
+async fn a_database_moves_between_engines_and_back_without_loss() {
     let first = Fixture::sqlite();
     let store = first.open().await;
     populate(&store).await;
@@ -194,7 +194,7 @@ async fn a_store_moves_between_engines_and_back_with_nothing_lost() {
 }
 
 on_both_engines! {
-    async fn an_import_that_fails_leaves_nothing_behind(fixture: Fixture) {
+    async fn a_failed_import_leaves_nothing_behind(fixture: Fixture) {
         let source = Fixture::sqlite();
         let store = source.open().await;
         populate(&store).await;
@@ -257,7 +257,7 @@ on_both_engines! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn no_import_makes_the_store_panic(lines in prop::collection::vec(any_line(), 0..8)) {
+    fn imports_never_panic(lines in prop::collection::vec(any_line(), 0..8)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let fixture = Fixture::sqlite();

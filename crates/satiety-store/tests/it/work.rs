@@ -1,4 +1,4 @@
-//! Cases that wait for workers: taken by one, kept once, given back; and what one does for all.
+//! Queued cases: leased by one worker, stored once, returned; and tasks that one process does for all.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -52,7 +52,7 @@ async fn enqueue(store: &Store, run_id: &str, count: usize) -> bool {
         .unwrap()
 }
 
-/// Puts rows into the tables of work and of what is done once.
+/// Adds rows to the tables of queued work and of one-time tasks.
 pub(crate) async fn fill(store: &Store) {
     assert!(enqueue(store, "run-spread", 3).await);
     store
@@ -77,10 +77,10 @@ pub(crate) async fn fill(store: &Store) {
 }
 
 on_both_engines! {
-    async fn a_case_is_taken_by_one_and_kept_once(fixture: Fixture) {
+    async fn a_case_is_leased_by_one_worker_and_stored_once(fixture: Fixture) {
         let store = fixture.open().await;
         assert!(enqueue(&store, "run-1", 5).await);
-        assert!(!enqueue(&store, "run-1", 5).await, "it is open already");
+        assert!(!enqueue(&store, "run-1", 5).await, "the run is already open");
         let taken = store.bench().take_work("run-1", &holder("a", LONG), 2).await.unwrap();
         assert_eq!(taken.iter().map(|taken| taken.key.case_id.as_str()).collect::<Vec<_>>(), ["case-000", "case-001"]);
         assert!(taken.iter().all(|taken| taken.takes == 1));
@@ -89,7 +89,7 @@ on_both_engines! {
         assert!(store.bench().take_work("run-1", &holder("c", LONG), 10).await.unwrap().is_empty());
         assert_eq!(store.bench().work_depth().await.unwrap(), WorkDepth { waiting: 0, taken: 5 });
 
-        // Nobody can hand in what another holds, or an attempt that is not in force.
+        // A worker cannot submit a case that another one holds, or an outdated attempt.
         let foreign = store.bench().settle_work("run-1", "b", &[result_of(&taken[0], "fail")]).await.unwrap();
         assert_eq!((foreign.kept, foreign.left), (vec![], true));
         let late = StoredOutcome { takes: 2, ..result_of(&taken[0], "fail") };
@@ -107,7 +107,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn who_falls_silent_loses_its_cases_and_who_speaks_keeps_them(fixture: Fixture) {
+    async fn expired_leases_are_lost_and_renewed_ones_stay(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 2).await;
         let silent = store.bench().take_work("run-1", &holder("silent", SHORT), 1).await.unwrap();
@@ -117,11 +117,11 @@ on_both_engines! {
             tokio::time::sleep(SHORT / 3).await;
             assert_eq!(store.bench().extend_work(&holder("alive", LONG), &held).await.unwrap(), 1);
         }
-        assert_eq!(store.bench().extend_work(&holder("nobody", LONG), &held).await.unwrap(), 0);
+        assert_eq!(store.bench().extend_work(&holder("other", LONG), &held).await.unwrap(), 0);
         let again = store.bench().take_work("run-1", &holder("next", LONG), 10).await.unwrap();
         assert_eq!(again.len(), 1);
         assert_eq!((again[0].position, again[0].takes), (silent[0].position, 2));
-        // The silent one comes back with an answer: the case is another's now.
+        // The silent worker returns with an answer: the case has another owner now.
         assert!(store.bench().settle_work("run-1", "silent", &[result_of(&silent[0], "fail")]).await.unwrap().kept.is_empty());
         assert_eq!(store.bench().settle_work("run-1", "next", &[result_of(&again[0], "pass")]).await.unwrap().kept, [again[0].position]);
         assert_eq!(store.bench().result_counts("run-1").await.unwrap(), [("pass".to_owned(), 1)]);
@@ -129,7 +129,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn what_is_given_back_was_never_taken(fixture: Fixture) {
+    async fn returned_cases_do_not_count_as_attempts(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 3).await;
         store.bench().take_work("run-1", &holder("a", LONG), 2).await.unwrap();
@@ -142,7 +142,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_run_that_is_closed_is_left_alone_and_can_be_opened_again(fixture: Fixture) {
+    async fn closed_runs_are_skipped_and_can_be_reopened(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 3).await;
         let taken = store.bench().take_work("run-1", &holder("a", LONG), 1).await.unwrap();
@@ -154,7 +154,7 @@ on_both_engines! {
         assert!(enqueue(&store, "run-1", 2).await);
         assert_eq!(store.bench().work_depth().await.unwrap(), WorkDepth { waiting: 2, taken: 0 });
         store.bench().close_plan("run-1").await.unwrap();
-        // Once it is complete it stays closed, and its end is the first one.
+        // A complete run stays closed, and keeps its first end.
         store.bench().complete_distributed_run("run-1", &json!({"a": 1}), Some(0.5)).await.unwrap();
         let first = store.bench().run("run-1").await.unwrap().unwrap();
         store.bench().complete_distributed_run("run-1", &json!({"a": 2}), None).await.unwrap();
@@ -165,14 +165,14 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn many_take_at_once_and_nobody_gets_what_another_has(fixture: Fixture) {
+    async fn concurrent_workers_get_distinct_cases(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 300).await;
         let tasks: Vec<_> = (0..6)
             .map(|number| {
                 let url = fixture.url.clone();
                 tokio::spawn(async move {
-                    // Each with connections of its own, as other processes have.
+                    // Each with its own connections, like separate processes.
                     let store = Store::open(&url).await.unwrap();
                     let (id, mut kept) = (format!("h{number}"), Vec::new());
                     loop {
@@ -210,12 +210,12 @@ on_both_engines! {
                 turns.pop().unwrap().done().await.unwrap();
                 continue;
             }
-            assert!(one.maintenance().acquire_turn(&name, LONG, LONG).await.unwrap().is_none(), "somebody has it");
+            assert!(one.maintenance().acquire_turn(&name, LONG, LONG).await.unwrap().is_none(), "the turn is taken");
             turns.pop().unwrap().done().await.unwrap();
             for store in [&one, &two] {
-                assert!(store.maintenance().acquire_turn(&name, LONG, LONG).await.unwrap().is_none(), "it was done just now");
+                assert!(store.maintenance().acquire_turn(&name, LONG, LONG).await.unwrap().is_none(), "the task was just done");
             }
-            // Who asks for it more often gets it again.
+            // A caller with a shorter interval gets it again.
             let turn = two.maintenance().acquire_turn(&name, Duration::ZERO, LONG).await.unwrap().unwrap();
             turn.let_go().await.unwrap();
         }
@@ -223,22 +223,22 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn a_turn_whose_holder_dies_is_free_again(fixture: Fixture) {
+    async fn a_turn_is_released_when_its_holder_dies(fixture: Fixture) {
         let (one, two) = (fixture.open().await, fixture.open().await);
         let lost = one.maintenance().acquire_turn("chore", LONG, SHORT).await.unwrap().unwrap();
         assert!(two.maintenance().acquire_turn("chore", LONG, SHORT).await.unwrap().is_none());
-        // Dropped, as a process that dies would: the connection is gone, or the row falls due.
+        // Dropped, as by a process that dies: the connection is gone, or the row expires.
         drop(lost);
         let until = std::time::Instant::now() + Duration::from_secs(10);
         let turn = loop {
             if let Some(turn) = two.maintenance().acquire_turn("chore", LONG, SHORT).await.unwrap() {
                 break turn;
             }
-            assert!(std::time::Instant::now() < until, "the dead one holds on to it");
+            assert!(std::time::Instant::now() < until, "the dead holder keeps the turn");
             tokio::time::sleep(Duration::from_millis(20)).await;
         };
         turn.done().await.unwrap();
-        // What was given up undone can be taken at once.
+        // A turn that was released without being done can be taken at once.
         let turn = one.maintenance().acquire_turn("other", LONG, LONG).await.unwrap().unwrap();
         turn.let_go().await.unwrap();
         assert!(two.maintenance().acquire_turn("other", LONG, LONG).await.unwrap().is_some());
@@ -246,7 +246,7 @@ on_both_engines! {
 }
 
 on_both_engines! {
-    async fn one_of_many_tells(fixture: Fixture) {
+    async fn one_of_many_sends_the_alert(fixture: Fixture) {
         let store: Store = fixture.open().await;
         let tasks: Vec<_> = (0..8)
             .map(|number| {

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::Hint;
 use crate::stats::StatsError;
 
 /// Reason why an eviction request was rejected.
@@ -34,6 +35,11 @@ pub enum EvictionError {
         /// Permitted range.
         range: &'static str,
     },
+    /// No simulated policy has this name.
+    #[error(
+        "unknown policy `{0}` (expected one of: heuristic, lru, fifo, size, gdsf, random, belady, belady-size)"
+    )]
+    Policy(String),
     /// The weights are invalid.
     #[error("weights: {0}")]
     Weights(String),
@@ -91,20 +97,28 @@ pub enum EvictionError {
 
 impl EvictionError {
     /// Action that fixes the error.
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> Hint {
         match self {
-            Self::Item { .. } => "correct the field and send the item again",
-            Self::NoItem { .. } => "list the items with `satiety evict list SCOPE`",
-            Self::Setting { .. } => "use a value in the expected range",
-            Self::Weights(_) => "print valid weights with `satiety evict weights heuristic`",
-            Self::UnknownIds { .. } | Self::DuplicateIds { .. } => {
-                "list each excluded candidate of this proposal once, and no other ids"
+            Self::Item { .. } => Hint::new("correct the field and send the item again"),
+            Self::NoItem { .. } => {
+                Hint::with_command("list the items of the scope", "satiety evict list SCOPE")
             }
-            Self::AlreadyResolved { .. } => "request a new proposal",
-            Self::Late { .. } => "answer within the proposal's timeout_ms, or raise it",
-            Self::ExclusionsWithout { .. } => "resolve with `llm` or `user` to exclude items",
-            Self::Trace { .. } => "docs/guides/eviction.md describes the format",
-            Self::Fit(_) => "collect more resolved proposals, with both excluded and evicted items",
+            Self::Policy(_) => Hint::new("use one of the listed policies"),
+            Self::Setting { .. } => Hint::new("use a value in the expected range"),
+            Self::Weights(_) => Hint::with_command(
+                "compare with the built-in weights",
+                "satiety evict weights heuristic",
+            ),
+            Self::UnknownIds { .. } | Self::DuplicateIds { .. } => {
+                Hint::new("list each excluded candidate of this proposal once, and no other ids")
+            }
+            Self::AlreadyResolved { .. } => Hint::new("request a new proposal"),
+            Self::Late { .. } => Hint::new("answer within the proposal's timeout_ms, or raise it"),
+            Self::ExclusionsWithout { .. } => Hint::new("resolve with `llm` or `user` to exclude items"),
+            Self::Trace { .. } => Hint::new("docs/guides/eviction.md describes the format"),
+            Self::Fit(_) => {
+                Hint::new("collect more resolved proposals, with both excluded and evicted items")
+            }
         }
     }
 }

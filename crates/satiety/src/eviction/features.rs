@@ -62,9 +62,9 @@ impl Term {
         }
     }
 
-    /// Returns `Some` if `name` is a feature or `bias`.
-    pub(super) fn named(name: &str) -> Option<()> {
-        (name == "bias" || Self::ALL.iter().any(|term| term.name() == name)).then_some(())
+    /// Whether weights may have a value of this name: a feature or `bias`.
+    pub(super) fn is_weight(name: &str) -> bool {
+        name == "bias" || Self::ALL.iter().any(|term| term.name() == name)
     }
 }
 

@@ -31,8 +31,8 @@ pub use propose::{
     EvictionCandidate, EvictionProposal, Need, PinnedItem, ProposeRequest, Shortfall, propose,
 };
 pub use resolve::{
-    EvictionExclusion, EvictionFeedback, Exclude, Label, QUOTA, Resolution, ResolvedBy, SecondPass, labels,
-    resolve, settle,
+    EvictionExclusion, EvictionFeedback, Exclude, Label, QUOTA, Resolution, ResolvedBy, SecondPass,
+    apply_resolution, labels, resolve,
 };
 pub use scope::Scope;
 pub use score::{Score, ScoreTerm, score};

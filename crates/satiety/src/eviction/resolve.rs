@@ -152,7 +152,7 @@ pub struct Label {
 }
 
 /// Resolves a proposal whose candidates are still held in the scope, without changing the scope: see
-/// [`settle`].
+/// [`apply_resolution`].
 pub fn resolve(
     scope: &Scope,
     proposal: &EvictionProposal,
@@ -254,7 +254,7 @@ pub fn resolve(
 }
 
 /// Applies the outcome of a proposal: removes the evicted items and releases the other candidates.
-pub fn settle(scope: &mut Scope, proposal: &EvictionProposal, feedback: &EvictionFeedback) {
+pub fn apply_resolution(scope: &mut Scope, proposal: &EvictionProposal, feedback: &EvictionFeedback) {
     let second = feedback.second_pass.iter().map(|item| &item.ctx_id);
     for ctx_id in feedback.evicted.iter().chain(second) {
         scope.remove(ctx_id);

@@ -68,7 +68,7 @@ fn a_second_pass_compensates_for_exclusions() {
         feedback.excluded[0].exclude_reason.as_deref(),
         Some("still needed")
     );
-    settle(&mut scope, &proposal, &feedback);
+    apply_resolution(&mut scope, &proposal, &feedback);
     assert_eq!((scope.len(), scope.ranked().count()), (2, 2));
     assert!(scope.item(&first).is_some());
     let labels = labels(&proposal, &feedback);
@@ -155,7 +155,7 @@ fn invalid_answers_are_rejected() {
     ] {
         let error = resolve(&scope, &proposal, &resolution).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
-        assert!(!error.hint().is_empty());
+        assert!(!error.hint().action().is_empty());
     }
     assert!(
         resolve(&scope, &proposal, &answer(ResolvedBy::Llm, &[], 2000)).is_ok(),
@@ -180,7 +180,7 @@ proptest! {
             .map(|(candidate, _)| candidate.ctx_id.as_str()).collect();
         let resolution = Resolution { quota, ..answer(ResolvedBy::Llm, &ids, 5) };
         let feedback = resolve(&scope, &proposal, &resolution).unwrap();
-        settle(&mut scope, &proposal, &feedback);
+        apply_resolution(&mut scope, &proposal, &feedback);
         prop_assert_eq!(before - scope.tokens(), feedback.freed_tokens);
         let pinned: u64 = scope.items().filter(|item| item.pinned).map(|item| item.token_count).sum();
         match &feedback.shortfall {

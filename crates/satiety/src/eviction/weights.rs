@@ -95,7 +95,7 @@ impl Weights {
         if self.version.trim().is_empty() {
             return wrong("`version` must not be empty".into());
         }
-        if let Some(name) = self.terms.keys().find(|name| Term::named(name).is_none()) {
+        if let Some(name) = self.terms.keys().find(|name| !Term::is_weight(name)) {
             let known: Vec<&str> = Term::ALL.iter().map(|term| term.name()).collect();
             return wrong(format!(
                 "unknown feature `{name}` (expected one of: bias, {})",

@@ -106,7 +106,7 @@ fn out_of_range_observations_change_nothing() {
 
 /// Arms with equal expectation, evaluated after every query: any decision is an error. 600 runs of up to 400
 /// queries; with probability .05 at most, 43 is beyond the 99th percentile of a binomial
-/// (`scipy.stats.binom.ppf(.99, 600, .05)`: 43). perf/src/bin/ab.rs runs thousands.
+/// (`scipy.stats.binom.ppf(.99, 600, .05)`: 43). studies/src/bin/ab.rs runs thousands.
 #[test]
 fn peeking_at_equal_arms_keeps_the_error_rate() {
     for (method, wrong) in [

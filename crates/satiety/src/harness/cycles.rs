@@ -22,7 +22,9 @@ use super::signals::{Level, SignalMetrics};
 mod records;
 mod rolling;
 pub use records::{AGGREGATE_KEY, Record, cycle_key, expansion_key, retention_days};
-pub use rolling::{HistoryEntry, RollingMetrics, Trend, trailing_runs};
+#[cfg(test)]
+pub(crate) use rolling::trailing_runs;
+pub use rolling::{HistoryEntry, RollingMetrics, Trend};
 
 /// Schema version of the records.
 pub const SCHEMA_VERSION: &str = "1.0";

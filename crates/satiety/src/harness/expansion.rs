@@ -88,7 +88,7 @@ pub struct Expansion {
     pub outcomes: Vec<CaseOutcome>,
     /// Who rejected the expansion or rolled it back, and why.
     #[serde(default)]
-    pub ended: Option<Ending>,
+    pub ended: Option<Justification>,
     /// Use of the only exemption from the ratchet: the rollback.
     #[serde(default)]
     pub exemption: Option<Exemption>,
@@ -106,9 +106,9 @@ pub struct CaseOutcome {
     pub passed: bool,
 }
 
-/// Who ended an expansion, and why.
+/// Person or program that ended an expansion or started a new history, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Ending {
+pub struct Justification {
     /// Name of the person or program.
     pub by: String,
     /// Reason for ending the expansion.
@@ -164,7 +164,7 @@ pub enum Step<'a> {
         /// Version to restore.
         version: &'a str,
         /// Who asked for the rollback, and why.
-        ending: &'a Ending,
+        ending: &'a Justification,
     },
     /// Nothing is left to do.
     Finished(Phase),
@@ -187,7 +187,7 @@ pub enum Observation {
     /// A person signed the proposal.
     Approved(Approval),
     /// A person rejected the expansion, which needs no signature.
-    Rejected(Ending),
+    Rejected(Justification),
     /// This version is archived.
     Archived(String),
     /// The thresholds are tightened.
@@ -210,7 +210,7 @@ pub enum Observation {
     /// The ledger contains the expansion.
     Logged,
     /// A person wants to restore the old version while the new one is being applied.
-    RollbackRequested(Ending),
+    RollbackRequested(Justification),
     /// This version is restored.
     Restored(String),
 }

@@ -266,9 +266,10 @@ impl Proposal {
         })
     }
 
-    /// Verifies that the proposal matches its manifests; a stored proposal is not trusted.
+    /// Verifies that the proposal matches its manifests; a stored proposal is not trusted. The wording of the
+    /// changes is not compared, so that a version that words them differently accepts stored proposals.
     pub fn check(&self, old: &Manifest, new: &Manifest) -> Result<(), ProposalError> {
-        let again = Self::new(
+        let mut again = Self::new(
             (self.proposal_id.clone(), self.expansion_id.clone()),
             self.author.clone(),
             self.created_at,
@@ -276,6 +277,9 @@ impl Proposal {
             old,
             new,
         )?;
+        if again.diff.has_same_effect(&self.diff) {
+            again.diff.clone_from(&self.diff);
+        }
         if again == *self {
             Ok(())
         } else {

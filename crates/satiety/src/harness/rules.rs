@@ -66,7 +66,7 @@ impl Rules {
 }
 
 /// Metrics of a run that a threshold can refer to; [`super::thresholds`] computes their values.
-pub const FIGURES: [&str; 7] = [
+pub const METRICS: [&str; 7] = [
     "pass_rate",
     "mean_score",
     "mean_quality_score",

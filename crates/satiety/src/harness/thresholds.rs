@@ -18,7 +18,7 @@ pub const REPORTED_BY_TARGET: [&str; 2] = ["total_token_cost", "total_cost_usd"]
 
 /// Value of a metric over a run, with its uncertainty.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Figure {
+pub struct MetricValue {
     /// Value over the known results; absent if there are none.
     pub found: Option<f64>,
     /// Lowest and highest value that the unknown results permit.
@@ -27,8 +27,8 @@ pub struct Figure {
     pub note: Option<String>,
 }
 
-/// Computes one of the [`FIGURES`](super::rules::FIGURES) over the results of a run, without skipped cases.
-pub fn figure(results: &[&BenchmarkResult], name: &str) -> Figure {
+/// Computes one of the [`METRICS`](super::rules::METRICS) over the results of a run, without skipped cases.
+pub fn metric_value(results: &[&BenchmarkResult], name: &str) -> MetricValue {
     let results: Vec<&BenchmarkResult> = results
         .iter()
         .copied()
@@ -54,7 +54,7 @@ pub fn figure(results: &[&BenchmarkResult], name: &str) -> Figure {
                 })
                 .collect();
             if judged.iter().all(|result| result.llm_judge_score.is_none()) {
-                return Figure::default();
+                return MetricValue::default();
             }
             mean_of_shares(&judged, |result| result.llm_judge_score)
         }
@@ -65,13 +65,13 @@ pub fn figure(results: &[&BenchmarkResult], name: &str) -> Figure {
             reported.then_some(result.token_cost as f64)
         }),
         "total_cost_usd" => reported_total(&results, "a cost", |result| result.cost_usd),
-        _ => Figure::default(),
+        _ => MetricValue::default(),
     }
 }
 
 /// Whether the threshold is met; `None` without results, or if the unknown results decide.
-pub fn is_met(figure: &Figure, threshold: Threshold) -> Option<bool> {
-    let (low, high) = figure.bounds.or(figure.found.map(|found| (found, found)))?;
+pub fn is_met(value: &MetricValue, threshold: Threshold) -> Option<bool> {
+    let (low, high) = value.bounds.or(value.found.map(|found| (found, found)))?;
     // The same rounding tolerance as for all scores.
     let holds = |value: f64| match threshold.direction {
         Direction::Higher => value >= threshold.value - 1e-9,
@@ -85,15 +85,18 @@ pub fn is_met(figure: &Figure, threshold: Threshold) -> Option<bool> {
 }
 
 /// Mean of values between 0 and 1, some of which may be unknown.
-fn mean_of_shares(results: &[&BenchmarkResult], value: impl Fn(&BenchmarkResult) -> Option<f64>) -> Figure {
+fn mean_of_shares(
+    results: &[&BenchmarkResult],
+    value: impl Fn(&BenchmarkResult) -> Option<f64>,
+) -> MetricValue {
     let known: Vec<f64> = results.iter().filter_map(|result| value(result)).collect();
     let unknown = results.len() - known.len();
     let sum: f64 = known.iter().sum();
     let all = results.len() as f64;
     if results.is_empty() {
-        return Figure::default();
+        return MetricValue::default();
     }
-    Figure {
+    MetricValue {
         found: mean(&known).ok(),
         bounds: Some((sum / all, (sum + unknown as f64) / all)),
         note: (unknown > 0).then(|| format!("{unknown} of {} results are undecided", results.len())),
@@ -101,7 +104,7 @@ fn mean_of_shares(results: &[&BenchmarkResult], value: impl Fn(&BenchmarkResult)
 }
 
 /// Latency of the target: measured times, and the whole deadline for results without a timed answer.
-fn latency_metric(results: &[&BenchmarkResult], statistic: impl Fn(&[f64]) -> Option<f64>) -> Figure {
+fn latency_metric(results: &[&BenchmarkResult], statistic: impl Fn(&[f64]) -> Option<f64>) -> MetricValue {
     let (mut times, mut assumed, mut undecided) = (Vec::new(), 0_usize, 0_usize);
     for result in results {
         let limit = result.deadline_ms.unwrap_or(DEFAULT_DEADLINE_MS) as f64;
@@ -139,7 +142,7 @@ fn latency_metric(results: &[&BenchmarkResult], statistic: impl Fn(&[f64]) -> Op
             (found, found)
         }
     });
-    Figure {
+    MetricValue {
         found,
         bounds,
         note: (!notes.is_empty()).then(|| notes.join("; ")),
@@ -151,21 +154,21 @@ fn reported_total(
     results: &[&BenchmarkResult],
     what: &str,
     value: impl Fn(&BenchmarkResult) -> Option<f64>,
-) -> Figure {
+) -> MetricValue {
     if results.is_empty() {
-        return Figure::default();
+        return MetricValue::default();
     }
     let known: Vec<f64> = results.iter().filter_map(|result| value(result)).collect();
     let unreported = results.len() - known.len();
     let sum: f64 = known.iter().sum();
     if unreported == 0 {
-        return Figure {
+        return MetricValue {
             found: Some(sum),
             bounds: Some((sum, sum)),
             note: None,
         };
     }
-    Figure {
+    MetricValue {
         found: (!known.is_empty()).then_some(sum),
         bounds: Some((f64::INFINITY, f64::INFINITY)),
         note: Some(format!(
@@ -180,7 +183,7 @@ fn reported_total(
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::rules::FIGURES;
+    use super::super::rules::METRICS;
     use super::*;
 
     fn result(id: u32, status: Status, owner: Option<ErrorOwner>) -> BenchmarkResult {
@@ -231,11 +234,11 @@ mod tests {
                 all[at] = broken;
                 all
             };
-            for name in FIGURES {
+            for name in METRICS {
                 let value = if better(name) == Direction::Higher { bound / 500.0 } else { bound };
                 let threshold = Threshold { value, direction: better(name) };
                 let met = |results: &[BenchmarkResult]| {
-                    is_met(&figure(&results.iter().collect::<Vec<_>>(), name), threshold)
+                    is_met(&metric_value(&results.iter().collect::<Vec<_>>(), name), threshold)
                 };
                 prop_assert!(
                     met(&broken) != Some(true) || met(&answers) == Some(true),
@@ -250,7 +253,7 @@ mod tests {
         let mut all: Vec<BenchmarkResult> = (0..8).map(|id| result(id, Status::Pass, None)).collect();
         all.push(result(8, Status::Error, Some(ErrorOwner::Judge)));
         all.push(result(9, Status::Pending, None));
-        let found = figure(&all.iter().collect::<Vec<_>>(), "pass_rate");
+        let found = metric_value(&all.iter().collect::<Vec<_>>(), "pass_rate");
         assert_eq!((found.found, found.bounds), (Some(1.0), Some((0.8, 1.0))));
         assert_eq!(found.note.as_deref(), Some("2 of 10 results are undecided"));
         let at = |value| {
@@ -264,11 +267,11 @@ mod tests {
         };
         assert_eq!((at(0.8), at(0.9)), (Some(true), None));
         all.push(result(10, Status::Skipped, None));
-        assert_eq!(figure(&all.iter().collect::<Vec<_>>(), "pass_rate"), found);
-        assert_eq!(figure(&[], "pass_rate"), Figure::default());
+        assert_eq!(metric_value(&all.iter().collect::<Vec<_>>(), "pass_rate"), found);
+        assert_eq!(metric_value(&[], "pass_rate"), MetricValue::default());
         assert_eq!(
-            figure(&all.iter().collect::<Vec<_>>(), "beauty"),
-            Figure::default()
+            metric_value(&all.iter().collect::<Vec<_>>(), "beauty"),
+            MetricValue::default()
         );
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const LADDER: &str = "harder";
 
 /// Harder variant of a case.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Harder {
+pub struct HarderVariant {
     /// New case; the old one stays unchanged.
     pub case: BenchmarkCase,
     /// How the variant is harder.
@@ -23,12 +23,12 @@ pub struct Harder {
 
 /// Returns the next harder variant of a case; `None` if nothing can be tightened. `taken` are the ids of its
 /// suite.
-pub fn harder(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<Harder> {
+pub fn harder_variant(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<HarderVariant> {
     ladder(case, taken).or_else(|| tighter(case, taken))
 }
 
 /// Returns the first declared rung that is not in the suite yet.
-fn ladder(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<Harder> {
+fn ladder(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<HarderVariant> {
     let rungs = case.metadata.get(LADDER)?.as_array()?;
     let (rung, id, patch) = (1..).zip(rungs).find_map(|(rung, patch)| {
         let id = variant_id(&case.case_id, rung);
@@ -39,21 +39,21 @@ fn ladder(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<Harder> {
     let made: BenchmarkCase = serde_json::from_value(value).ok()?;
     // A rung must change the input or expect more.
     let same = made.input == case.input && !implies(&made.expected, &case.expected);
-    (!same && (made.input != case.input || made.expected != case.expected)).then(|| Harder {
+    (!same && (made.input != case.input || made.expected != case.expected)).then(|| HarderVariant {
         case: made,
         how: format!("rung {rung} of the ladder declared in the case"),
     })
 }
 
 /// Halves the tolerance, or raises the bound by a third of the distance to 1.
-fn tighter(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<Harder> {
+fn tighter(case: &BenchmarkCase, taken: &BTreeSet<String>) -> Option<HarderVariant> {
     let id = (1..=64)
         .map(|rung| variant_id(&case.case_id, rung))
         .find(|id| !taken.contains(id))?;
     let mut made = variant(case, id);
     let how = tighten(&mut made.expected)?;
     let stricter = implies(&made.expected, &case.expected) && made.expected != case.expected;
-    stricter.then_some(Harder { case: made, how })
+    stricter.then_some(HarderVariant { case: made, how })
 }
 
 fn tighten(expected: &mut BenchmarkExpected) -> Option<String> {
@@ -155,7 +155,7 @@ mod tests {
             ),
         ] {
             let case = case(&expected);
-            let found = harder(&case, &taken(&["c"]));
+            let found = harder_variant(&case, &taken(&["c"]));
             assert_eq!(
                 found.as_ref().map(|harder| harder.how.as_str()),
                 how,
@@ -181,7 +181,7 @@ mod tests {
             ]),
         );
         climb.tags = vec!["regression".into(), "sum".into()];
-        let first = harder(&climb, &taken(&["c"])).unwrap();
+        let first = harder_variant(&climb, &taken(&["c"])).unwrap();
         assert_eq!(
             (first.case.case_id.as_str(), first.case.input.goal.as_str()),
             ("c-harder-1", "add 1, 2, 3, 4")
@@ -192,9 +192,12 @@ mod tests {
         );
         assert_eq!(first.case.tags, ["sum"]);
         assert!(!first.case.metadata.contains_key(LADDER));
-        let second = harder(&climb, &taken(&["c", "c-harder-1"])).unwrap();
+        let second = harder_variant(&climb, &taken(&["c", "c-harder-1"])).unwrap();
         assert_eq!(second.case.difficulty, Difficulty::Adversarial);
-        assert_eq!(harder(&climb, &taken(&["c", "c-harder-1", "c-harder-2"])), None);
+        assert_eq!(
+            harder_variant(&climb, &taken(&["c", "c-harder-1", "c-harder-2"])),
+            None
+        );
     }
 
     #[test]
@@ -208,7 +211,7 @@ mod tests {
         ] {
             let mut climb = case(&json!({"mode": "exact", "value": "6"}));
             climb.metadata.insert(LADDER.into(), json!([rung]));
-            assert_eq!(harder(&climb, &taken(&["c"])), None, "{rung}");
+            assert_eq!(harder_variant(&climb, &taken(&["c"])), None, "{rung}");
         }
     }
 }

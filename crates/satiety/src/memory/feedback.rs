@@ -10,7 +10,7 @@ use crate::text::words::WordRule;
 use crate::text::{jaccard, normalize};
 
 /// Maximum number of phrases that a memory learns from selections.
-pub const LEARNT_PHRASES: usize = 5;
+pub(crate) const LEARNT_PHRASES: usize = 5;
 /// Number of words of a learnt phrase: fewer are not specific enough, more are a complete question.
 const LEARNT_PHRASE_WORDS: std::ops::RangeInclusive<usize> = 2..=6;
 /// Minimum word similarity of a query that repeats an earlier one.
@@ -106,7 +106,7 @@ pub fn validate(before: Confidence, useful: bool) -> Validation {
 }
 
 /// Whether a query repeats an earlier one of the same session, literally or in similar words.
-pub fn is_research(query: &str, earlier: &str) -> bool {
+pub(crate) fn is_research(query: &str, earlier: &str) -> bool {
     let words = |text| {
         query_terms(text, false)
             .terms

@@ -90,7 +90,8 @@ impl Hit {
 
 /// Rank and score of a result in one channel.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Found {
+#[schemars(rename = "Found")]
+pub struct ChannelRank {
     /// Rank in the channel, from 1.
     pub rank: u32,
     /// Score on the scale of the channel.
@@ -99,27 +100,27 @@ pub struct Found {
 
 /// A fused result of all channels.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fused {
+pub struct FusedHit {
     /// Id of the memory.
     pub id: String,
     /// Fused score: from 0 to 1 with scores; with ranks, at most the sum of the weights / (k + 1).
     pub score: f64,
     /// Rank and score in each channel that found it.
-    pub channels: BTreeMap<Channel, Found>,
+    pub channels: BTreeMap<Channel, ChannelRank>,
 }
 
 /// Fuses the lists of the channels, each best first. The result is sorted best first, ties by id. A memory
 /// that occurs more than once in a list counts at its first position. Channels with an empty list still count
 /// in the mean, because they found nothing.
-pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Vec<Fused> {
-    let mut found: BTreeMap<&str, BTreeMap<Channel, Found>> = BTreeMap::new();
+pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Vec<FusedHit> {
+    let mut found: BTreeMap<&str, BTreeMap<Channel, ChannelRank>> = BTreeMap::new();
     for (channel, hits) in lists {
         let mut rank = 0;
         for hit in *hits {
             let channels = found.entry(&hit.id).or_default();
             channels.entry(*channel).or_insert_with(|| {
                 rank += 1;
-                Found {
+                ChannelRank {
                     rank,
                     score: hit.score,
                 }
@@ -134,7 +135,7 @@ pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Ve
             (*channel, best)
         })
         .collect();
-    let part = |channel: Channel, found: Found| match fusion {
+    let part = |channel: Channel, found: ChannelRank| match fusion {
         Fusion::ReciprocalRank { k } => weights.of(channel) / (f64::from(k) + f64::from(found.rank)),
         Fusion::Score => {
             let scale = match channel {
@@ -147,9 +148,9 @@ pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Ve
             weights.of(channel) * share.clamp(0.0, 1.0) / all.max(f64::MIN_POSITIVE)
         }
     };
-    let mut fused: Vec<Fused> = found
+    let mut fused: Vec<FusedHit> = found
         .into_iter()
-        .map(|(id, channels)| Fused {
+        .map(|(id, channels)| FusedHit {
             id: id.to_owned(),
             score: channels
                 .iter()

@@ -99,7 +99,7 @@ pub fn weights(intent: Option<Intent>) -> Weights {
 }
 
 /// Whether queries with this intent benefit from a deep search.
-pub fn wants_depth(intent: Option<Intent>) -> bool {
+pub(crate) fn wants_depth(intent: Option<Intent>) -> bool {
     TABLE
         .intent
         .iter()

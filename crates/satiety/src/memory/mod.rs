@@ -39,16 +39,18 @@ mod vectors;
 
 pub use crate::text::{LexicalIndex, Question, Term};
 pub use chunk::{Chunk, ChunkSettings, chunk};
+pub(crate) use feedback::is_research;
 pub use feedback::{
-    Confidence, FeedbackKind, LEARNT_PHRASES, Validation, is_research, learn_from_selection, references,
-    scroll_past, unlearn, validate,
+    Confidence, FeedbackKind, Validation, learn_from_selection, references, scroll_past, unlearn, validate,
 };
-pub use fusion::{Channel, Found, Fused, Fusion, Hit, Weights, fuse};
+pub use fusion::{Channel, ChannelRank, FusedHit, Fusion, Hit, Weights, fuse};
 pub use index::{IndexedChunk, IndexedMemory, MemoryIndex, TriggerMatch};
-pub use intent::{Classified, Intent, classify, wants_depth, weights};
+pub(crate) use intent::wants_depth;
+pub use intent::{Classified, Intent, classify, weights};
 pub use lexical::LexicalSettings;
 pub use markdown::{MarkdownError, read_markdown};
-pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, choose_mode, estimate_tokens};
+pub(crate) use mode::choose_mode;
+pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, estimate_tokens};
 pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, parse_tier};
 pub use pipeline::{
     ChannelSwitches, IntentWeights, LinkSettings, ModeTable, Pipeline, PipelineError, RerankSettings,
@@ -56,19 +58,21 @@ pub use pipeline::{
 };
 pub use project::{Author, NeedsPerson, Project, ProjectError, Scope, indexed_tier, may_write};
 pub use query::{QueryTerms, query_terms, truncate_query};
+pub(crate) use rank::session_attention;
 pub use rank::{
-    Candidate, Chosen, ConfidenceFactors, Diversity, RankSettings, Ranked, TierFactors, rank,
-    session_attention,
+    Candidate, ConfidenceFactors, Diversity, RankSettings, RankedCandidate, Ranking, TierFactors, rank,
 };
 pub use search::{
-    Action, Held, MemoryResult, MemorySearch, Observation, SearchMachine, SearchQuery, SearchTelemetry,
-    SessionHistory,
+    Action, ExcludedResult, MemoryResult, MemorySearch, Observation, SearchMachine, SearchQuery,
+    SearchTelemetry, SessionHistory,
 };
 pub use session::{
     LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId,
     found_by, session_summary,
 };
 pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
-pub use telemetry::{Stage, StageTrace, quality_proxy};
+pub(crate) use telemetry::quality_proxy;
+pub use telemetry::{Stage, StageTrace};
 pub use trigger::TriggerIndex;
-pub use vectors::{VectorIndex, decode_vector, encode_vector};
+pub(crate) use vectors::decode_vector;
+pub use vectors::{VectorIndex, encode_vector};

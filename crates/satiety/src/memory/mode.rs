@@ -106,7 +106,7 @@ pub struct PressureSettings {
 /// for all others; but never deeper than the remaining context capacity allows.
 ///
 /// `usage` is the used fraction of the caller's context, from 0 to 1, if known.
-pub fn choose_mode(
+pub(crate) fn choose_mode(
     asked: Option<Mode>,
     usage: Option<f64>,
     wants_depth: bool,

@@ -238,7 +238,7 @@ pub enum PipelineError {
 
 impl Pipeline {
     /// The default pipeline as TOML, with comments about each key.
-    pub const DEFAULTS: &'static str = include_str!("data/pipeline.toml");
+    pub(crate) const DEFAULTS: &'static str = include_str!("data/pipeline.toml");
 
     /// Returns the default pipeline with some keys changed.
     pub fn with(changes: &Value) -> Result<ValidPipeline, PipelineError> {
@@ -279,7 +279,7 @@ impl Pipeline {
     }
 
     /// Ranking settings for a search with the given limit and token budget.
-    pub fn rank_settings(&self, limit: usize, token_budget: usize) -> RankSettings {
+    pub(crate) fn rank_settings(&self, limit: usize, token_budget: usize) -> RankSettings {
         RankSettings {
             limit,
             token_budget,

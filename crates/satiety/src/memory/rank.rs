@@ -24,12 +24,12 @@ pub struct Diversity {
 
 impl Diversity {
     /// Redundancy of two results from 0 to 1, by the cosine similarity of their vectors.
-    pub fn by_meaning(self, cosine: f64) -> f64 {
+    pub(crate) fn by_meaning(self, cosine: f64) -> f64 {
         rescale(cosine, self.floor)
     }
 
     /// Redundancy of two results from 0 to 1, by the fraction of common words.
-    pub fn by_words(self, share: f64) -> f64 {
+    pub(crate) fn by_words(self, share: f64) -> f64 {
         rescale(share, self.word_floor)
     }
 }
@@ -134,7 +134,7 @@ pub struct Candidate {
 
 /// An entry of the result list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Chosen {
+pub struct RankedCandidate {
     /// Position of the candidate in the input.
     pub candidate: usize,
     /// Score after tier, confidence and session factors.
@@ -145,9 +145,9 @@ pub struct Chosen {
 
 /// The result list and the excluded candidates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Ranked {
+pub struct Ranking {
     /// Selected candidates, best first.
-    pub chosen: Vec<Chosen>,
+    pub chosen: Vec<RankedCandidate>,
     /// Candidates that the session has already received, best first.
     pub already_shown: Vec<usize>,
     /// Candidates that exceed the token budget, best first.
@@ -166,7 +166,7 @@ pub fn rank(
     candidates: &[Candidate],
     settings: &RankSettings,
     repeats: impl Fn(usize, usize) -> f64,
-) -> Ranked {
+) -> Ranking {
     let plain = |candidate: &Candidate| {
         candidate.score * settings.tiers.of(candidate.tier) * settings.confidence.of(candidate.confidence)
     };
@@ -196,9 +196,9 @@ pub fn rank(
         is_constitutional,
     );
 
-    let mut ranked = Ranked {
+    let mut ranked = Ranking {
         already_shown,
-        ..Ranked::default()
+        ..Ranking::default()
     };
     // Mandatory results are charged to the budget first.
     let must: usize = order
@@ -223,7 +223,7 @@ pub fn rank(
         if !free {
             left = left.saturating_sub(tokens);
         }
-        ranked.chosen.push(Chosen {
+        ranked.chosen.push(RankedCandidate {
             candidate: position,
             score: scores[position],
             lifted: lifted.contains(&position),
@@ -314,7 +314,7 @@ fn lift(
 
 /// Attention of a session to memories it used, most recent first; each query back multiplies the weight by
 /// `decay`.
-pub fn session_attention<'a>(
+pub(crate) fn session_attention<'a>(
     used: impl IntoIterator<Item = (&'a str, u32)>,
     decay: f64,
 ) -> BTreeMap<String, f64> {
@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    fn ids(candidates: &[Candidate], ranked: &Ranked) -> Vec<String> {
+    fn ids(candidates: &[Candidate], ranked: &Ranking) -> Vec<String> {
         let ids = ranked
             .chosen
             .iter()

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::index::{ChunkEntry, Filter, MemoryHeader, MemoryIndex};
 use super::{
-    Candidate, Channel, Classified, Found, Fused, Hit, Mode, ModeChoice, ModeSettings, Project, Ranked,
-    Scope, SessionSettings, Stage, StageTrace, ValidPipeline, Weights, choose_mode, classify,
+    Candidate, Channel, ChannelRank, Classified, FusedHit, Hit, Mode, ModeChoice, ModeSettings, Project,
+    Ranking, Scope, SessionSettings, Stage, StageTrace, ValidPipeline, Weights, choose_mode, classify,
     estimate_tokens, fuse, is_research, quality_proxy, query_terms, rank, session_attention, truncate_query,
     wants_depth,
 };
@@ -156,14 +156,14 @@ pub struct SearchMachine {
     history: SessionHistory,
     filter: Filter,
     hits: ChannelHits,
-    fused: Vec<Fused>,
+    fused: Vec<FusedHit>,
     links: LinkWalk,
     head: Vec<Head>,
     candidates: Vec<Candidate>,
     /// Chunks whose texts are awaited.
     wanted: Vec<i64>,
     texts: HashMap<i64, String>,
-    ranked: Ranked,
+    ranked: Ranking,
     results: Vec<MemoryResult>,
     stages: Vec<StageTrace>,
     stage_began: f64,
@@ -196,7 +196,7 @@ struct LinkWalk {
 #[derive(Debug)]
 struct Head {
     memory: u32,
-    fused: Fused,
+    fused: FusedHit,
     /// Chunk to return as excerpt.
     chunk: ChunkEntry,
     tokens: usize,
@@ -234,7 +234,7 @@ impl SearchMachine {
             candidates: Vec::new(),
             wanted: Vec::new(),
             texts: HashMap::new(),
-            ranked: Ranked::default(),
+            ranked: Ranking::default(),
             results: Vec::new(),
             stages: Vec::new(),
             stage_began: 0.0,
@@ -407,7 +407,7 @@ impl SearchMachine {
         found
     }
 
-    fn fuse(&self, with_graph: bool) -> Vec<Fused> {
+    fn fuse(&self, with_graph: bool) -> Vec<FusedHit> {
         let switches = self.pipeline.channels;
         let lists = [
             (Channel::Lexical, &self.hits.lexical, switches.lexical),
@@ -490,7 +490,7 @@ impl SearchMachine {
             let Some(header) = self.index.get(*memory) else {
                 continue;
             };
-            let fused = Fused {
+            let fused = FusedHit {
                 id: header.id.clone(),
                 score: 0.0,
                 channels: BTreeMap::new(),
@@ -541,7 +541,7 @@ impl SearchMachine {
     }
 
     /// Chunk to return for a memory: the best lexical one, else the nearest, else the first.
-    fn excerpt_chunk(&self, memory: u32, fused: &Fused) -> Option<ChunkEntry> {
+    fn excerpt_chunk(&self, memory: u32, fused: &FusedHit) -> Option<ChunkEntry> {
         let by_words = fused.channels.contains_key(&Channel::Lexical);
         let place = self.hits.best_place.get(&memory).filter(|_| by_words);
         let mut own = self.index.chunks_of(memory);
@@ -627,10 +627,10 @@ impl SearchMachine {
         degraded: Option<String>,
         total_ms: f64,
     ) -> MemorySearch {
-        let held = |positions: &[usize]| -> Vec<Held> {
+        let held = |positions: &[usize]| -> Vec<ExcludedResult> {
             let held = positions.iter().filter_map(|at| self.head.get(*at));
             let held = held.filter_map(|head| Some((head, self.index.get(head.memory)?)));
-            held.map(|(head, header): (&Head, &MemoryHeader)| Held {
+            held.map(|(head, header): (&Head, &MemoryHeader)| ExcludedResult {
                 id: header.id.clone(),
                 title: header.title.clone(),
                 tokens: head.tokens,
@@ -685,9 +685,9 @@ pub struct MemorySearch {
     /// Results of the search, best first.
     pub results: Vec<MemoryResult>,
     /// Results that the session has already received; not returned again.
-    pub already_shown: Vec<Held>,
+    pub already_shown: Vec<ExcludedResult>,
     /// Results that exceed the token budget.
-    pub over_budget: Vec<Held>,
+    pub over_budget: Vec<ExcludedResult>,
     /// Total number of tokens of the results.
     pub tokens: usize,
     /// Reason why a channel was unavailable; absent otherwise.
@@ -722,14 +722,15 @@ pub struct MemoryResult {
     /// Whether it is included only because it is constitutional.
     pub constitutional_only: bool,
     /// Rank and score in each channel that found it.
-    pub channels: BTreeMap<Channel, Found>,
+    pub channels: BTreeMap<Channel, ChannelRank>,
     /// Number of tokens of the excerpt.
     pub tokens: usize,
 }
 
 /// A result that was excluded from the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Held {
+#[schemars(rename = "Held")]
+pub struct ExcludedResult {
     /// Id of the memory.
     pub id: String,
     /// Title of the memory.

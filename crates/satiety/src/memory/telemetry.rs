@@ -41,7 +41,7 @@ const SLOW_MS: f64 = 1000.0;
 
 /// Quality proxy of the specification: .40 mean score + .25 best score + .20 sufficient results + .15 speed.
 /// It measures the health of the pipeline, not relevance, which requires judgments.
-pub fn quality_proxy(scores: &[f64], total_ms: f64) -> f64 {
+pub(crate) fn quality_proxy(scores: &[f64], total_ms: f64) -> f64 {
     if scores.is_empty() {
         return 0.0;
     }

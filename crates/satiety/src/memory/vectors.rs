@@ -214,7 +214,7 @@ fn component(value: f32) -> i16 {
 }
 
 /// Decodes the components written by [`encode_vector`]; returns `None` for any other text.
-pub fn decode_vector(text: &str) -> Option<Vec<i16>> {
+pub(crate) fn decode_vector(text: &str) -> Option<Vec<i16>> {
     use base64::Engine;
     let bytes = base64::engine::general_purpose::STANDARD_NO_PAD
         .decode(text)

@@ -14,11 +14,11 @@ use crate::text::guard::agree;
 use crate::text::{JaccardIndex, SentenceKind, ThresholdError, Tokenization, normalize, sentences};
 
 /// Word similarity at which two claims are the same.
-pub const L1_THRESHOLD: f64 = 0.6;
+pub(crate) const L1_THRESHOLD: f64 = 0.6;
 /// Cosine similarity at which two claims are the same.
-pub const L2_THRESHOLD: f64 = 0.82;
+pub(crate) const L2_THRESHOLD: f64 = 0.82;
 /// Cosine similarity at and below which a claim counts as entirely new.
-pub const L2_FLOOR: f64 = 0.4;
+pub(crate) const L2_FLOOR: f64 = 0.4;
 /// A claim of a single word is too short to match.
 const FEWEST_WORDS: usize = 2;
 
@@ -60,7 +60,7 @@ pub(super) fn sentences_of(source: &str) -> Sentences {
 
 /// Claims of results: the sentences of their snippets, or the title when the snippet is empty. Duplicates are
 /// one claim.
-pub fn extract_claims(results: &[Hit]) -> Vec<Claim> {
+pub(crate) fn extract_claims(results: &[Hit]) -> Vec<Claim> {
     let read: Vec<Sentences> = results.iter().map(|hit| sentences_of(source_of(hit))).collect();
     claims_in(&read)
 }
@@ -110,7 +110,7 @@ pub struct Judged {
 
 impl Judged {
     /// Share of new claims; `None` when there are no claims.
-    pub fn share_new(&self) -> Option<f64> {
+    pub(crate) fn share_new(&self) -> Option<f64> {
         let new = self
             .standing
             .iter()
@@ -120,7 +120,7 @@ impl Judged {
     }
 
     /// Mean semantic distance; `None` without vectors.
-    pub fn mean_distance(&self) -> Option<f64> {
+    pub(crate) fn mean_distance(&self) -> Option<f64> {
         let distances = self.distance.as_ref().filter(|list| !list.is_empty())?;
         Some(distances.iter().sum::<f64>() / distances.len() as f64)
     }
@@ -163,7 +163,7 @@ impl Ledger {
     }
 
     /// How often each cluster was stated, counted once per result.
-    pub fn abundances(&self) -> &[u64] {
+    pub(crate) fn abundances(&self) -> &[u64] {
         &self.abundance
     }
 

@@ -64,7 +64,7 @@ impl Merged {
     }
 
     /// Adds the new results of the round that ended the search, because they were already paid for.
-    pub fn salvage(&mut self, round: u32, results: &[Hit]) -> usize {
+    pub(crate) fn salvage(&mut self, round: u32, results: &[Hit]) -> usize {
         self.add_as(round, results, true)
     }
 

@@ -447,7 +447,7 @@ mod tests {
         play(&mut research, |round| Ok(last(round.min(3))));
         assert!(
             research.kept().iter().all(|kept| !kept.salvaged),
-            "to the letter, a rejected round is gone"
+            "the literal rules discard a rejected round"
         );
     }
 

@@ -531,7 +531,7 @@ mod tests {
     /// `statsmodels.stats.power.TTestPower().solve_power(.05/.15, power=.8, alpha=.05)`: 72.58390269665837,
     /// so 73, and for `.05/.2` 127.51583051555221, so 128; `.power(0.11670338546784942 / .15, 15, .05)`: 0.8.
     #[test]
-    fn power_as_statsmodels_has_it() {
+    fn power_matches_statsmodels() {
         let needed = |sigma| {
             let settings = CorpusSettings {
                 sigma,

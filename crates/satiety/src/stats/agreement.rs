@@ -15,7 +15,7 @@ pub enum AgreementLevel {
 /// is chance level, and negative values are systematic disagreement. Each unit holds the raters' values for
 /// it; units with fewer than two values, or with a value that is not finite, are skipped. Returns `None` when
 /// no unit is left or all values are the same, because agreement is undefined without variation.
-pub fn krippendorff_alpha(units: &[Vec<f64>], level: AgreementLevel) -> Option<f64> {
+pub(crate) fn krippendorff_alpha(units: &[Vec<f64>], level: AgreementLevel) -> Option<f64> {
     let usable = |unit: &&Vec<f64>| unit.len() >= 2 && unit.iter().all(|value| value.is_finite());
     let usable: Vec<&Vec<f64>> = units.iter().filter(usable).collect();
     let mut sorted: Vec<f64> = usable.iter().flat_map(|unit| unit.iter().copied()).collect();

@@ -108,7 +108,7 @@ pub fn bootstrap_clustered_mean(
 }
 
 /// Replicates of the mean for the given resample numbers.
-pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Result<Vec<f64>> {
+pub(crate) fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Result<Vec<f64>> {
     check_sample(values, 1)?;
     check_range(&resamples)?;
     let bound = draw_bound(values.len())?;
@@ -135,7 +135,7 @@ pub fn mean_replicates(values: &[f64], seed: u64, resamples: Range<u64>) -> Resu
 }
 
 /// Replicates of the mean for the given resample numbers, resampling whole clusters.
-pub fn clustered_mean_replicates(
+pub(crate) fn clustered_mean_replicates(
     values: &[f64],
     clusters: &[usize],
     seed: u64,
@@ -162,7 +162,7 @@ pub fn clustered_mean_replicates(
 }
 
 /// Replicates of any statistic for the given resample numbers.
-pub fn replicates(
+pub(crate) fn replicates(
     values: &[f64],
     statistic: impl Fn(&[f64]) -> f64,
     seed: u64,
@@ -194,7 +194,7 @@ pub fn replicates(
 }
 
 /// Quantiles of the replicates, by linear interpolation.
-pub fn percentile_interval(replicates: &[f64], confidence: f64) -> Result<Interval> {
+pub(crate) fn percentile_interval(replicates: &[f64], confidence: f64) -> Result<Interval> {
     check_open_unit("confidence", confidence)?;
     let sorted = sort(replicates.to_vec())?;
     let tail = (1.0 - confidence) / 2.0;
@@ -204,7 +204,7 @@ pub fn percentile_interval(replicates: &[f64], confidence: f64) -> Result<Interv
 /// Efron's BCa interval from replicates, the observed statistic and the acceleration
 /// ([`jackknife_acceleration`], or [`mean_acceleration`] in closed form). When all replicates lie on one side
 /// of the observed value, the correction is undefined and the percentile interval is returned.
-pub fn bca_interval(
+pub(crate) fn bca_interval(
     replicates: &[f64],
     observed: f64,
     acceleration: f64,
@@ -237,7 +237,7 @@ pub fn bca_interval(
 
 /// Acceleration from leave-one-out values: `Σd³ / (6 (Σd²)^{3/2})`, `d` = mean − value. Zero when they do not
 /// vary.
-pub fn jackknife_acceleration(leave_one_out: &[f64]) -> f64 {
+pub(crate) fn jackknife_acceleration(leave_one_out: &[f64]) -> f64 {
     if leave_one_out.is_empty() {
         return 0.0;
     }
@@ -257,7 +257,7 @@ pub fn jackknife_acceleration(leave_one_out: &[f64]) -> f64 {
 }
 
 /// Acceleration of a mean in closed form: leaving out `x` moves the mean by `(x̄ − x) / (n − 1)`.
-pub fn mean_acceleration(values: &[f64]) -> f64 {
+pub(crate) fn mean_acceleration(values: &[f64]) -> f64 {
     -jackknife_acceleration(values)
 }
 

@@ -9,7 +9,7 @@ use super::error::{Result, StatsError, check_probability, check_same_length};
 use super::rank_correlation::doubled_ranks;
 
 /// Mean squared distance between prediction and outcome (Brier 1950). Lower is better; 0.25 for a constant ½.
-pub fn brier_score(predicted: &[f64], outcomes: &[bool]) -> Result<f64> {
+pub(crate) fn brier_score(predicted: &[f64], outcomes: &[bool]) -> Result<f64> {
     check(predicted, outcomes)?;
     let squares: Vec<f64> = predicted
         .iter()
@@ -71,7 +71,11 @@ pub struct CalibrationBin {
 }
 
 /// Reliability diagram with `bins` bins of equal width.
-pub fn calibration_bins(predicted: &[f64], outcomes: &[bool], bins: usize) -> Result<Vec<CalibrationBin>> {
+pub(crate) fn calibration_bins(
+    predicted: &[f64],
+    outcomes: &[bool],
+    bins: usize,
+) -> Result<Vec<CalibrationBin>> {
     check(predicted, outcomes)?;
     if !(1..=1_000_000).contains(&bins) {
         return Err(StatsError::OutOfRange {
@@ -116,7 +120,7 @@ pub fn calibration_bins(predicted: &[f64], outcomes: &[bool], bins: usize) -> Re
 
 /// Expected calibration error (Naeini et al. 2015; Guo et al. 2017): the mean distance between prediction and
 /// observed frequency over bins of equal width, weighted by count.
-pub fn expected_calibration_error(predicted: &[f64], outcomes: &[bool], bins: usize) -> Result<f64> {
+pub(crate) fn expected_calibration_error(predicted: &[f64], outcomes: &[bool], bins: usize) -> Result<f64> {
     let n = predicted.len() as f64;
     let gaps: Vec<f64> = calibration_bins(predicted, outcomes, bins)?
         .iter()

@@ -38,7 +38,7 @@ impl Isotonic {
 
 /// Fits by weighted least squares: minimizes `Σ wᵢ (yᵢ − f(xᵢ))²` over all non-decreasing `f`. Equal
 /// positions are averaged first, as in scikit-learn.
-pub fn isotonic(x: &[f64], y: &[f64], weights: &[f64]) -> Result<Isotonic> {
+pub(crate) fn isotonic(x: &[f64], y: &[f64], weights: &[f64]) -> Result<Isotonic> {
     check_same_length(x, y)?;
     check_same_length(x, weights)?;
     check_finite(x)?;

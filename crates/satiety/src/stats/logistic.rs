@@ -42,7 +42,7 @@ pub fn fit_logistic<R: AsRef<[f64]>>(rows: &[R], outcomes: &[bool], ridge: f64) 
 /// Like [`fit_logistic`] with two more parameters: the importance of each observation (such as inverse
 /// propensities), and the prior weights that the ridge shrinks towards, so that they persist when there is
 /// little evidence. The intercept is not penalized; its prior value is only the starting point.
-pub fn fit_logistic_towards<R: AsRef<[f64]>>(
+pub(crate) fn fit_logistic_towards<R: AsRef<[f64]>>(
     rows: &[R],
     outcomes: &[bool],
     importance: &[f64],

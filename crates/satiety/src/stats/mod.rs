@@ -50,25 +50,30 @@ mod testing;
 pub mod trend;
 pub mod ttest;
 
-pub use agreement::{AgreementLevel, krippendorff_alpha};
+pub use agreement::AgreementLevel;
+pub(crate) use agreement::krippendorff_alpha;
 pub use bayes::BetaPosterior;
 pub use bootstrap::{
     BootstrapEstimate, BootstrapMethod, BootstrapSettings, bootstrap_clustered_mean, bootstrap_mean,
     bootstrap_paired_mean,
 };
-pub use calibration::{auc, brier_score, expected_calibration_error, log_loss};
+pub use calibration::{auc, log_loss};
+pub(crate) use calibration::{brier_score, expected_calibration_error};
 pub use descriptive::{Moments, mean, median, quantile, quantiles, standard_deviation, variance};
 pub use drift::PageHinkley;
 pub use error::{Result, StatsError};
 pub use exact::sign_test;
 pub use hypothesis::Alternative;
 pub use interval::{Interval, MeanEstimate, clustered_mean_interval, mean_interval, wilson};
-pub use isotonic::{Isotonic, isotonic};
-pub use logistic::{LogisticModel, fit_logistic, fit_logistic_towards};
-pub use multiple::holm;
+pub use isotonic::Isotonic;
+pub(crate) use isotonic::isotonic;
+pub(crate) use logistic::fit_logistic_towards;
+pub use logistic::{LogisticModel, fit_logistic};
+pub(crate) use multiple::holm;
 pub use passk::{pass_at_k, pass_hat_k};
 pub use permutation::{SignFlip, sign_flip};
-pub use power::{differences_needed, paired_t_detectable, paired_t_pairs, paired_t_power, smallest_p};
+pub use power::smallest_p;
+pub(crate) use power::{differences_needed, paired_t_detectable, paired_t_pairs};
 pub use rank_correlation::{kendall_tau, spearman};
 pub use richness::{Abundance, Richness, UnseenMass, chao1, unseen_mass};
 pub use sequential::{

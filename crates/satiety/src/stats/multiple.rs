@@ -4,7 +4,7 @@ use super::error::{Result, check_probability};
 
 /// Holm's (1979) step-down adjustment: bounds the probability of any false alarm by alpha, for any dependence
 /// between the tests.
-pub fn holm(p_values: &[f64]) -> Result<Vec<f64>> {
+pub(crate) fn holm(p_values: &[f64]) -> Result<Vec<f64>> {
     let order = ascending(p_values)?;
     let m = p_values.len();
     let mut adjusted = vec![0.0; m];

@@ -13,7 +13,7 @@ use super::hypothesis::Alternative;
 use super::random::stream;
 
 /// Up to this many non-zero differences, all sign patterns are counted.
-pub const EXACT_LIMIT: usize = 36;
+pub(crate) const EXACT_LIMIT: usize = 36;
 
 /// Result of a sign-flip test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,7 +30,7 @@ pub struct SignFlip {
 
 /// Exact test for at most [`EXACT_LIMIT`] non-zero differences, counting all sign patterns by
 /// meet-in-the-middle.
-pub fn sign_flip_exact(differences: &[f64], alternative: Alternative) -> Result<SignFlip> {
+pub(crate) fn sign_flip_exact(differences: &[f64], alternative: Alternative) -> Result<SignFlip> {
     let (values, observed) = prepare(differences)?;
     if values.len() > EXACT_LIMIT {
         return Err(StatsError::OutOfRange {
@@ -71,7 +71,7 @@ pub fn sign_flip_exact(differences: &[f64], alternative: Alternative) -> Result<
 
 /// Monte Carlo test with `resamples` random sign patterns. Resample `i` uses stream `i` of `seed`, so the
 /// result does not depend on how the work is split: see [`sign_flip_exceedances`].
-pub fn sign_flip_monte_carlo(
+pub(crate) fn sign_flip_monte_carlo(
     differences: &[f64],
     alternative: Alternative,
     resamples: u64,
@@ -106,7 +106,7 @@ pub fn sign_flip(
 
 /// Counts the random sign patterns with the given numbers that are at least as extreme as the observed one.
 /// Sum the counts of disjoint ranges, computed on any number of threads, then apply [`monte_carlo_p_value`].
-pub fn sign_flip_exceedances(
+pub(crate) fn sign_flip_exceedances(
     differences: &[f64],
     alternative: Alternative,
     seed: u64,
@@ -137,7 +137,7 @@ pub fn sign_flip_exceedances(
 
 /// `(c + 1) / (R + 1)`: the observed pattern is one of the possible ones, so p is never zero (Phipson and
 /// Smyth 2010).
-pub fn monte_carlo_p_value(exceedances: u64, resamples: u64) -> f64 {
+pub(crate) fn monte_carlo_p_value(exceedances: u64, resamples: u64) -> f64 {
     ((exceedances as f64 + 1.0) / (resamples as f64 + 1.0)).min(1.0)
 }
 

@@ -10,7 +10,7 @@ const MOST_PAIRS: u64 = 1_000_000_000;
 
 /// Power of a paired t-test of `pairs` pairs for a mean difference of `effect` standard deviations of the
 /// differences.
-pub fn paired_t_power(effect: f64, pairs: u64, alpha: f64, alternative: Alternative) -> Result<f64> {
+pub(crate) fn paired_t_power(effect: f64, pairs: u64, alpha: f64, alternative: Alternative) -> Result<f64> {
     check_effect(effect)?;
     check_open_unit("alpha", alpha)?;
     if pairs < 2 {
@@ -33,7 +33,7 @@ pub fn paired_t_power(effect: f64, pairs: u64, alpha: f64, alternative: Alternat
 }
 
 /// Smallest number of pairs with which a paired t-test reaches `power`.
-pub fn paired_t_pairs(effect: f64, power: f64, alpha: f64, alternative: Alternative) -> Result<u64> {
+pub(crate) fn paired_t_pairs(effect: f64, power: f64, alpha: f64, alternative: Alternative) -> Result<u64> {
     check_open_unit("power", power)?;
     if effect == 0.0 {
         return Err(StatsError::OutOfRange {
@@ -67,7 +67,12 @@ pub fn paired_t_pairs(effect: f64, power: f64, alpha: f64, alternative: Alternat
 }
 
 /// Smallest effect (in standard deviations of the differences) that `pairs` pairs detect with `power`.
-pub fn paired_t_detectable(pairs: u64, power: f64, alpha: f64, alternative: Alternative) -> Result<f64> {
+pub(crate) fn paired_t_detectable(
+    pairs: u64,
+    power: f64,
+    alpha: f64,
+    alternative: Alternative,
+) -> Result<f64> {
     check_open_unit("power", power)?;
     let sign = if alternative == Alternative::Less {
         -1.0
@@ -110,7 +115,7 @@ pub fn smallest_p(differences: u64, alternative: Alternative) -> f64 {
 }
 
 /// Number of differences that a sign-flip, signed-rank or sign test needs to reach p ≤ `alpha` at all.
-pub fn differences_needed(alpha: f64, alternative: Alternative) -> Result<u64> {
+pub(crate) fn differences_needed(alpha: f64, alternative: Alternative) -> Result<u64> {
     check_open_unit("alpha", alpha)?;
     let mut needed = 1;
     while smallest_p(needed, alternative) > alpha {
@@ -121,7 +126,7 @@ pub fn differences_needed(alpha: f64, alternative: Alternative) -> Result<u64> {
 
 /// Number of independent observations equivalent to `observations` in clusters of average size
 /// `cluster_size`: `n / (1 + (m − 1) ρ)` with the intra-class correlation ρ (Kish 1965).
-pub fn effective_sample_size(observations: f64, cluster_size: f64, correlation: f64) -> Result<f64> {
+pub(crate) fn effective_sample_size(observations: f64, cluster_size: f64, correlation: f64) -> Result<f64> {
     if !(observations >= 0.0 && observations.is_finite()) {
         return Err(StatsError::OutOfRange {
             what: "observations",
@@ -143,7 +148,7 @@ pub fn effective_sample_size(observations: f64, cluster_size: f64, correlation: 
 /// Smallest mean difference that `pairs` normal differences with `standard_deviation` detect with `power`:
 /// `(z_{1−α} + z_{power}) · sd / √n`, the textbook formula, without the small-sample correction of the
 /// t-distribution.
-pub fn normal_detectable(
+pub(crate) fn normal_detectable(
     standard_deviation: f64,
     pairs: f64,
     power: f64,

@@ -20,7 +20,7 @@ pub struct Concordance {
 
 impl Concordance {
     /// Tau-b; `None` when one ranking is entirely tied.
-    pub fn tau_b(&self) -> Option<f64> {
+    pub(crate) fn tau_b(&self) -> Option<f64> {
         let ordered = (self.concordant + self.discordant) as f64;
         let (x, y) = (ordered + self.tied_y as f64, ordered + self.tied_x as f64);
         let tau = (self.concordant - self.discordant) as f64 / x.sqrt() / y.sqrt();
@@ -29,7 +29,7 @@ impl Concordance {
 }
 
 /// Counts the pairs in O(n log n) (Knight 1966).
-pub fn concordance(x: &[f64], y: &[f64]) -> Result<Concordance> {
+pub(crate) fn concordance(x: &[f64], y: &[f64]) -> Result<Concordance> {
     check_same_length(x, y)?;
     check_sample(x, 2)?;
     check_sample(y, 2)?;

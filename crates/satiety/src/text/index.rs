@@ -30,11 +30,6 @@ impl Match {
         f64::from(self.overlap) / f64::from(self.union)
     }
 
-    /// Whether the similarity is at least `threshold`, compared exactly.
-    pub fn reaches(&self, threshold: Threshold) -> bool {
-        threshold.is_reached_by(self.overlap, self.union)
-    }
-
     /// Higher similarity first, then the earlier statement.
     fn is_better_than(&self, other: &Self) -> bool {
         let this = u64::from(self.overlap) * u64::from(other.union);

@@ -17,6 +17,8 @@ pub struct Builder {
     answered: bool,
     /// Steps at the front that were already taken by [`take_complete`](Self::take_complete).
     taken: usize,
+    /// Whether steps without content stay.
+    keeps_empty: bool,
     /// Index of the step that text and calls go to; the last one if absent.
     resumed: Option<usize>,
     /// Step and position of each call with an id: of the first in the latest step that uses the id.
@@ -52,6 +54,11 @@ impl Builder {
         if self.trajectory.task.is_none() && !task.trim().is_empty() {
             self.trajectory.task = Some(task.to_owned());
         }
+    }
+
+    /// Keeps steps without content, for logs whose records are complete turns: positions count them.
+    pub fn keep_empty_steps(&mut self) {
+        self.keeps_empty = true;
     }
 
     /// Begins or continues a turn of `agent` and returns its step.
@@ -194,6 +201,14 @@ impl Builder {
         (call.id.as_deref() == Some(id)).then_some((step, index))
     }
 
+    /// Whether the latest step has a call without a result.
+    pub fn awaits_result(&self) -> bool {
+        self.trajectory
+            .steps
+            .last()
+            .is_some_and(|step| !step.is_complete())
+    }
+
     /// Adds a message of a user or program. Before the first turn it is the task.
     pub fn reply(&mut self, from: Option<&str>, text: &str) {
         self.answered = true;
@@ -238,11 +253,14 @@ impl Builder {
         &mut self.trajectory
     }
 
-    /// Finishes the trajectory. Steps without text, calls and plan are removed.
+    /// Finishes the trajectory. Steps without text, calls and plan are removed, unless
+    /// [`keep_empty_steps`](Self::keep_empty_steps) was called.
     pub fn finish(mut self) -> Trajectory {
-        self.trajectory
-            .steps
-            .retain(|step| !step.text.is_empty() || step.has_calls() || step.plan.is_some());
+        if !self.keeps_empty {
+            self.trajectory
+                .steps
+                .retain(|step| !step.text.is_empty() || step.has_calls() || step.plan.is_some());
+        }
         self.trajectory
     }
 

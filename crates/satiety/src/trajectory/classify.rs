@@ -38,6 +38,8 @@ pub enum CallKind {
 pub struct CallClass {
     /// What the call does.
     pub kind: CallKind,
+    /// Whether the call waits before or while it does its work, as `sleep 30 && status` does.
+    pub waits: bool,
     /// Changes of files that its arguments show.
     pub edits: Vec<Edit>,
     /// The plan that it records, if it is a complete one.
@@ -73,7 +75,13 @@ pub fn classify(call: &Call) -> CallClass {
     } else {
         by_prefix(&call.tool)
     };
-    CallClass { kind, edits, plan }
+    let waits = kind == CallKind::Wait || call.command().is_some_and(|line| line.contains("sleep "));
+    CallClass {
+        kind,
+        waits,
+        edits,
+        plan,
+    }
 }
 
 /// An unknown tool by the verb that its name begins with: `get_user_details` reads, `update_order` edits.

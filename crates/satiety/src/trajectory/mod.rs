@@ -14,6 +14,6 @@ mod step;
 mod tests;
 
 pub use builder::{Builder, TurnStart};
-pub use classify::{CallKind, classify};
+pub use classify::{CallClass, CallKind, classify};
 pub use read::{Feed, Log, LogFormat, ReadError, ReadOptions, Skipped};
 pub use step::{Call, CallResult, Edit, PlanItem, Reply, RunOutcome, Step, Trajectory, Usage};

@@ -36,7 +36,7 @@ pub(super) fn commands(line: &str) -> Vec<Command<'_>> {
             Token::Redirect(kind) => redirect = Some(kind),
             Token::Word(word) => match redirect.take() {
                 Some(Redirect::Output) => {
-                    if !word.starts_with('&') && word != "/dev/null" {
+                    if word != "/dev/null" {
                         current.writes.push(word);
                     }
                 }
@@ -75,6 +75,15 @@ enum Token<'a> {
 }
 
 fn next_token<'a>(rest: &mut &'a str) -> Option<Token<'a>> {
+    loop {
+        if let Some(token) = token_or_skip(rest)? {
+            return Some(token);
+        }
+    }
+}
+
+/// Takes the next token; `Some(None)` if a comment or a descriptor was skipped instead.
+fn token_or_skip<'a>(rest: &mut &'a str) -> Option<Option<Token<'a>>> {
     *rest = rest.trim_start_matches([' ', '\t', '\r']);
     let text = *rest;
     let first = text.chars().next()?;
@@ -100,13 +109,22 @@ fn next_token<'a>(rest: &mut &'a str) -> Option<Token<'a>> {
             }
         }
         '>' => {
-            let used = text.len() - text.trim_start_matches(['>', '|']).len();
-            (Token::Redirect(Redirect::Output), used)
+            let after = text.trim_start_matches(['>', '|']);
+            // `>&2` copies a descriptor and writes no file.
+            if let Some(descriptor) = after.strip_prefix('&') {
+                let tail = descriptor
+                    .trim_start_matches(|character: char| character.is_ascii_digit() || character == '-');
+                if tail.len() < descriptor.len() {
+                    *rest = tail;
+                    return Some(None);
+                }
+            }
+            (Token::Redirect(Redirect::Output), text.len() - after.len())
         }
         '#' => {
             let used = text.find('\n').unwrap_or(text.len());
             *rest = &text[used..];
-            return next_token(rest);
+            return Some(None);
         }
         _ => {
             let mut tail = text;
@@ -114,13 +132,13 @@ fn next_token<'a>(rest: &mut &'a str) -> Option<Token<'a>> {
             // A descriptor before a redirection (`2>`) is part of it.
             if tail.starts_with('>') && word.len() == 1 && word.as_bytes()[0].is_ascii_digit() {
                 *rest = tail;
-                return next_token(rest);
+                return Some(None);
             }
             (Token::Word(word), text.len() - tail.len())
         }
     };
     *rest = &text[used..];
-    Some(token)
+    Some(Some(token))
 }
 
 /// Takes one word and removes a pair of quotes around the whole word.
@@ -145,15 +163,6 @@ fn word<'a>(rest: &mut &'a str) -> &'a str {
             _ => {}
         }
     }
-    // `2>&1`: the descriptor after the ampersand belongs to the redirection.
-    let end = if end == 0 {
-        text.char_indices()
-            .skip(1)
-            .find(|(_, character)| !character.is_ascii_digit())
-            .map_or(text.len(), |(index, _)| index)
-    } else {
-        end
-    };
     *rest = &text[end..];
     let word = &text[..end];
     for quote in ['\'', '"'] {

@@ -1,5 +1,5 @@
-//! How good are judgments from feedback? An agent is simulated whose truth is known: it scans results from the top, reads
-//! what looks good, says sometimes whether it was useful, and asks again when nothing did.
+//! Measures the quality of judgments from feedback. Simulates an agent with known truth: it scans results from the top,
+//! reads promising ones, sometimes says whether they were useful, and repeats the search when none was.
 //!
 //! `cargo test -p satiety --test it golden -- --nocapture` prints the table of docs/measurements.md.
 
@@ -24,7 +24,7 @@ impl World {
         self.chance() < probability
     }
 
-    /// The results of a query with their true grades, ranked by a search that is right more often than not.
+    /// Results of a query with their true grades, ranked by a search that is right more often than not.
     fn results(&mut self) -> Vec<i32> {
         let mut ranked: Vec<(f64, i32)> = (0..RESULTS)
             .map(|_| {
@@ -57,7 +57,7 @@ impl World {
         let mut used = BTreeSet::new();
         let mut done = 0;
         for (id, grade) in ids.iter().zip(truth).take(10) {
-            // What a title promises is not what the text holds.
+            // The title does not always predict the content.
             let looks = f64::from(*grade) + 2.4 * (self.chance() - 0.5);
             if looks < 1.3 || done > 1 {
                 continue;
@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-/// The specification's table to the letter: the strongest thing that was done decides.
+/// The specification's table, implemented literally: the strongest signal decides.
 fn by_the_table(signals: &[FeedbackSignal]) -> BTreeMap<String, i32> {
     let mut grades: BTreeMap<String, i32> = BTreeMap::new();
     for (kind, grade) in [
@@ -161,7 +161,7 @@ impl Tally {
     clippy::cast_sign_loss,
     reason = "a share of three is a small count"
 )]
-fn judgments_from_feedback_beside_the_hidden_truth() {
+fn judgments_from_feedback_match_the_simulated_truth() {
     let mut world = World(ChaCha8Rng::seed_from_u64(20_261_116));
     let thresholds = [0.0, 0.6, 0.8, 0.9];
     let mut tallies: Vec<Tally> = thresholds.iter().map(|_| Tally::default()).collect();
@@ -189,21 +189,21 @@ fn judgments_from_feedback_beside_the_hidden_truth() {
         "| rule | judged | same grade | within one | same side of relevant | called relevant and is | mean confidence |"
     );
     println!("|---|---|---|---|---|---|---|");
-    println!("{}", table.line("the specification's table to the letter"));
+    println!("{}", table.line("the specification's table, literal"));
     for (least, tally) in thresholds.iter().zip(&tallies) {
         println!("{}", tally.line(&format!("ours, confidence from {least}")));
     }
     let [all, .., sure] = &tallies[..] else { panic!() };
-    // Confidence means what it says, within a few hundredths, and asking for more of it gives better judgments.
+    // Confidence is calibrated within a few hundredths, and a higher threshold gives better judgments.
     assert!((all.confidence / all.judged as f64 - all.share(all.same_side)).abs() < 0.08);
     assert!(sure.share(sure.same_side) > 0.9 && sure.share(sure.same_side) > all.share(all.same_side));
     assert!(all.precision() > table.precision() && all.share(all.same_side) > table.share(table.same_side));
     assert!(sure.judged * 4 > all.judged, "{} of {}", sure.judged, all.judged);
 }
 
-/// A sum over nothing is −0 in floating point, and used to be printed so.
+/// The sum over nothing is −0 in floating point, and used to be printed as such.
 #[test]
-fn an_empty_answer_is_nought_and_not_minus_nought() {
+fn an_empty_result_is_zero_not_minus_zero() {
     use satiety::retrieval::{
         EvaluationOptions, FileFormat, OrderOptions, QrelsReader, RunReader, default_measures, evaluate,
     };

@@ -1,6 +1,7 @@
-//! Stories that are too long for unit tests.
+//! Simulations and comparisons that take too long for unit tests.
 
 mod golden;
+mod recorded_trajectories;
 mod retrieval;
 mod sequential_error_rates;
 mod stats_never_lie;

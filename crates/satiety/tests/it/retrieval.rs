@@ -1,7 +1,7 @@
-//! Agreement with `trec_eval`, query by query, on a run made by chance with everything that tools disagree about.
-//! `perf/peers/retrieval_oracle.py` says how the fixture was made.
+//! Agreement with `trec_eval`, query by query, on a random run with all cases on which tools disagree.
+//! `perf/peers/retrieval_oracle.py` generated the fixture.
 
-#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,7 @@ fn expected(table: &str) -> BTreeMap<(&str, &str), f64> {
 }
 
 #[test]
-fn every_value_of_every_query_is_that_of_trec_eval() {
+fn every_value_matches_trec_eval() {
     let (qrels, run) = read(QRELS, RUN);
     for (threshold, table) in [(1, LEVEL_1), (2, LEVEL_2)] {
         let expected = expected(table);
@@ -65,7 +65,7 @@ fn every_value_of_every_query_is_that_of_trec_eval() {
 }
 
 #[test]
-fn queries_that_are_missing_or_have_nothing_to_find_are_counted_as_asked() {
+fn missing_and_empty_queries_are_counted_as_configured() {
     let (qrels, run) = read(
         "a 0 x 2\nb 0 x 2\nc 0 x 1\n",
         "a Q0 x 1 1 t\nc Q0 x 1 1 t\nd Q0 x 1 1 t\n",
@@ -85,7 +85,7 @@ fn queries_that_are_missing_or_have_nothing_to_find_are_counted_as_asked() {
             })
             .collect::<Vec<_>>()
     };
-    // Nothing in `c` reaches grade 2; `b` is not answered, so nothing in its list was or was not judged.
+    // No document of `c` reaches grade 2; `b` is not answered, so its list has no judged share.
     assert_eq!(
         means(EvaluationOptions::default()),
         [(0.5, 2), (2.0 / 3.0, 3), (1.0, 2)]
@@ -104,7 +104,7 @@ fn queries_that_are_missing_or_have_nothing_to_find_are_counted_as_asked() {
 }
 
 #[test]
-fn a_condensed_list_has_only_what_was_judged() {
+fn condensed_lists_contain_only_judged_documents() {
     let (qrels, run) = read(
         "q 0 good 2\nq 0 bad 0\n",
         "q Q0 new 1 3 t\nq Q0 bad 2 2 t\nq Q0 good 3 1 t\n",
@@ -122,7 +122,7 @@ fn a_condensed_list_has_only_what_was_judged() {
 }
 
 #[test]
-fn intervals_are_there_when_there_is_something_to_resample() {
+fn intervals_need_varying_values() {
     let (qrels, run) = read(QRELS, RUN);
     let found = evaluate(
         &qrels,
@@ -144,7 +144,7 @@ fn intervals_are_there_when_there_is_something_to_resample() {
         ..settings
     };
     assert_eq!(found.aggregate(0, &none).unwrap().ci, None);
-    // All queries alike, and a single one.
+    // All queries equal, and a single query.
     for (qrels, run) in [
         ("a 0 x 2\nb 0 x 2\n", "a Q0 x 1 1 t\nb Q0 x 1 1 t\n"),
         ("a 0 x 2\n", "a Q0 x 1 1 t\n"),
@@ -162,7 +162,7 @@ fn intervals_are_there_when_there_is_something_to_resample() {
     }
 }
 
-/// One relevant document a query, at these ranks.
+/// One relevant document per query, at these ranks.
 fn ranked(ranks: &[usize]) -> String {
     use std::fmt::Write;
     let mut text = String::new();
@@ -203,7 +203,7 @@ const TREATMENT: [usize; 10] = [1, 1, 1, 2, 1, 1, 2, 2, 1, 3];
 /// n_resamples=inf).pvalue`; `d.mean() / d.std(ddof=1)`; `brentq(lambda e: TTestPower().power(e, 10, .05) - .8, .1, 1.5, xtol=1e-14) *
 /// d.std(ddof=1)`.
 #[test]
-fn a_comparison_has_the_figures_of_scipy() {
+fn comparisons_match_scipy() {
     let found = compared(&CONTROL, &TREATMENT, &["mrr@10", "judged@10"]);
     let mrr = &found.measures[0];
     let close =
@@ -233,7 +233,7 @@ fn a_comparison_has_the_figures_of_scipy() {
 }
 
 #[test]
-fn a_gate_fails_on_what_is_worse_and_admits_what_it_cannot_know() {
+fn the_gate_fails_on_losses_and_is_inconclusive_without_power() {
     let worse = compared(&TREATMENT, &CONTROL, &["mrr@10"]);
     assert_eq!(worse.verdict, Verdict::Worse);
     assert_eq!(worse.gate(0.01), Gate::Fail);
@@ -258,7 +258,7 @@ fn a_gate_fails_on_what_is_worse_and_admits_what_it_cannot_know() {
 }
 
 #[test]
-fn runs_are_compared_on_the_queries_that_both_answer() {
+fn runs_are_compared_on_shared_queries() {
     let qrels = "a 0 x 2\nb 0 x 2\nc 0 x 2\nd 0 x 2\n";
     let (qrels, control) = read(qrels, "a Q0 x 1 1 t\nc Q0 y 1 2 t\nc Q0 x 1 1 t\nd Q0 x 1 1 t\n");
     let (_, treatment) = read("q 0 d 1", "b Q0 x 1 1 t\nc Q0 x 1 2 t\nd Q0 x 1 1 t\n");

@@ -1,6 +1,6 @@
-//! False alarms and power of the tests that may be looked at after every observation, by simulation. The bound is
+//! Simulates false alarms and power of the sequential tests when they are evaluated after every observation. The bound is
 //! alpha plus three standard errors of the simulation. `cargo test -p satiety --test it -- --nocapture` prints the
-//! table, with a t-test that is looked at after every observation for comparison.
+//! table, with a t-test that is evaluated after every observation for comparison.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -60,7 +60,7 @@ impl Shape {
     }
 }
 
-/// The share of trials in which `stops` says yes, with a generator of its own for each trial.
+/// Share of trials in which `stops` returns true, with a separate generator for each trial.
 fn share(trials: u64, seed: u64, stops: impl Fn(&mut ChaCha8Rng) -> bool) -> f64 {
     let hits = (0..trials)
         .filter(|&trial| {
@@ -78,7 +78,7 @@ fn most(trials: u64) -> f64 {
 
 #[expect(
     clippy::unwrap_used,
-    reason = "the settings are right and the draws are finite"
+    reason = "the settings are valid and the draws are finite"
 )]
 fn sprt_accepts(sigma: SprtSigma, mean: f64, shape: Shape, random: &mut ChaCha8Rng) -> (bool, u64) {
     let settings = SprtSettings {
@@ -129,7 +129,7 @@ fn sprt_keeps_its_error_rates() {
 
 #[test]
 fn sprt_without_the_variance_would_not() {
-    // What goes wrong when the update is Σ (x − δ²/2) with Wald's boundaries: the reason for the division by σ².
+    // Shows what goes wrong if the update is Σ (x − δ²/2) with Wald's boundaries: the reason for the division by σ².
     let naive = share(1000, 4, |random| {
         let mut ratio = 0.0;
         for _ in 0..2000 {
@@ -149,10 +149,10 @@ fn sprt_without_the_variance_would_not() {
 
 #[expect(
     clippy::unwrap_used,
-    reason = "the settings are right and the draws are within the bounds"
+    reason = "the settings are valid and the draws are within the bounds"
 )]
 fn betting_rejects(mean: f64, shape: Shape, horizon: u64, random: &mut ChaCha8Rng) -> Option<u64> {
-    // Only the null's wealth matters here, so the grid is as coarse as it gets.
+    // Only the null's wealth matters here, so the grid is as coarse as possible.
     let mut test = BettingTest::new(BettingSettings {
         grid: 10,
         ..Default::default()
@@ -185,7 +185,7 @@ fn betting_keeps_alpha_at_any_stopping_time() {
         });
         let fixed = share(TRIALS, 6, |random| {
             let sample: Vec<f64> = (0..HORIZON).map(|_| shape.draw(effect, random)).collect();
-            // A sample without spread is no evidence.
+            // A constant sample is not evidence.
             one_sample_t(&sample, Alternative::Greater, 0.95).is_ok_and(|test| test.p_value <= ALPHA)
         });
         let peeked = share(TRIALS, 5, |random| {
@@ -267,5 +267,5 @@ fn discordant_pairs_keep_alpha_at_any_stopping_time() {
          pairs {power:.3} (one McNemar test at the end {fixed:.3})"
     );
     assert!(false_alarms <= most(TRIALS));
-    assert!(peeked > 0.1, "without correction peeking is not harmless");
+    assert!(peeked > 0.1, "peeking without correction must raise false alarms");
 }

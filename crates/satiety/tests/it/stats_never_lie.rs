@@ -1,4 +1,4 @@
-//! Whatever finite numbers come in, small or astronomically large: an answer without NaN, or an error. Never a panic.
+//! For any finite input, small or astronomically large, the result is an answer without NaN or an error. Never a panic.
 
 use proptest::prelude::*;
 use satiety::stats::*;
@@ -18,7 +18,7 @@ fn numbers(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<f64>> {
     prop::collection::vec(number(), length)
 }
 
-/// JSON has no NaN and no infinity: they become null, as absent options do, of which only so many are allowed.
+/// JSON has no NaN and no infinity: they become null, as absent options do, of which only this many are allowed.
 #[track_caller]
 fn check<T: Serialize>(what: &str, result: Result<T>, may_be_absent: usize) {
     if let Ok(value) = result {

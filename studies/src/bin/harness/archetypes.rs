@@ -1,4 +1,4 @@
-//! Suites whose state is known, with what each score says of them.
+//! Suites whose state is known, with the verdict of each score.
 
 use satiety::bench::gate::Tally;
 use satiety::harness::literal::literal_score;
@@ -16,8 +16,8 @@ struct Archetype {
     expected: Verdict,
 }
 
-/// Cases by versions: in version v the first `passing[v]` cases pass, turned by `turn` cases a version so that it is not
-/// always the same ones that fail.
+/// Cases by versions: in version v the first `passing[v]` cases pass, rotated by `turn` cases per version so that different
+/// cases fail.
 fn matrix(cases: usize, passing: &[usize], turn: usize) -> Matrix {
     Matrix {
         versions: passing.len(),
@@ -128,7 +128,7 @@ fn all() -> Vec<Archetype> {
     ]
 }
 
-/// What the five signals say: the letter's score and ours.
+/// Scores of the five signals: the literal one and ours.
 fn signals(archetype: &Archetype) -> anyhow::Result<[f64; 2]> {
     let [ceiling, regression, proposals, auditors] = archetype.rates;
     let metrics = SignalMetrics {
@@ -144,8 +144,8 @@ fn signals(archetype: &Archetype) -> anyhow::Result<[f64; 2]> {
     ])
 }
 
-/// A saturated suite should be CRITICAL and one that discriminates below HIGH; of one that is too small the signals cannot
-/// know.
+/// A saturated suite should be CRITICAL and one that discriminates below HIGH. The signals cannot detect that a suite is
+/// too small.
 fn fits(level: Level, expected: Verdict) -> Option<bool> {
     match expected {
         Verdict::Saturated => Some(level == Level::Critical),
@@ -157,7 +157,7 @@ fn fits(level: Level, expected: Verdict) -> Option<bool> {
 pub(crate) fn print() -> anyhow::Result<()> {
     println!("## Archetypes\n");
     println!(
-        "| suite | specification, to the letter | ours, by signals | measured: goes unseen | e-value | verdict | expected | right |"
+        "| suite | specification, literal | ours, by signals | measured saturation | e-value | verdict | expected | right |"
     );
     println!("|---|--:|--:|--:|--:|---|---|---|");
     let settings = MeasureSettings::default();
@@ -195,7 +195,7 @@ pub(crate) fn print() -> anyhow::Result<()> {
         );
     }
     println!(
-        "\nverdicts right: {right} of {}; levels right: to the letter {} of {judged}, ours by signals {} of {judged}\n",
+        "\nverdicts right: {right} of {}; levels right: literal {} of {judged}, ours by signals {} of {judged}\n",
         archetypes.len(),
         by_signals[0],
         by_signals[1]

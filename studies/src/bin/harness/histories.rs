@@ -1,5 +1,4 @@
-//! One simulated project: cycle after cycle a version is run, measured and recorded, and each rule is asked whether it
-//! would trigger.
+//! One simulated project: in each cycle a version is run, measured and recorded, and each rule is evaluated.
 
 use jiff::Timestamp;
 use rand::RngExt;
@@ -14,18 +13,18 @@ use satiety::harness::measurement::{
 };
 use satiety::harness::signals::{Level, SignalMetrics, SignalSettings, score};
 
-/// The rules that are compared, in the order of [`History::first`].
-pub(crate) const RULES: [&str; 4] = ["measured", "signals", "to the letter", "e-value"];
+/// The compared rules, in the order of [`History::first`].
+pub(crate) const RULES: [&str; 4] = ["measured", "signals", "literal", "e-value"];
 
-/// When each rule triggered.
+/// Cycles in which the rules triggered.
 pub(crate) struct History {
-    /// The first cycle, for each of [`RULES`].
+    /// First cycle in which each of [`RULES`] triggered.
     pub(crate) first: [Option<usize>; 4],
-    /// What was measured in the last cycle.
+    /// Verdict of the last cycle.
     pub(crate) verdict: Verdict,
 }
 
-/// Runs a project. `rates` gives for every cycle the pass rate of every case.
+/// Simulates a project. `rates` has the pass rate of every case in every cycle.
 pub(crate) fn run(
     rates: &[Vec<f64>],
     repeats: u64,
@@ -83,7 +82,7 @@ pub(crate) fn run(
     Ok(history)
 }
 
-/// A mature project: proposals pass, auditors agree, the regression tests pass.
+/// A mature project: proposals pass, auditors agree, regression tests pass.
 fn snapshot(
     cycle: usize,
     scores: &[f64],
@@ -117,7 +116,7 @@ fn snapshot(
     })
 }
 
-/// What each of the last 20 versions gained.
+/// Gains of the last 20 versions.
 fn deltas(scores: &[f64]) -> Vec<f64> {
     let recent = scores.get(scores.len().saturating_sub(21)..).unwrap_or(&[]);
     recent

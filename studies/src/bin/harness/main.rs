@@ -1,8 +1,8 @@
-//! Is the harness right about suites that have become too easy, how soon, how often by mistake, and at what cost?
+//! Measures how reliably and how soon the harness detects suites that have become too easy, its false triggers and its cost.
 //!
 //! `cargo run --release --manifest-path studies/Cargo.toml --bin harness [HISTORIES]`
 
-#![expect(clippy::print_stdout, reason = "a program that prints its tables")]
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 mod archetypes;
 mod histories;

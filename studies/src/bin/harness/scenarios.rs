@@ -1,4 +1,4 @@
-//! Many simulated projects: how soon a suite that saturates is noticed, and how often one is blamed that is not to blame.
+//! Many simulated projects: how soon a saturating suite is detected, and how often a healthy suite triggers.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -25,10 +25,10 @@ fn difficulties(cases: usize, random: &mut ChaCha8Rng) -> Vec<f64> {
 pub(crate) fn print_detection(histories: u64) -> anyhow::Result<()> {
     println!("## A suite that saturates\n");
     println!(
-        "{histories} histories of 80 cycles a row; cycles from the first in which fewer than five failures were to be expected\n"
+        "{histories} histories of 80 cycles per row; delay in cycles since fewer than five failures are expected\n"
     );
     println!(
-        "| cases | ability a cycle | rule | median | 95th percentile | more than 5 before | never | last verdict SATURATED |"
+        "| cases | ability per cycle | rule | median | 95th percentile | more than 5 early | never | last verdict SATURATED |"
     );
     println!("|--:|--:|---|--:|--:|--:|--:|--:|");
     for (cases, step) in [(100, 0.12), (100, 0.06), (100, 0.24), (400, 0.12)] {
@@ -75,16 +75,16 @@ pub(crate) fn print_detection(histories: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How cases behave that are not saturated.
+/// Behavior of suites that are not saturated.
 #[derive(Clone, Copy)]
 enum World {
-    /// A share of the cases always passes, the rest never does.
+    /// This share of the cases always passes, the others never pass.
     Fixed(f64),
     /// Every case passes at this rate.
     Flaky(f64),
-    /// Always pass, never pass, the rest at one half.
+    /// These shares of the cases always and never pass, the others pass half of the time.
     Mixed(f64, f64),
-    /// A logistic model whose ability goes from one value to another in 40 cycles, with this much noise in each.
+    /// A logistic model whose ability changes from the first to the second value in 40 cycles, with noise in each.
     Model(f64, f64, f64),
 }
 
@@ -130,9 +130,9 @@ impl World {
 pub(crate) fn print_false_triggers(histories: u64) -> anyhow::Result<()> {
     println!("## A suite that still discriminates\n");
     println!(
-        "Histories of 40 cycles a row that ever trigger, with the exact (Clopper-Pearson) 95 % interval of the share\n"
+        "Histories of 40 cycles per row that ever trigger, with the exact (Clopper-Pearson) 95 % interval of the share\n"
     );
-    println!("| suite | cases x repeats | measured | 95 % interval | signals | to the letter | e-value |");
+    println!("| suite | cases x repeats | measured | 95 % interval | signals | literal | e-value |");
     println!("|---|--:|--:|--:|--:|--:|--:|");
     let mut all = [0_u64; 2];
     for (name, world, cases, repeats, discriminates) in [
@@ -263,7 +263,7 @@ pub(crate) fn print_false_triggers(histories: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The exact interval of a share, from the beta distributions of Clopper and Pearson.
+/// Exact interval of a share (Clopper-Pearson).
 fn exact(hits: u64, of: u64) -> anyhow::Result<String> {
     let (k, rest) = (hits as f64, (of - hits) as f64);
     let low = if hits == 0 {

@@ -1,4 +1,4 @@
-//! What measuring, comparing and verifying cost, at three sizes.
+//! Cost of measuring, comparing and verifying, at three sizes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde_json::json;
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 
-/// 20 versions that go from 50 % to 90 %.
+/// 20 versions with pass rates from 50 % to 90 %.
 fn matrix(cases: usize) -> Matrix {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     Matrix {
@@ -40,7 +40,7 @@ fn matrix(cases: usize) -> Matrix {
     }
 }
 
-/// A harness, and the same with one case in ten stricter, one in a hundred renamed and one in ten more.
+/// A harness, and the same with one case in ten stricter, one in a hundred renamed, and a tenth more cases.
 fn manifests(cases: usize) -> anyhow::Result<(Manifest, Manifest)> {
     let case = |id: String, words: Vec<&str>| {
         BenchmarkCase::new(
@@ -84,7 +84,7 @@ fn ledger(events: usize) -> anyhow::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The median of five.
+/// Median of five runs.
 fn median(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..5 {

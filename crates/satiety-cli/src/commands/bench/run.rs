@@ -43,7 +43,7 @@ pub(super) async fn run(
         ..options(arguments.how, sandbox)
     };
     let stop = stop_on_interrupt();
-    let (mut ran, mut spread, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
+    let (mut ran, mut distributed, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
     let (last, mut cycle) = (suites.len().saturating_sub(1), None);
     for (place, suite) in suites.into_iter().enumerate() {
         let request = RunBenchRequest {
@@ -59,7 +59,7 @@ pub(super) async fn run(
         printer.note(&plan.power().text);
         if arguments.distributed {
             let root = arguments.root.as_deref().unwrap_or(Path::new("."));
-            spread.push(Box::pin(engine.bench().spread(plan, root)).await?);
+            distributed.push(Box::pin(engine.bench().distribute(plan, root)).await?);
             continue;
         }
         let bar = Bar::new(printer);
@@ -74,15 +74,15 @@ pub(super) async fn run(
         }
     }
     if arguments.detach && !arguments.dry_run {
-        let runs = spread.iter().map(DistributedRun::told).collect();
+        let runs = distributed.iter().map(DistributedRun::summary).collect();
         printer.answer(&show::Detached { runs })?;
         return Ok(Exit::Done);
     }
     // All suites are queued before waiting for the first one.
-    for spread in spread {
-        let run_id = spread.told().run_id;
+    for run in distributed {
+        let run_id = run.summary().run_id;
         let bar = Bar::new(printer);
-        let waiting = engine.bench().wait(spread, &stop, |seen| bar.show(seen));
+        let waiting = engine.bench().wait(run, &stop, |seen| bar.show(seen));
         let outcome = Box::pin(waiting).await?;
         bar.finish();
         if outcome.interrupted {

@@ -8,7 +8,7 @@ mod signing;
 
 use std::path::{Path, PathBuf};
 
-use satiety::harness::expansion::Ending;
+use satiety::harness::expansion::Justification;
 use satiety::harness::{Anchor, Phase};
 use satiety_engine::Engine;
 use satiety_engine::bench::RunBenchRequest;
@@ -459,8 +459,8 @@ fn folder(named: &HarnessFolder, settings: &Settings) -> PathBuf {
         .unwrap_or_else(|| settings.harness.folder.clone())
 }
 
-fn ending(by: Option<String>, why: String) -> Result<Ending, Failure> {
-    Ok(Ending { by: who(by)?, why })
+fn ending(by: Option<String>, why: String) -> Result<Justification, Failure> {
+    Ok(Justification { by: who(by)?, why })
 }
 
 fn read_anchor(text: &str) -> Result<Anchor, Failure> {

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_a_terminal_acts_on_is_shown_as_it_is() {
+    fn control_characters_are_escaped() {
         for hostile in [
             "a\u{1b}[2Jb",
             "a\rb",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_field_says_what_it_leaves_out() {
+    fn a_truncated_field_reports_the_omitted_length() {
         let mut text = String::new();
         field(&mut text, "reason", &"x".repeat(MAX_SHOWN + 7));
         assert!(text.contains("[7 more characters not shown]"));

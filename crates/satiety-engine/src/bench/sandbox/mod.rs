@@ -580,7 +580,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_isolation_is_chosen_or_refused_with_every_reason() {
+    fn a_backend_is_selected_or_refused_with_all_reasons() {
         use SandboxBackend::{Auto, Bubblewrap, Landlock, Namespaces};
         use SandboxRequirement::{Prefer, Require};
         let probe = |works: &str| {

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_mounts_are_read_as_the_kernel_writes_them() {
+    fn escaped_mount_names_are_decoded() {
         for (text, name) in [
             ("/a/b", "/a/b"),
             ("/a\\040b\\011c", "/a b\tc"),

@@ -7,7 +7,7 @@
 mod chat;
 mod exec;
 mod http;
-#[cfg_attr(not(feature = "mcp"), path = "mcp_disabled.rs")]
+#[cfg_attr(not(feature = "mcp"), path = "mcp_stub.rs")]
 mod mcp;
 mod persistent;
 mod pipes;
@@ -22,6 +22,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use satiety::Hint;
 use satiety::bench::contract::{Exit, Request, Response, TargetError, TargetSpec};
 use satiety_models::http::ApiKey;
 
@@ -88,11 +89,12 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<Hint> {
         match self {
-            Self::Sandbox { .. } => Some(
-                "install bubblewrap, or allow user namespaces; `satiety doctor --sandbox` shows what is missing; to accept a degraded sandbox set `bench.sandbox` to \"prefer\", and to run without one use --no-sandbox, which is recorded in the result",
-            ),
+            Self::Sandbox { .. } => Some(Hint::with_command(
+                "install bubblewrap, or allow user namespaces; to accept a degraded sandbox set `bench.sandbox` to \"prefer\", to run without one set it to \"off\", which is recorded in the result; to see what is missing",
+                "satiety doctor --sandbox",
+            )),
             Self::Description { .. } => None,
         }
     }

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_capture_ends_at_its_limit_and_a_tail_keeps_the_end() {
+    async fn a_capture_stops_at_its_limit_and_a_tail_keeps_the_end() {
         let data = vec![b'a'; 100_000];
         let mut exact = Capture::new(100_000);
         assert_eq!(exact.fill(data.as_slice()).await, Ok(()));

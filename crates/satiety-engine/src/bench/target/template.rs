@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_filled_with_their_types() {
+    fn placeholders_keep_the_type_of_their_value() {
         let mut request = Request {
             case_id: "c1".into(),
             repeat: 2,

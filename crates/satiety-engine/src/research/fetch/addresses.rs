@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_public_addresses_are_read() {
+    fn only_public_addresses_are_allowed() {
         for (address, reason) in [
             ("127.0.0.1", "loopback"),
             ("127.255.255.254", "loopback"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_private_and_never_everywhere() {
+    fn multicast_and_unspecified_addresses_are_never_allowed() {
         assert!(check("127.0.0.1".parse().unwrap(), true).is_ok());
         assert!(check("fd00::1".parse().unwrap(), true).is_ok());
         assert!(check("224.0.0.1".parse().unwrap(), true).is_err());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_neighbourhood() {
+    fn local_host_names_are_refused() {
         for name in [
             "localhost",
             "LOCALHOST.",

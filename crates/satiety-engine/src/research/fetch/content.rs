@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn character_sets_are_found_where_they_are_said() {
+    fn character_sets_are_detected() {
         assert_eq!(
             parse_charset("text/html; charset=\"ISO-8859-1\"").as_deref(),
             Some("ISO-8859-1")
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(
             decoded(b"\xff\xfeF\x00l\x00", Some("utf-8")),
             "Fl",
-            "a mark is stronger"
+            "a byte-order mark overrides the header"
         );
         let page = b"<html><head><meta charset='shift_jis'></head><body>\x93\x8c\x8b\x9e</body>";
         assert!(decoded(page, None).contains("東京"));

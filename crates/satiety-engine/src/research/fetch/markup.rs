@@ -680,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_is_closed_where_it_was_opened() {
+    fn elements_are_closed_in_order() {
         assert_eq!(html("<p>a<p>b"), "<p>a</p><p>b</p>");
         assert_eq!(html("<b>a<i>b</b>c</i>d"), "<b>a<i>b</i></b>cd");
         assert_eq!(html("<div></b>x</div>"), "<div>x</div>");
@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_is_left_out() {
+    fn hidden_elements_are_omitted() {
         assert_eq!(html("a<script>if (a</b) { '</p>' }</script>b"), "ab");
         assert_eq!(html("a<svg><svg/><title>x</title></svg>b"), "ab");
         assert_eq!(html("a<template><template>x</template>y</template>b"), "ab");
@@ -713,7 +713,7 @@ mod tests {
     }
 
     #[test]
-    fn too_deep_and_too_many_has_text_alone() {
+    fn too_deep_or_too_many_elements_become_text() {
         let deep = normalize(&format!("{}words <b>here</b>", "<div>".repeat(20_000)));
         assert!(deep.is_flat && deep.html.is_empty());
         assert_eq!(deep.text.trim(), "words  here");
@@ -731,7 +731,7 @@ mod tests {
     proptest::proptest! {
         /// The output of any input is balanced and not much longer.
         #[test]
-        fn any_soup_is_balanced(soup in proptest::collection::vec(
+        fn any_input_gives_balanced_markup(soup in proptest::collection::vec(
             proptest::sample::select(vec!["<div>", "</div>", "<b>", "</b>", "<p>", "</p>", "<table>", "</table>", "<tr>", "<td>",
                 "</td>", "<a>", "</a>", "<li>", "<ul>", "</ul>", "x", "<", "&", "<h1>", "</h2>", "<select>", "<div hidden>",
                 "<script>", "</script>", "<!--", "-->", "<br>", "<tbody>", "<caption>", "<svg>", "é"]), 0..60)) {

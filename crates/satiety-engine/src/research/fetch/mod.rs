@@ -73,6 +73,9 @@ pub enum FetchError {
     /// The request failed.
     #[error("{reason}")]
     Failed { reason: String },
+    /// The server answered with an error status.
+    #[error("HTTP status {0}")]
+    Status(u16),
     /// The page is too large, before or after decompression.
     #[error("larger than {limit} bytes")]
     TooLarge { limit: usize },
@@ -174,9 +177,7 @@ impl Fetcher {
             return Ok(FetchResult::Moved(location));
         }
         if !answer.status.is_success() {
-            return Err(FetchError::Failed {
-                reason: format!("HTTP status {}", answer.status.as_u16()),
-            });
+            return Err(FetchError::Status(answer.status.as_u16()));
         }
         let kind = header(CONTENT_TYPE).unwrap_or_default();
         let packed = header(CONTENT_ENCODING).unwrap_or_default().to_ascii_lowercase();
@@ -274,9 +275,7 @@ impl Fetcher {
                         None => return Robots::disallow_all(),
                     }
                 }
-                Err(FetchError::Failed { reason }) if reason.starts_with("HTTP status 5") => {
-                    return Robots::disallow_all();
-                }
+                Err(FetchError::Status(500..)) => return Robots::disallow_all(),
                 // Fetching the page itself will report what is wrong with the site.
                 Err(_) => return Robots::default(),
             }

@@ -82,7 +82,7 @@ mod tests {
 
     /// An abandoned parser does not keep others from parsing, unless there are many.
     #[test]
-    fn a_parser_that_takes_too_long_is_given_up() {
+    fn a_slow_parser_times_out() {
         let began = std::time::Instant::now();
         let outcome = run_with_timeout(Duration::from_millis(30), || {
             std::thread::sleep(Duration::from_millis(300));

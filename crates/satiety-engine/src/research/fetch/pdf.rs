@@ -90,7 +90,7 @@ mod tests {
 
     /// Small files that decompress to a lot, or reference themselves.
     #[test]
-    fn hostile_pdfs_are_read_in_time() {
+    fn hostile_pdfs_are_parsed_in_time() {
         let zeros = |megabytes: usize| {
             use std::io::Write as _;
             let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());

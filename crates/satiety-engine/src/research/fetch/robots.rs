@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_names_us_counts_alone() {
+    fn a_group_for_our_agent_replaces_the_default() {
         let text =
             "User-agent: other\nUser-agent: Satiety/1.0\nDisallow: /us\n\nUser-agent: *\nDisallow: /all";
         let robots = Robots::parse(text);

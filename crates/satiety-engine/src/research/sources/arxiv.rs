@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_read_and_errors_are_errors() {
+    fn entries_and_errors_are_parsed() {
         let feed = "<feed><title>x</title><entry><id>http://arxiv.org/abs/1</id><title>Heated\n wings</title>\
                     <summary>They bend &amp; buckle &#8212; often.</summary><published>2024-01-02T00:00:00Z</published></entry>\
                     <entry></entry></feed>";
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_becomes_any_of_its_words() {
+    fn a_query_matches_any_of_its_words() {
         assert_eq!(
             search_words("How do heated wings bend?"),
             "all:heat OR all:wing OR all:bend"
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_resolved_and_ampersands_survive() {
+    fn entities_are_decoded() {
         assert_eq!(
             unescape("a &lt;b&gt; &#x41; & c &bogus; &#xZZ;"),
             "a <b> A & c &bogus; &#xZZ;"

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_recorded_is_answered_again() {
+    async fn recorded_searches_are_replayed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("searches.jsonl");
         let recorder = Recorder::new(Box::new(Fixed), &path);

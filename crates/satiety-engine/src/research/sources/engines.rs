@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_of_found_words_are_taken_off() {
+    fn highlight_markup_is_removed() {
         assert_eq!(
             without_tags("a <strong>b</strong> &amp; c &lt;d&gt;"),
             "a b & c <d>"

@@ -24,8 +24,6 @@ pub struct Local {
     id: String,
     passages: Vec<Hit>,
     index: LexicalIndex,
-    documents: usize,
-    skipped: Vec<(String, String)>,
 }
 
 impl Local {
@@ -84,19 +82,7 @@ impl Local {
             id: format!("local:{}", path.display()),
             passages,
             index,
-            documents,
-            skipped,
         })
-    }
-
-    /// Returns the number of indexed documents.
-    pub fn documents(&self) -> usize {
-        self.documents
-    }
-
-    /// Returns files that could not be read, with the reason.
-    pub fn skipped(&self) -> &[(String, String)] {
-        &self.skipped
     }
 
     /// Returns the best passages, at most one per document unless a document has several among the best.
@@ -278,7 +264,6 @@ mod tests {
             ("latin.txt", b"Fl\xfcgel are wings in German."),
         ]);
         let local = Local::open(folder.path()).unwrap();
-        assert_eq!(local.documents(), 4);
         let hits = local.search("wing", 10).await.unwrap();
         let mut urls: Vec<&str> = hits.iter().map(|hit| hit.url.as_str()).collect();
         urls.sort_unstable();
@@ -307,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn long_documents_are_cut_at_paragraphs_and_nothing_is_lost() {
+    fn long_documents_are_split_at_paragraphs_without_loss() {
         let paragraph = |number: usize| {
             (0..50)
                 .map(|word| format!("w{number}x{word}"))
@@ -324,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_documents_is_refused() {
+    fn a_directory_without_documents_is_refused() {
         let empty = folder(&[("x.bin", b"1")]);
         let error = Local::open(empty.path()).unwrap_err().to_string();
         assert!(error.contains("no Markdown, text, HTML or PDF file"), "{error}");

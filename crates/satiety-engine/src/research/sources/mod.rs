@@ -3,7 +3,7 @@
 //! A source returns results, an empty list, or an error; interpreting it is up to the research loop. Sources
 //! know nothing of rounds, novelty or budgets.
 
-mod allowed;
+mod allow_list;
 mod api;
 mod arxiv;
 mod cassette;
@@ -16,11 +16,12 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
+use satiety::Hint;
 use satiety::research::Hit;
 
 use crate::bench::target::Environment;
 
-pub use allowed::AllowedSources;
+pub use allow_list::AllowedSources;
 pub use api::search_policy;
 pub use cassette::{Recorder, Replay};
 pub use local::Local;
@@ -99,19 +100,22 @@ pub enum SearchError {
 
 impl SearchError {
     /// Suggested action.
-    pub fn hint(&self) -> Option<String> {
+    pub fn hint(&self) -> Option<Hint> {
         Some(match self {
             Self::BadSpec { .. } => SPECS.into(),
-            Self::NoKey { variable, .. } => format!("set {variable}, or search a directory with `--in DIRECTORY`, which needs no key"),
+            Self::NoKey { variable, .. } => Hint::with_command(
+                format!("set {variable}, or search a directory, which needs no key"),
+                "--in DIRECTORY",
+            ),
             Self::Status { url, status: 403, .. } if url.contains("/search") => {
                 "SearXNG returns 403 unless its settings.yml lists json under search.formats; other engines: check the API key".into()
             }
             Self::Status { status: 401 | 403 | 422, .. } => "check the API key".into(),
             Self::Status { status: 429, retry_after, .. } => match retry_after {
-                Some(pause) => format!("retry after {} seconds, as the server requests; nothing is lost", pause.as_secs()),
+                Some(pause) => format!("retry after {} seconds, as the server requests; nothing is lost", pause.as_secs()).into(),
                 None => "too many searches; retry later, nothing is lost".into(),
             },
-            Self::NotRecorded { .. } => "record it again with `--record FILE`; a recording answers only recorded queries".into(),
+            Self::NotRecorded { .. } => Hint::with_command("a recording answers only recorded queries; record it again", "--record FILE"),
             Self::Unreadable { .. } => "give a directory of Markdown, text, HTML or PDF files".into(),
             _ => return None,
         })

@@ -78,7 +78,7 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
     // Stored before it is acknowledged: from here on the run does not depend on this server.
     match distribute(&app, plan).await {
         Ok(run) => {
-            job.set_run_id(run.told().run_id);
+            job.set_run_id(run.summary().run_id);
             // Workers run the cases.
             Ok(work::begin(app, job, Place::None, |app, job| wait(app, job, run)))
         }
@@ -91,7 +91,7 @@ async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, P
 
 async fn distribute(app: &App, plan: BenchPlan) -> Result<DistributedRun, Problem> {
     let root = app.below_root(".")?;
-    let run = app.engine.bench().spread(plan, &root).await;
+    let run = app.engine.bench().distribute(plan, &root).await;
     run.map_err(|error| app.redact(error))
 }
 

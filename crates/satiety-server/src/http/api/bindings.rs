@@ -15,6 +15,12 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("append_rounds", POST, "/v1/conversations/{id}/rounds")
             .status(201)
             .rename(&[("id", "conversation_id")]),
+        bind("append_messages", POST, "/v1/conversations/{id}/messages")
+            .status(201)
+            .rename(&[("id", "conversation_id")]),
+        bind("judge_progress", POST, "/v1/progress"),
+        bind("list_agent_runs", GET, "/v1/progress"),
+        bind("get_agent_run", GET, "/v1/progress/{id}"),
         bind("gate", POST, "/v1/gate"),
         bind("list_memories", GET, "/v1/memories"),
         bind("save_memory", POST, "/v1/memories").status(201),

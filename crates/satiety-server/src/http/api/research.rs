@@ -194,22 +194,17 @@ fn new(app: &App, body: ResearchBody) -> Result<ResearchRequest, Problem> {
         results_per_search: within("results", body.results.unwrap_or(20), 1, 50)?,
         enrich_pages: within("read_pages", body.read_pages.unwrap_or(0), 0, 10)?,
         budget: Budget {
-            seconds: Some(body.max_seconds.unwrap_or(SECONDS.1)),
+            seconds: Some(within(
+                "max_seconds",
+                body.max_seconds.unwrap_or(SECONDS.1),
+                1.0,
+                SECONDS.0,
+            )?),
             tokens: body.max_tokens,
             money: None,
         },
         ..request.settings
     };
-    if request
-        .settings
-        .budget
-        .seconds
-        .is_some_and(|seconds| seconds > SECONDS.0)
-    {
-        return Err(
-            Problem::unprocessable(format!("`max_seconds` must be at most {}", SECONDS.0)).at("max_seconds"),
-        );
-    }
     within("gate.max_rounds", request.settings.gate.max_rounds, 1, MAX_ROUNDS)?;
     // Invalid requests are rejected now and not in the background.
     Research::new(&request.task, request.planned.clone(), request.settings.clone())
@@ -217,7 +212,12 @@ fn new(app: &App, body: ResearchBody) -> Result<ResearchRequest, Problem> {
     Ok(request)
 }
 
-fn within(what: &'static str, value: u32, least: u32, most: u32) -> Result<u32, Problem> {
+fn within<T: Copy + PartialOrd + std::fmt::Display>(
+    what: &'static str,
+    value: T,
+    least: T,
+    most: T,
+) -> Result<T, Problem> {
     if (least..=most).contains(&value) {
         return Ok(value);
     }

@@ -6,6 +6,7 @@ mod dialogue;
 mod eviction;
 mod harness;
 mod memory;
+mod progress;
 mod tasks;
 
 use super::registry::Tool;
@@ -13,9 +14,10 @@ use super::registry::Tool;
 /// All tools, in listing order.
 pub(super) fn all() -> Vec<Tool> {
     let plain = |tools: Vec<Tool>| tools.into_iter().map(Some).collect();
-    let groups: [Vec<Option<Tool>>; 6] = [
+    let groups: [Vec<Option<Tool>>; 7] = [
         memory::tools(),
         tasks::tools(),
+        plain(progress::tools()),
         plain(dialogue::tools()),
         plain(eviction::tools()),
         plain(bench::tools()),

@@ -6,7 +6,7 @@ use crate::stats::{AgreementLevel, krippendorff_alpha};
 /// Krippendorff's alpha of the scores that several judges gave per result. Returns `None` when no result has
 /// two judges, or when all scores are equal. A result with several rubrics lists each judge once per rubric,
 /// in the order of the rubrics.
-pub fn agreement_of<'a>(results: impl IntoIterator<Item = &'a [JudgeOpinion]>) -> Option<f64> {
+pub(crate) fn agreement_of<'a>(results: impl IntoIterator<Item = &'a [JudgeOpinion]>) -> Option<f64> {
     let mut units: Vec<Vec<f64>> = Vec::new();
     for opinions in results {
         let mut unit: Vec<&JudgeOpinion> = Vec::new();

@@ -11,7 +11,7 @@ mod answer;
 mod calibration;
 mod prompt;
 
-pub use agreement::agreement_of;
+pub(crate) use agreement::agreement_of;
 pub use answer::{CriterionAnswer, JudgeAnswer, JudgeError, combine, parse_answer};
 pub use calibration::{Calibration, calibrate};
 pub use prompt::{JudgePrompt, answer_schema, judge_prompt};

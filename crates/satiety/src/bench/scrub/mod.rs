@@ -193,7 +193,7 @@ mod tests {
     fn harmless_text_is_kept() {
         for text in [
             "version 1.2.3.4567 and 10.5",
-            "order 4111 1111 1111 1112 is no card",
+            "order 4111 1111 1111 1112 is not a card",
             "at 2026-11-15T10:30:00Z, 12:34:56",
             "std::collections::HashMap and a::b",
             "the id 550e8400-e29b-41d4-a716-446655440000",

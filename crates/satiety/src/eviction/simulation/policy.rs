@@ -96,9 +96,10 @@ impl FromStr for Policy {
         if name == "heuristic" || name == "ours" {
             return Ok(Self::Ours(Box::new(Weights::heuristic())));
         }
-        Self::plain().into_iter().find(|policy| policy.name() == name).ok_or_else(|| EvictionError::Weights(format!(
-            "unknown policy `{name}` (expected one of: heuristic, lru, fifo, size, gdsf, random, belady, belady-size)"
-        )))
+        Self::plain()
+            .into_iter()
+            .find(|policy| policy.name() == name)
+            .ok_or_else(|| EvictionError::Policy(name.to_owned()))
     }
 }
 

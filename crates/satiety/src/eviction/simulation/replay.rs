@@ -13,7 +13,9 @@ use super::super::error::EvictionError;
 use super::super::features::Features;
 use super::super::item::ContextItem;
 use super::super::propose::{EvictionCandidate, Need, ProposeRequest, propose};
-use super::super::resolve::{Exclude, Label, QUOTA, Resolution, ResolvedBy, labels, resolve, settle};
+use super::super::resolve::{
+    Exclude, Label, QUOTA, Resolution, ResolvedBy, apply_resolution, labels, resolve,
+};
 use super::super::scope::Scope;
 use super::super::score::score;
 use super::super::weights::Weights;
@@ -371,7 +373,7 @@ impl<'a> Replay<'a> {
             quota: QUOTA,
         };
         let feedback = resolve(&scope, &proposal, &resolution)?;
-        settle(&mut scope, &proposal, &feedback);
+        apply_resolution(&mut scope, &proposal, &feedback);
         if self.options.agent.is_some() {
             self.outcome.labels.extend(labels(&proposal, &feedback));
         }

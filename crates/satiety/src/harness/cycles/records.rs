@@ -76,7 +76,7 @@ impl Record {
     }
 
     /// Adds a tag to the record.
-    pub fn tagged(mut self, name: &str, value: impl Into<String>) -> Self {
+    pub(crate) fn tagged(mut self, name: &str, value: impl Into<String>) -> Self {
         self.tags.insert(name.to_owned(), value.into());
         self
     }

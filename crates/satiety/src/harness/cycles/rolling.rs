@@ -87,7 +87,7 @@ impl RollingMetrics {
 }
 
 /// Counts two independent trailing runs: levels that are HIGH or CRITICAL, and CRITICAL alone.
-pub fn trailing_runs(levels: impl IntoIterator<Item = Level>) -> (u32, u32) {
+pub(crate) fn trailing_runs(levels: impl IntoIterator<Item = Level>) -> (u32, u32) {
     let (mut high, mut critical) = (0, 0);
     for level in levels {
         high = if level >= Level::High { high + 1 } else { 0 };

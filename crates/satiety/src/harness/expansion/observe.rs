@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    Context, Ending, Event, Exemption, Expansion, ExpansionError, Observation, Phase, Proposal, verify,
+    Context, Event, Exemption, Expansion, ExpansionError, Justification, Observation, Phase, Proposal, verify,
 };
 
 impl Expansion {
@@ -184,7 +184,7 @@ impl Expansion {
     }
 
     fn roll_back(&mut self, why: &str) -> Event {
-        self.ended = Some(Ending {
+        self.ended = Some(Justification {
             by: "satiety".to_owned(),
             why: why.to_owned(),
         });
@@ -251,7 +251,7 @@ impl Observation {
     }
 }
 
-fn check_ending(ending: &Ending) -> Result<(), ExpansionError> {
+fn check_ending(ending: &Justification) -> Result<(), ExpansionError> {
     if ending.by.trim().is_empty() || ending.why.trim().is_empty() {
         return Err(ExpansionError::Anonymous);
     }

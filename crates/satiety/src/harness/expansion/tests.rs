@@ -301,7 +301,7 @@ fn invalid_observations_are_rejected() {
     world.see_at(archived, at(30)).unwrap();
 
     // While applying, a rejection is not possible, but a rollback by a named person with a reason is.
-    let ending = Ending {
+    let ending = Justification {
         by: "Ada".into(),
         why: "wrong day".into(),
     };
@@ -309,7 +309,7 @@ fn invalid_observations_are_rejected() {
         world.see(Observation::Rejected(ending.clone())),
         Err(ExpansionError::Unexpected { .. })
     ));
-    let anonymous = Ending {
+    let anonymous = Justification {
         by: " ".into(),
         why: "x".into(),
     };
@@ -376,7 +376,7 @@ fn a_failing_baseline_rolls_back_and_done_is_final() {
 
     world.run(&mut || true);
     assert!(world.expansion.is_over());
-    let late = Ending {
+    let late = Justification {
         by: "Ada".into(),
         why: "changed my mind".into(),
     };
@@ -391,7 +391,7 @@ fn a_failing_baseline_rolls_back_and_done_is_final() {
 fn a_person_may_reject() {
     let mut world = World::new(1, 0);
     world
-        .see(Observation::Rejected(Ending {
+        .see(Observation::Rejected(Justification {
             by: "Ada".into(),
             why: "too hard".into(),
         }))

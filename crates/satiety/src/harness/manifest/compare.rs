@@ -86,6 +86,19 @@ impl RigorDiff {
         self.admissible && self.needing_approval().next().is_none()
     }
 
+    /// Whether both differences have the same changes with the same effects; their wording may differ.
+    pub(in crate::harness) fn has_same_effect(&self, other: &Self) -> bool {
+        fn effect(change: &Change) -> (&str, Rigor, bool) {
+            (&change.place, change.rigor, change.needs_approval)
+        }
+        (&self.from, &self.to, self.admissible) == (&other.from, &other.to, other.admissible)
+            && self
+                .changes
+                .iter()
+                .map(effect)
+                .eq(other.changes.iter().map(effect))
+    }
+
     /// Returns the number of changes with this effect.
     pub fn count(&self, rigor: Rigor) -> usize {
         self.changes.iter().filter(|change| change.rigor == rigor).count()

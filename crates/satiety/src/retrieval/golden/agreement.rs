@@ -247,7 +247,7 @@ mod tests {
     // sklearn 1.9.1: `cohen_kappa_score(ONE, OTHER, labels=[0, 1, 2, 3], weights="quadratic")`; in the second
     // case grade 2 does not occur, which must not change the distances between the others.
     #[test]
-    fn kappa_is_that_of_sklearn() {
+    fn kappa_matches_sklearn() {
         let pairs: Vec<(i32, i32)> = ONE.into_iter().zip(OTHER).collect();
         close(weighted_kappa(&pairs), 0.8587570621468926);
         let pairs: Vec<(i32, i32)> = [0, 0, 3, 3, 0, 3, 0]
@@ -317,7 +317,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn perfect_is_one_order_of_people_does_not_matter_and_nothing_is_above_one(
+        fn agreement_is_symmetric_and_at_most_one(
             pairs in proptest::collection::vec((0..4_i32, 0..4_i32), 2..40),
         ) {
             let same: Vec<(i32, i32)> = pairs.iter().map(|(a, _)| (*a, *a)).collect();

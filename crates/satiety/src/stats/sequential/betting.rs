@@ -203,7 +203,7 @@ impl BettingTest {
     }
 
     /// Largest evidence so far. Its p-value is valid even if it was checked after every observation.
-    pub fn strongest_evidence(&self, alternative: Alternative) -> Evidence {
+    pub(crate) fn strongest_evidence(&self, alternative: Alternative) -> Evidence {
         let ln_e = match alternative {
             Alternative::TwoSided => self.best[0],
             Alternative::Greater => self.best[1],

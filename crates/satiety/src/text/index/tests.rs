@@ -19,7 +19,9 @@ fn naive(seen: &[BTreeSet<String>], asked: &BTreeSet<String>, threshold: Thresho
                 overlap,
                 union,
             };
-            candidate.reaches(threshold).then_some(candidate)
+            threshold
+                .is_reached_by(candidate.overlap, candidate.union)
+                .then_some(candidate)
         })
         .collect();
     found.sort_by(|a, b| {

@@ -95,7 +95,8 @@ impl Chat {
         out.builder.reply(name, &text);
     }
 
-    fn tool(&mut self, message: &Value, out: &mut Output) {
+    /// Adds a message with the result of a tool.
+    pub(super) fn tool(&mut self, message: &Value, out: &mut Output) {
         let parts = message.get("content").and_then(Value::as_array);
         let results: Vec<&Value> = parts
             .into_iter()
@@ -103,8 +104,13 @@ impl Chat {
             .filter(|part| string(part, "type") == Some("tool_result"))
             .collect();
         if results.is_empty() {
+            let mut content = message.get("content").map(content_text).unwrap_or_default();
+            if content.is_empty() {
+                let error = message.get("error").and_then(|error| string(error, "message"));
+                content = error.unwrap_or_default().to_owned();
+            }
             let result = CallResult {
-                content: message.get("content").map(content_text).unwrap_or_default(),
+                content,
                 error: error_flag(message),
                 exit_code: message.get("exit_code").and_then(Value::as_i64),
             };
@@ -118,7 +124,8 @@ impl Chat {
         }
     }
 
-    fn assistant(&mut self, message: &Value, name: Option<&str>, out: &mut Output) {
+    /// Adds a message of an agent with its tool calls.
+    pub(super) fn assistant(&mut self, message: &Value, name: Option<&str>, out: &mut Output) {
         let id = string(message, "id");
         let start = if id.is_some() && id == self.last_id.as_deref() {
             TurnStart::Continue
@@ -135,6 +142,7 @@ impl Chat {
         if let Some(usage) = message.get("usage") {
             step.usage.tokens = tokens(usage).or(step.usage.tokens);
         }
+        step.usage.cost = message.get("cost").and_then(Value::as_f64).or(step.usage.cost);
         match message.get("content") {
             Some(Value::Array(parts)) => {
                 for part in parts {

@@ -3,10 +3,11 @@
 
 use serde_json::Value;
 
+use super::fence::last_fence;
 use super::value::string;
 use super::{Output, Reader};
 use crate::trajectory::builder::TurnStart;
-use crate::trajectory::step::RunOutcome;
+use crate::trajectory::step::CallResult;
 
 pub(super) fn detect(first: &[&Value]) -> bool {
     first.iter().any(|document| {
@@ -27,13 +28,10 @@ impl Reader for SweAgentDataset {
             return;
         };
         out.builder.id(string(value, "instance_id"));
-        let outcome = RunOutcome {
-            solved: value.get("target").and_then(Value::as_bool),
-            exit: string(value, "exit_status").map(str::to_owned),
-            ..RunOutcome::default()
-        };
-        out.builder.trajectory_mut().outcome =
-            Some(outcome).filter(|outcome| *outcome != RunOutcome::default());
+        out.outcome(
+            value.get("target").and_then(Value::as_bool),
+            string(value, "exit_status"),
+        );
         for record in records {
             let text = string(record, "text").unwrap_or_default();
             match string(record, "role") {
@@ -41,6 +39,16 @@ impl Reader for SweAgentDataset {
                 Some("ai" | "assistant") => {
                     out.builder.turn(None, TurnStart::New);
                     out.builder.text(text);
+                    if let Some((_, command)) = last_fence(text, |_| true) {
+                        out.builder.call(None, "bash", Value::String(command.to_owned()));
+                    }
+                }
+                Some("user") if out.builder.awaits_result() => {
+                    let result = CallResult {
+                        content: text.to_owned(),
+                        ..CallResult::default()
+                    };
+                    out.builder.result(None, result);
                 }
                 Some("user") => out.builder.reply(None, text),
                 _ => out.skip(line, "a record without a known role"),

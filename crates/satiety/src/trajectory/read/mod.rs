@@ -4,17 +4,26 @@
 //! a [`Builder`]. Reading is lenient: records of unknown shape are skipped and counted in [`Skipped`]. A list
 //! or file of complete dialogues becomes one trajectory each.
 
+mod agentchat;
+mod autogen;
 mod chat;
 mod chatgpt;
 mod claude_code;
 mod codex;
 mod dataset;
 mod feed;
+mod fence;
 mod gemini;
+mod inspect;
+mod langchain;
+mod mini_swe_agent;
+mod openhands;
 mod otel;
 mod react;
 mod responses;
 mod steps;
+mod swe_agent;
+mod tau_bench;
 #[cfg(test)]
 mod tests;
 mod value;
@@ -38,6 +47,23 @@ pub enum LogFormat {
     Chat,
     /// Published dataset of SWE-agent runs: `trajectory` with `role` and `text`.
     SweAgentDataset,
+    /// SWE-agent `.traj` files: `trajectory` with `action` and `observation`.
+    SweAgent,
+    /// mini-swe-agent trajectories: messages with fenced commands or tool calls, and `info`.
+    MiniSweAgent,
+    /// OpenHands events of version 0 (`action`, `observation`) and of the SDK (`kind`), and the `history` of
+    /// evaluation outputs.
+    Openhands,
+    /// AG2 and AutoGen 0.2 chat histories, group chats, Magentic-One histories and Who&When files.
+    Autogen,
+    /// Messages and events of AutoGen AgentChat 0.4 and later, with `type` and `source`.
+    AutogenAgentchat,
+    /// LangChain messages, LangGraph states and updates, and LangSmith runs.
+    Langchain,
+    /// Results of tau-bench (`traj`) and tau2-bench (`simulations`).
+    TauBench,
+    /// Inspect evaluation logs in JSON, one run per sample.
+    Inspect,
     /// Session logs of Claude Code, and the output of `claude -p --output-format stream-json`.
     ClaudeCode,
     /// Rollouts of Codex CLI, and the output of `codex exec --json`.
@@ -102,6 +128,9 @@ pub enum ReadError {
         /// The parser's message.
         problem: String,
     },
+    /// The input is a zip archive, such as an Inspect `.eval` file.
+    #[error("the log is a zip archive; convert an Inspect log with `inspect log convert --to json`")]
+    Archive,
     /// No reader recognizes the records.
     #[error("cannot recognize the format of the log: {found}")]
     UnknownFormat {
@@ -111,7 +140,7 @@ pub enum ReadError {
 }
 
 /// Reads the records of one format.
-trait Reader {
+trait Reader: Send + Sync {
     /// Processes one record: a line of JSON Lines, or the whole document.
     fn record(&mut self, value: &Value, line: usize, out: &mut Output);
     /// Called after the last record.
@@ -143,6 +172,17 @@ impl Output {
                 reason: reason.into(),
             });
         }
+    }
+
+    /// Sets how the run ended, where the log says so.
+    fn outcome(&mut self, solved: Option<bool>, exit: Option<&str>) {
+        let exit = exit.filter(|exit| !exit.is_empty());
+        if solved.is_none() && exit.is_none() {
+            return;
+        }
+        let outcome = self.builder.trajectory_mut().outcome.get_or_insert_default();
+        outcome.solved = solved.or(outcome.solved);
+        outcome.exit = exit.map(str::to_owned).or(outcome.exit.take());
     }
 
     /// Ends the current trajectory and begins another.
@@ -210,6 +250,46 @@ const FORMATS: &[FormatEntry] = &[
         reader: || Box::new(responses::Responses),
     },
     FormatEntry {
+        format: LogFormat::MiniSweAgent,
+        detect: mini_swe_agent::detect,
+        reader: || Box::new(mini_swe_agent::MiniSweAgent::default()),
+    },
+    FormatEntry {
+        format: LogFormat::SweAgent,
+        detect: swe_agent::detect,
+        reader: || Box::new(swe_agent::SweAgent),
+    },
+    FormatEntry {
+        format: LogFormat::Openhands,
+        detect: openhands::detect,
+        reader: || Box::new(openhands::Openhands::default()),
+    },
+    FormatEntry {
+        format: LogFormat::Inspect,
+        detect: inspect::detect,
+        reader: || Box::new(inspect::Inspect),
+    },
+    FormatEntry {
+        format: LogFormat::TauBench,
+        detect: tau_bench::detect,
+        reader: || Box::new(tau_bench::TauBench),
+    },
+    FormatEntry {
+        format: LogFormat::AutogenAgentchat,
+        detect: agentchat::detect,
+        reader: || Box::new(agentchat::Agentchat),
+    },
+    FormatEntry {
+        format: LogFormat::Langchain,
+        detect: langchain::detect,
+        reader: || Box::new(langchain::Langchain::default()),
+    },
+    FormatEntry {
+        format: LogFormat::Autogen,
+        detect: autogen::detect,
+        reader: || Box::new(autogen::Autogen::default()),
+    },
+    FormatEntry {
         format: LogFormat::Steps,
         detect: steps::detect,
         reader: || Box::new(steps::Steps),
@@ -223,6 +303,9 @@ const FORMATS: &[FormatEntry] = &[
 
 /// Reads a log of any supported format.
 pub fn read(bytes: &[u8], options: ReadOptions) -> Result<Log, ReadError> {
+    if bytes.starts_with(b"PK\x03\x04") {
+        return Err(ReadError::Archive);
+    }
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     if text.trim().is_empty() {

@@ -41,6 +41,7 @@ pub(super) struct Steps;
 
 impl Reader for Steps {
     fn record(&mut self, value: &Value, line: usize, out: &mut Output) {
+        out.builder.keep_empty_steps();
         let Some(steps) = value.get("steps").and_then(Value::as_array) else {
             step(value, line, out);
             return;

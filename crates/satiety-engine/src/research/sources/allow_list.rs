@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_with_names_and_without() {
+    fn lists_are_parsed_with_and_without_names() {
         let list =
             "notes=local:/srv/notes, wikipedia:de,arxiv , searxng:https://s.example/?a=b, old=/srv/old";
         let sources = AllowedSources::read(list).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_not_told() {
+    fn errors_do_not_contain_paths() {
         let sources = AllowedSources::read("notes=/srv/notes, arxiv").unwrap();
         assert_eq!(sources.shown("local:/srv/notes"), "notes");
         assert!(sources.contains("/srv/notes") && sources.contains("local:/srv/notes"));

@@ -1,11 +1,11 @@
-//! Settings, help, errors, completions: what all commands share.
+//! Settings, help, errors and completions, which all commands share.
 
 use insta::assert_snapshot;
 
 use crate::support::Place;
 
 #[test]
-fn settings_come_from_file_environment_and_flags_in_that_order_of_strength() {
+fn flags_override_environment_and_environment_overrides_the_file() {
     let place = Place::new();
     place.write(
         "satiety.toml",
@@ -27,7 +27,7 @@ fn settings_come_from_file_environment_and_flags_in_that_order_of_strength() {
 }
 
 #[test]
-fn a_file_further_up_is_found() {
+fn settings_are_found_in_parent_directories() {
     let place = Place::new();
     place.write("satiety.toml", "[output]\nformat = \"json\"\n");
     place.write("deep/down/here", "");
@@ -41,7 +41,7 @@ fn a_file_further_up_is_found() {
 }
 
 #[test]
-fn a_setting_that_does_not_exist() {
+fn an_unknown_setting() {
     let place = Place::new();
     place.write(
         "satiety.toml",
@@ -51,27 +51,27 @@ fn a_setting_that_does_not_exist() {
 }
 
 #[test]
-fn a_value_that_makes_no_sense() {
+fn an_invalid_value() {
     let place = Place::new();
     place.write("satiety.toml", "[output]\nformat = \"xml\"\n");
     assert_snapshot!(place.run(&["db", "status"]));
 }
 
 #[test]
-fn a_file_that_is_not_toml() {
+fn an_invalid_toml_file() {
     let place = Place::new();
     place.write("satiety.toml", "[output\nformat = 1\n");
     assert_snapshot!(place.run(&["doctor"]));
 }
 
 #[test]
-fn a_configuration_file_that_is_not_there() {
+fn a_missing_configuration_file() {
     let place = Place::new();
     assert_snapshot!(place.run(&["--config", "elsewhere.toml", "doctor"]));
 }
 
 #[test]
-fn a_mistyped_variable_is_noticed() {
+fn a_misspelled_variable_is_reported() {
     let place = Place::new();
     let mut command = place.command(&["db", "migrate", "--quiet"]);
     command.env("SATIETY_STORE_ULR", "sqlite:other.db");
@@ -79,13 +79,13 @@ fn a_mistyped_variable_is_noticed() {
 }
 
 #[test]
-fn a_mistyped_command_gets_a_suggestion() {
+fn a_misspelled_command_gets_a_suggestion() {
     let place = Place::new();
     assert_snapshot!(place.run(&["db", "stauts"]));
 }
 
 #[test]
-fn the_default_file_is_a_working_file() {
+fn the_generated_file_is_valid() {
     let place = Place::new();
     let shown = place.run(&["config", "show", "--default"]);
     let file = shown
@@ -109,7 +109,7 @@ fn help_fits_a_screen() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let place = Place::new();
     let mut child = place
         .command(&["completions", "bash"])
@@ -129,7 +129,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn every_shell_gets_a_script() {
+fn every_shell_has_completions() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let shown = place.run(&["completions", shell]);

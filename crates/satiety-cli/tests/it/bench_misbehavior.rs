@@ -1,4 +1,4 @@
-//! Targets that misbehave, as a user meets them: each has its status, and nothing is left behind.
+//! Targets that misbehave: each has its status, and no process is left behind.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -38,7 +38,7 @@ fn run(place: &Place, arguments: &[&str]) -> Command {
     command
 }
 
-/// By case: status, kind of error, who owns it.
+/// By case: status, kind of error, and who is responsible.
 fn outcomes(run: &Value) -> BTreeMap<String, (String, String, String)> {
     let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let results = run["results"].as_array().unwrap().iter();
@@ -52,7 +52,7 @@ fn outcomes(run: &Value) -> BTreeMap<String, (String, String, String)> {
 }
 
 #[test]
-fn each_way_to_misbehave_has_its_status_and_leaves_nothing() {
+fn each_misbehavior_has_its_status_and_leaves_no_process() {
     let rows = [
         (
             "hangs",
@@ -82,7 +82,7 @@ fn each_way_to_misbehave_has_its_status_and_leaves_nothing() {
     let cases: Vec<(&str, &str)> = rows.iter().map(|(id, script, _)| (*id, *script)).collect();
     let place = place(SHELL, &cases);
     let output = run(&place, &["--timeout", "3"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "no bar was set");
+    assert_eq!(output.status.code(), Some(0), "no threshold is set");
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     let found = outcomes(&run);
     for (id, _, (status, kind, owner)) in rows {
@@ -91,13 +91,13 @@ fn each_way_to_misbehave_has_its_status_and_leaves_nothing() {
     assert_eq!(living(place.folder.path()), Vec::<String>::new());
     let left = fs_err::read_dir(place.path("scratch")).unwrap().count();
     assert_eq!(left, 0, "working folders");
-    // However it fails, it did not pass: one of eight.
+    // Every failure counts as not passed: one of eight.
     assert_eq!(run["summary"]["pass_rate"], 0.125);
     assert_eq!(run["summary"]["errors_by_owner"]["target"], 6);
 }
 
 #[test]
-fn a_service_that_is_busy_for_ever_is_nobodys_failure() {
+fn a_permanently_busy_service_is_inconclusive() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!(
         "type = 'http'\nurl = 'http://{}/'\n",
@@ -118,7 +118,7 @@ fn a_service_that_is_busy_for_ever_is_nobodys_failure() {
     let output = run(&place, &["--retries", "1", "--timeout", "10"])
         .output()
         .unwrap();
-    // Nothing was answered.
+    // No case was answered.
     assert_eq!(output.status.code(), Some(3));
     let run: Value = serde_json::from_slice(&output.stdout).unwrap();
     for (case, outcome) in outcomes(&run) {
@@ -134,7 +134,7 @@ fn a_service_that_is_busy_for_ever_is_nobodys_failure() {
 }
 
 #[test]
-fn an_interrupt_ends_what_was_started_and_keeps_what_was_done() {
+fn an_interrupt_kills_targets_and_keeps_finished_results() {
     let place = place(SHELL, &[("quick", "echo ok"), ("slow", "trap '' TERM; sleep 66")]);
     let child = run(&place, &[])
         .stdout(Stdio::piped())
@@ -142,7 +142,7 @@ fn an_interrupt_ends_what_was_started_and_keeps_what_was_done() {
         .spawn()
         .unwrap();
     let until = Instant::now() + Duration::from_secs(20);
-    // Wait until only the slow one is left, which is when its sleep runs and the quick one is kept.
+    // Wait until only the slow case runs and the result of the quick one is stored.
     let kept = |place: &Place| {
         let list = place
             .command(&["bench", "report", "latest:nasty", "--format", "json"])
@@ -155,7 +155,7 @@ fn an_interrupt_ends_what_was_started_and_keeps_what_was_done() {
         })
     };
     while !kept(&place) || living(&place.path("scratch")).is_empty() {
-        assert!(Instant::now() < until, "it never got there");
+        assert!(Instant::now() < until, "the slow case did not start");
         std::thread::sleep(Duration::from_millis(20));
     }
     let id = child.id().to_string();

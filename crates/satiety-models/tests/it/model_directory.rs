@@ -1,5 +1,5 @@
-//! f32 weights from a folder: exact parity on a tiny encoder that is always here, on the real model where it is
-//! (`SATIETY_TEST_MINILM=FOLDER`), and complaints that name the file.
+//! f32 weights from a directory: exact parity on a tiny encoder that is part of the tests, on the real model if it is
+//! available (`SATIETY_TEST_MINILM=DIRECTORY`), and errors that name the file.
 use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -21,7 +21,7 @@ fn tiny() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tiny")
 }
 
-/// A copy of the tiny model to break.
+/// A copy of the tiny model to damage.
 fn copy() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "vocab.txt", "model.safetensors"] {
@@ -82,7 +82,7 @@ fn the_real_model_agrees_with_sentence_transformers() {
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn a_missing_file_is_reported() {
     for file in ["config.json", "vocab.txt", "model.safetensors"] {
         let folder = copy();
         fs_err::remove_file(folder.path().join(file)).unwrap();
@@ -96,7 +96,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn a_wrong_configuration_is_named_with_its_field() {
+fn an_invalid_configuration_names_the_field() {
     let good = fs_err::read_to_string(tiny().join("config.json")).unwrap();
     let cases = [
         (
@@ -148,7 +148,7 @@ fn a_wrong_configuration_is_named_with_its_field() {
 }
 
 #[test]
-fn wrong_weights_are_named_with_their_tensor() {
+fn invalid_weights_name_the_tensor() {
     let bytes = fs_err::read(tiny().join("model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
     let name = "encoder.layer.1.output.dense.weight";
@@ -174,7 +174,7 @@ fn wrong_weights_are_named_with_their_tensor() {
 }
 
 #[test]
-fn a_broken_file_is_an_error_and_never_a_panic() {
+fn damaged_files_are_errors() {
     for (file, bytes) in [
         ("model.safetensors", &b"garbage"[..]),
         ("model.safetensors", b""),

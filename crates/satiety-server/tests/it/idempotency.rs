@@ -1,4 +1,4 @@
-//! Writes that are sent again, and answers that have not changed.
+//! Repeated writes, and unchanged responses.
 
 use reqwest::Method;
 use serde_json::json;
@@ -14,7 +14,7 @@ async fn save(server: &Running, key: &str, title: &str) -> Answer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_write_again_gets_the_first_answer() {
+async fn a_repeated_write_returns_the_first_response() {
     let server = start().await;
     let first = save(&server, "k1", "one").await;
     let again = save(&server, "k1", "one").await;
@@ -31,7 +31,7 @@ async fn the_same_write_again_gets_the_first_answer() {
             .len(),
         2
     );
-    // A request that was refused has used nothing up.
+    // A refused request does not use up the key.
     assert_eq!(save(&server, "k3", "").await.status, 422);
     assert_eq!(save(&server, "k3", "three").await.status, 201);
     for bad in ["", &"x".repeat(300)] {
@@ -40,7 +40,7 @@ async fn the_same_write_again_gets_the_first_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_come_at_once_one_is_carried_out() {
+async fn of_concurrent_duplicates_one_is_executed() {
     let server = start().await;
     let senders: Vec<_> = (0..16)
         .map(|_| {
@@ -68,7 +68,7 @@ async fn of_many_that_come_at_once_one_is_carried_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_not_changed_is_not_sent_again() {
+async fn unchanged_responses_are_304() {
     let server = start().await;
     server
         .post("/v1/conversations", &json!({"conversation_id": "c"}))

@@ -1,4 +1,4 @@
-//! Runs that judges decide, and runs that stop as soon as they may: a local server speaks the judge's protocol.
+//! Runs decided by judges, and runs that stop early: a local server speaks the judge's protocol.
 
 use std::path::Path;
 
@@ -38,13 +38,13 @@ fn case(id: &str, goal: &str, expected: &Value) -> Value {
     json!({"case_id": id, "input": {"goal": goal}, "expected": expected})
 }
 
-/// Finds everything good that says please, whatever else it says.
+/// Approves every text that says please.
 async fn judge() -> MockServer {
     let server = MockServer::start().await;
     let answer = |request: &Request| {
         let asked: Value = request.body_json().unwrap();
         let words = asked["messages"][1]["content"].as_str().unwrap_or_default();
-        // What is judged stands between marks; only that is looked at.
+        // The judged text is between delimiters; only that is examined.
         let output = words.split("<<<ANSWER").nth(1).unwrap_or_default();
         if output.contains("break the judge") {
             return ResponseTemplate::new(500).set_body_string("no");
@@ -65,7 +65,7 @@ async fn judge() -> MockServer {
 }
 
 #[tokio::test]
-async fn judges_decide_and_their_errors_are_theirs() {
+async fn judges_decide_and_their_errors_are_not_failures() {
     let folder = tempfile::tempdir().unwrap();
     let rubric = json!({"mode": "llm_judge", "value": "The answer is polite."});
     suite(
@@ -109,10 +109,10 @@ async fn judges_decide_and_their_errors_are_theirs() {
     assert_eq!(of("broken").error_owner, Some(ErrorOwner::Judge));
     assert_eq!(of("person").status, Status::Pending);
     assert_eq!(of("settled").status, Status::Fail);
-    // The judge's error and the pending case are in no rate: one of four passed.
+    // The judge's error and the pending case are not part of a rate: one of four passed.
     let summary = ran.run.summary.as_ref().unwrap();
     assert_eq!(summary.pass_rate, Some(0.25));
-    // What a plain check has settled is not asked of a judge.
+    // Results that a check has decided are not sent to a judge.
     let asked = server.received_requests().await.unwrap();
     let about = |words: &str| {
         asked
@@ -126,7 +126,7 @@ async fn judges_decide_and_their_errors_are_theirs() {
             .iter()
             .all(|request| !String::from_utf8_lossy(&request.body).contains("\\nno\\n"))
     );
-    // Without a judge nothing is guessed.
+    // Without a judge the results stay pending.
     let ran = run(
         &engine,
         RunBenchRequest {
@@ -138,7 +138,7 @@ async fn judges_decide_and_their_errors_are_theirs() {
     assert_eq!(ran.run.summary.unwrap().counts.pending, 5);
 }
 
-/// A suite whose target breaks for good is stopped long before all repeats are paid for.
+/// A suite whose target breaks permanently is stopped long before all repeats are made.
 #[tokio::test]
 async fn a_clear_answer_saves_calls() {
     let folder = tempfile::tempdir().unwrap();
