@@ -95,6 +95,16 @@ pub struct MemoryHeaderRow {
     pub project_label: Option<String>,
 }
 
+/// A hit of the word search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordHit {
+    pub memory_id: String,
+    /// Id of the chunk.
+    pub doc: i64,
+    /// Higher is better.
+    pub score: f64,
+}
+
 /// A causal link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkRow {
@@ -420,6 +430,47 @@ impl Memories<'_> {
             }
         }
         Ok(state)
+    }
+
+    /// Searches chunks that contain any of these words, best first. Both engines stem the words as English;
+    /// the score is BM25 on SQLite and the density rank on PostgreSQL.
+    pub async fn search_words(self, words: &[&str], limit: u32) -> Result<Vec<WordHit>, StoreError> {
+        // Letters and digits only: nothing that either engine's query language could parse as an operator.
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| {
+                word.chars()
+                    .filter(|character| character.is_alphanumeric())
+                    .collect::<String>()
+            })
+            .filter(|word| !word.is_empty())
+            .collect();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let quoted = |quote: &str, separator: &str| {
+            let words: Vec<String> = words.iter().map(|word| format!("{quote}{word}{quote}")).collect();
+            words.join(separator)
+        };
+        let select = if self.0.pool.is_postgres() {
+            sql!(
+                "SELECT memory_id, doc, ts_rank(to_tsvector('english', title || ' ' || body || ' ' || phrases),
+                     to_tsquery('english', $1), 1)::float8 AS score FROM memory_chunks
+                 WHERE to_tsvector('english', title || ' ' || body || ' ' || phrases) @@ to_tsquery('english', $1)
+                 ORDER BY score DESC, doc LIMIT $2";
+                quoted("'", " | "), limit
+            )
+        } else {
+            sql!(
+                "SELECT c.memory_id AS memory_id, c.doc AS doc, f.score AS score FROM
+                     (SELECT rowid, -bm25(memory_fts) AS score FROM memory_fts WHERE memory_fts MATCH $1
+                      ORDER BY bm25(memory_fts), rowid LIMIT $2) f
+                 JOIN memory_chunks c ON c.doc = f.rowid ORDER BY f.score DESC, c.doc";
+                quoted("\"", " OR "), limit
+            )
+        };
+        let hit = |row: &Row| Ok(columns!(row => WordHit { memory_id, doc, score }));
+        self.0.pool.rows(select).await?.iter().map(hit).collect()
     }
 
     /// Returns title and text of chunks.

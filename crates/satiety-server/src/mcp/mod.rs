@@ -15,5 +15,4 @@ mod transport;
 pub use call::{CallLimits, Context, Reach};
 pub use handler::Handler;
 pub use registry::{Cost, Profile, Registry, RegistryError, Tool, ToolCost};
-pub use transport::http_service;
-pub use transport::{ServeError, serve_stdio};
+pub use transport::{HttpService, ServeError, http_service, serve_stdio};

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::{Context, Handler, Registry};
 
 /// Tower service to mount at `/mcp`.
-type HttpService = StreamableHttpService<Handler, LocalSessionManager>;
+pub type HttpService = StreamableHttpService<Handler, LocalSessionManager>;
 
 /// Reasons why serving failed.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub async fn serve_stdio(context: Context, registry: Registry, session: String) 
 /// Tools over streamable HTTP, for requests whose `Host` is one of `hosts` and whose `Origin`, if any, is a
 /// page of such a host: a foreign page must not reach a server on this machine. Without hosts, the loopback
 /// names are allowed. Sessions and their streams end when `ending` signals shutdown.
-pub(crate) fn http_service(
+pub fn http_service(
     context: Context,
     registry: Registry,
     hosts: &[String],

@@ -10,6 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 struct Server {
     _folder: tempfile::TempDir,
+    /// The service ends when this is dropped.
+    _running: tokio::sync::watch::Sender<bool>,
     port: u16,
 }
 
@@ -17,13 +19,15 @@ impl Server {
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let context = Context::new(crate::engine(folder.path()));
-        let service = http_service(context, Registry::from_profile(Profile::Core), &[]);
+        let (running, ending) = tokio::sync::watch::channel(false);
+        let service = http_service(context, Registry::from_profile(Profile::Core), &[], ending);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let router = axum::Router::new().nest_service("/mcp", service);
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self {
             _folder: folder,
+            _running: running,
             port,
         }
     }

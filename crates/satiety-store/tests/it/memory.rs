@@ -136,11 +136,28 @@ on_both_engines! {
     }
 }
 
-/// Ids of the memories whose chunks contain a word.
-async fn found(store: &Store, word: &str) -> Vec<String> {
-    let chunks = store.memories().chunks_after(0, 100, false).await.unwrap();
-    let hits = chunks.into_iter().filter(|chunk| chunk.body.contains(word));
-    hits.map(|chunk| chunk.memory_id).collect()
+async fn found(store: &Store, words: &[&str]) -> Vec<String> {
+    let hits = store.memories().search_words(words, 10).await.unwrap();
+    assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score));
+    hits.into_iter().map(|hit| hit.memory_id).collect()
+}
+
+on_both_engines! {
+    async fn query_words_are_stemmed_alternatives_and_never_operators(fixture: Fixture) {
+        let store = fixture.open().await;
+        put(&store, "wal", "Write-ahead log", "Readers never wait for the writer while the log is separate").await;
+        put(&store, "pool", "Connections", "A pool of connections for PostgreSQL").await;
+        put(&store, "both", "Log of connections", "The log of every connection and of the writer").await;
+        assert_eq!(found(&store, &["waiting"]).await, ["wal"]);
+        assert_eq!(found(&store, &["connecting", "zebra"]).await.len(), 2);
+        let mut all = found(&store, &["writer", "pool"]).await;
+        all.sort();
+        assert_eq!(all, ["both", "pool", "wal"]);
+        for strange in ["\"", "NEAR(", "a:*", "' | '", "", "(((", "-", "\\"] {
+            let _ = found(&store, &[strange, "zebra"]).await;
+        }
+        assert_eq!(found(&store, &[]).await, [] as [String; 0]);
+    }
 }
 
 on_both_engines! {
@@ -151,8 +168,8 @@ on_both_engines! {
         put(&store, "a", "new", "giraffe").await;
         let after = store.memories().state().await.unwrap();
         assert!(after.doc > before.doc && after.change > before.change && after.deleted == before.deleted);
-        assert_eq!(found(&store, "giraffe").await, ["a"]);
-        assert_eq!(found(&store, "body").await, ["b"]);
+        assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
+        assert_eq!(found(&store, &["body"]).await, ["b"]);
         let pieces = store.memories().chunks_after(before.doc, 10, true).await.unwrap();
         assert_eq!(pieces.iter().map(|row| row.memory_id.as_str()).collect::<Vec<_>>(), ["a"]);
         assert_eq!(store.memories().chunks_of(&["a".into(), "zzz".into()], true).await.unwrap(), pieces);
@@ -166,11 +183,11 @@ on_both_engines! {
         let mut row = store.memories().by_id(&["a".into()]).await.unwrap().remove(0);
         row.confidence = 0.9;
         store.memories().put(&row, None).await.unwrap();
-        assert_eq!(found(&store, "giraffe").await, ["a"]);
+        assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
         let [kept] = &store.memories().by_id(&["a".into(), "zzz".into()]).await.unwrap()[..] else { panic!("one") };
         assert_eq!((kept.confidence, kept.triggers.as_slice(), kept.created_at), (0.9, &["a \"phrase\"".to_owned()][..], 1));
         assert_eq!(store.memories().remove(&["a".into(), "zzz".into()]).await.unwrap(), 1);
-        assert_eq!(found(&store, "giraffe").await, [] as [String; 0]);
+        assert_eq!(found(&store, &["giraffe"]).await, [] as [String; 0]);
         assert_eq!(store.memories().links(&["b".into()]).await.unwrap(), []);
         assert_eq!(store.memories().count_chunks("model:00000000:mean").await.unwrap(), (1, 1));
         store.check_integrity().await.unwrap();
