@@ -1,5 +1,6 @@
 //! Builds a trajectory from the records of a log: turns, calls, results, replies.
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::classify::{CallKind, classify};
@@ -20,6 +21,8 @@ pub struct Builder {
     keeps_empty: bool,
     /// Index of the step that text and calls go to; the last one if absent.
     resumed: Option<usize>,
+    /// Step and position of each call with an id: of the first in the latest step that uses the id.
+    calls: FxHashMap<String, (usize, usize)>,
 }
 
 /// Whether a record of an agent begins a new step.
@@ -137,6 +140,13 @@ impl Builder {
         call.id = id.filter(|id| !id.is_empty()).map(str::to_owned);
         let class = classify(&call);
         call.edits = class.edits;
+        let position = self.position();
+        if let Some(id) = &call.id
+            && self.place(id).is_none_or(|(step, _)| step != position)
+        {
+            let place = (position, self.last_step().calls.len());
+            self.calls.insert(id.clone(), place);
+        }
         let step = self.last_step();
         if let Some(plan) = class.plan {
             step.plan = Some(plan);
@@ -150,27 +160,25 @@ impl Builder {
     pub fn result(&mut self, id: Option<&str>, result: CallResult) -> bool {
         self.answered = true;
         let id = id.filter(|id| !id.is_empty());
-        // Results arrive soon after their calls; far older ones are not searched for, so that a log with many
-        // unknown ids stays linear.
-        let recent = self.trajectory.steps.len().saturating_sub(RESULT_WINDOW);
-        let by_id = id.is_some_and(|id| {
-            self.trajectory.steps[recent..]
-                .iter()
-                .flat_map(|step| &step.calls)
-                .any(|call| call.id.as_deref() == Some(id))
-        });
-        let call = self.trajectory.steps[recent..]
-            .iter_mut()
-            .rev()
-            .flat_map(|step| &mut step.calls)
-            .filter(|call| call.result.is_none())
-            .find(|call| {
-                if by_id {
-                    call.id.as_deref() == id
-                } else {
-                    id.is_none() || call.id.is_none()
-                }
-            });
+        let steps = &mut self.trajectory.steps;
+        let call = match id.and_then(|id| self.calls.get(id)) {
+            // Calls of one step may share an id; their results arrive in the same order.
+            Some(&(step, index)) => steps
+                .get_mut(step)
+                .into_iter()
+                .flat_map(|step| step.calls.iter_mut().skip(index))
+                .take(CALL_WINDOW)
+                .find(|call| call.id.as_deref() == id && call.result.is_none()),
+            // Results arrive soon after their calls; far older calls are not searched, so that a log with
+            // many unknown ids stays linear.
+            None => steps
+                .iter_mut()
+                .rev()
+                .take(RESULT_WINDOW)
+                .flat_map(|step| &mut step.calls)
+                .take(CALL_WINDOW)
+                .find(|call| call.result.is_none() && (id.is_none() || call.id.is_none())),
+        };
         match call {
             Some(call) => {
                 call.result = Some(result);
@@ -178,6 +186,19 @@ impl Builder {
             }
             None => false,
         }
+    }
+
+    /// The call with `id`: the first in the latest step that uses the id.
+    pub fn find_call(&mut self, id: &str) -> Option<&mut Call> {
+        let (step, index) = self.place(id)?;
+        self.trajectory.steps.get_mut(step)?.calls.get_mut(index)
+    }
+
+    /// Step and position of the call with `id`, if it is still there.
+    fn place(&self, id: &str) -> Option<(usize, usize)> {
+        let (step, index) = self.calls.get(id).copied()?;
+        let call = self.trajectory.steps.get(step)?.calls.get(index)?;
+        (call.id.as_deref() == Some(id)).then_some((step, index))
     }
 
     /// Whether the latest step has a call without a result.
@@ -253,5 +274,8 @@ impl Builder {
     }
 }
 
-/// Number of steps, counted from the end, among which the call of a result is searched.
+/// Number of steps, counted from the end, among which the call of a result without a known id is searched.
 const RESULT_WINDOW: usize = 64;
+
+/// Number of calls that are looked at in such a search.
+const CALL_WINDOW: usize = 1024;

@@ -139,9 +139,11 @@ fn add(message: &Value, line: usize, out: &mut Output) {
 fn tool_message(result: CallResult, line: usize, out: &mut Output) {
     let last = out.builder.trajectory_mut().steps.last_mut();
     let call = last.and_then(|step| {
-        let open = step.calls.iter().position(|call| call.result.is_none());
-        let index = open.or_else(|| step.calls.len().checked_sub(1))?;
-        step.calls.get_mut(index)
+        let recent = step.calls.len().saturating_sub(RECENT_CALLS);
+        let calls = step.calls.get_mut(recent..)?;
+        let open = calls.iter().position(|call| call.result.is_none());
+        let index = open.or_else(|| calls.len().checked_sub(1))?;
+        calls.get_mut(index)
     });
     match call {
         Some(call) => match &mut call.result {
@@ -158,6 +160,9 @@ fn tool_message(result: CallResult, line: usize, out: &mut Output) {
     }
     out.builder.end_turn();
 }
+
+/// Number of calls of a step, counted from the end, among which the call of a result is searched.
+const RECENT_CALLS: usize = 64;
 
 /// The text of a content object: its parts, or the field that its type has.
 fn text_of(content: &Value) -> String {
@@ -180,7 +185,7 @@ mod tests {
     use crate::trajectory::LogFormat;
     use serde_json::{Value, json};
 
-    fn node(parent: &str, message: Value) -> Value {
+    fn node(parent: &str, message: &Value) -> Value {
         json!({"parent": parent, "children": [], "message": message})
     }
 
@@ -189,18 +194,18 @@ mod tests {
         let log = read_value(&json!([
             {"title": "Sums", "conversation_id": "g1", "current_node": "6", "mapping": {
                 "0": {"parent": null, "children": ["1"], "message": null},
-                "1": node("0", json!({"author": {"role": "system"}, "content": {"content_type": "text", "parts": [""]}})),
-                "2": node("1", json!({"author": {"role": "user"}, "content": {"content_type": "multimodal_text",
+                "1": node("0", &json!({"author": {"role": "system"}, "content": {"content_type": "text", "parts": [""]}})),
+                "2": node("1", &json!({"author": {"role": "user"}, "content": {"content_type": "multimodal_text",
                     "parts": [{"content_type": "image_asset_pointer"}, "Add the column"]}})),
-                "3": node("2", json!({"author": {"role": "assistant"}, "recipient": "python", "create_time": 1700000000.5,
+                "3": node("2", &json!({"author": {"role": "assistant"}, "recipient": "python", "create_time": 1700000000.5,
                     "content": {"content_type": "code", "language": "python", "text": "print(df.sum())"}})),
-                "x": node("2", json!({"author": {"role": "assistant"}, "recipient": "all",
+                "x": node("2", &json!({"author": {"role": "assistant"}, "recipient": "all",
                     "content": {"content_type": "text", "parts": ["another branch"]}})),
-                "4": node("3", json!({"author": {"role": "tool", "name": "python"}, "recipient": "all",
+                "4": node("3", &json!({"author": {"role": "tool", "name": "python"}, "recipient": "all",
                     "content": {"content_type": "execution_output", "text": "NameError: df"},
                     "metadata": {"aggregate_result": {"status": "failed_with_in_kernel_exception"}}})),
-                "5": node("4", json!({"author": {"role": "ghost"}, "content": {}})),
-                "6": node("5", json!({"author": {"role": "assistant"}, "recipient": "all", "end_turn": true,
+                "5": node("4", &json!({"author": {"role": "ghost"}, "content": {}})),
+                "6": node("5", &json!({"author": {"role": "assistant"}, "recipient": "all", "end_turn": true,
                     "content": {"content_type": "text", "parts": ["There is no table."]}}))
             }},
             {"title": "Empty", "id": "g2", "mapping": {"a": {"parent": "b", "children": []}, "b": {"parent": "a", "children": []}}},

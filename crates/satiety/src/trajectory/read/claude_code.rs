@@ -184,7 +184,7 @@ impl ClaudeCode {
         match message.get("content") {
             Some(Value::Array(parts)) => {
                 for part in parts {
-                    block(part, index, out);
+                    block(part, out);
                 }
             }
             Some(content) => out.builder.text(&content_text(content)),
@@ -206,11 +206,19 @@ impl ClaudeCode {
                 .iter()
                 .filter(|part| string(part, "type") == Some("tool_result"))
         };
-        // The detailed result belongs to the record; with several results it cannot be assigned.
         let details = ["toolUseResult", "tool_use_result"]
             .iter()
-            .find_map(|key| record.get(key))
-            .filter(|_| results().count() == 1);
+            .find_map(|key| record.get(key));
+        if details.is_some() && content.is_string() {
+            let result = CallResult {
+                content: content_text(content),
+                ..CallResult::default()
+            };
+            out.builder.result(None, result);
+            return;
+        }
+        // The detailed result belongs to the record; with several results it cannot be assigned.
+        let details = details.filter(|_| results().count() == 1);
         for part in results() {
             let result = tool_result(part, details);
             if !out.builder.result(string(part, "tool_use_id"), result) {
@@ -273,16 +281,13 @@ fn flag(record: &Value, key: &str) -> bool {
     record.get(key).and_then(Value::as_bool) == Some(true)
 }
 
-/// Adds a content block of an agent to the current step, whose index is `index`.
-fn block(part: &Value, index: usize, out: &mut Output) {
+/// Adds a content block of an agent to the current step.
+fn block(part: &Value, out: &mut Output) {
     match string(part, "type") {
         Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
             let id = string(part, "id");
-            let repeated = out.builder.trajectory_mut().steps.get(index).is_some_and(|step| {
-                step.calls
-                    .iter()
-                    .any(|call| id.is_some() && call.id.as_deref() == id)
-            });
+            // A resumed session may contain a block twice.
+            let repeated = id.is_some_and(|id| out.builder.find_call(id).is_some());
             if !repeated {
                 let arguments = part.get("input").cloned().unwrap_or_default();
                 out.builder
@@ -355,19 +360,19 @@ mod tests {
     use crate::trajectory::{LogFormat, Usage};
     use serde_json::{Value, json};
 
-    fn assistant(id: &str, content: Value) -> Value {
+    fn assistant(id: &str, content: &Value) -> Value {
         json!({"type": "assistant", "sessionId": "s1", "timestamp": "2026-01-02T03:04:05.678Z", "isSidechain": false,
             "message": {"id": id, "role": "assistant", "model": "m", "content": [content], "stop_reason": null,
                 "usage": {"input_tokens": 3, "cache_read_input_tokens": 100, "output_tokens": 7}}})
     }
 
-    fn result(id: &str, content: &str, error: bool, details: Value) -> Value {
+    fn result(id: &str, content: &str, error: bool, details: &Value) -> Value {
         json!({"type": "user", "sessionId": "s1", "toolUseResult": details, "message": {"role": "user",
             "content": [{"type": "tool_result", "tool_use_id": id, "content": content, "is_error": error}]}})
     }
 
     fn session() -> Vec<Value> {
-        let mut last = assistant("m3", json!({"type": "text", "text": "All tests pass."}));
+        let mut last = assistant("m3", &json!({"type": "text", "text": "All tests pass."}));
         last["message"]["stop_reason"] = json!("end_turn");
         vec![
             json!({"type": "file-history-snapshot", "messageId": "x", "snapshot": {}}),
@@ -376,30 +381,30 @@ mod tests {
             json!({"type": "user", "message": {"role": "user",
                 "content": "<command-name>/clear</command-name>\n<command-args></command-args>"}}),
             json!({"type": "user", "message": {"role": "user", "content": "Make the tests pass"}}),
-            assistant("m1", json!({"type": "thinking", "thinking": "hm"})),
-            assistant("m1", json!({"type": "text", "text": "Running them."})),
+            assistant("m1", &json!({"type": "thinking", "thinking": "hm"})),
+            assistant("m1", &json!({"type": "text", "text": "Running them."})),
             assistant(
                 "m1",
-                json!({"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cargo test"}}),
+                &json!({"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "cargo test"}}),
             ),
             result(
                 "t1",
                 "Exit code 101\n1 failed",
                 true,
-                json!("Error: Exit code 101"),
+                &json!("Error: Exit code 101"),
             ),
             assistant(
                 "m1",
-                json!({"type": "tool_use", "id": "t2", "name": "TodoWrite",
+                &json!({"type": "tool_use", "id": "t2", "name": "TodoWrite",
                 "input": {"todos": [{"content": "fix", "status": "in_progress", "activeForm": "fixing"}]}}),
             ),
-            result("t2", "ok", false, json!({"oldTodos": []})),
+            result("t2", "ok", false, &json!({"oldTodos": []})),
             assistant(
                 "m2",
-                json!({"type": "tool_use", "id": "t3", "name": "Edit",
+                &json!({"type": "tool_use", "id": "t3", "name": "Edit",
                 "input": {"file_path": "a.rs", "old_string": "1", "new_string": "2"}}),
             ),
-            result("t3", "edited", false, json!({"filePath": "a.rs"})),
+            result("t3", "edited", false, &json!({"filePath": "a.rs"})),
             json!({"type": "attachment", "attachment": {"type": "queued_command", "prompt": "hurry"}}),
             json!({"type": "hologram", "sessionId": "s1"}),
             json!({"type": "user", "message": "not an object"}),
@@ -441,7 +446,7 @@ mod tests {
     fn agents_in_parallel_keep_their_turns() {
         let mut sub = assistant(
             "s",
-            json!({"type": "tool_use", "id": "u1", "name": "Grep", "input": {"pattern": "x"}}),
+            &json!({"type": "tool_use", "id": "u1", "name": "Grep", "input": {"pattern": "x"}}),
         );
         sub["isSidechain"] = json!(true);
         sub["agentId"] = json!("a7");
@@ -452,15 +457,15 @@ mod tests {
             json!({"type": "user", "message": {"role": "user", "content": "Look"}}),
             assistant(
                 "m",
-                json!({"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "Search for x"}}),
+                &json!({"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "Search for x"}}),
             ),
             prompt,
             sub,
             assistant(
                 "m",
-                json!({"type": "tool_use", "id": "t2", "name": "Read", "input": {"file_path": "b"}}),
+                &json!({"type": "tool_use", "id": "t2", "name": "Read", "input": {"file_path": "b"}}),
             ),
-            result("t2", "content", false, json!({"interrupted": true})),
+            result("t2", "content", false, &json!({"interrupted": true})),
         ]);
         let run = only_run(&log);
         assert_eq!(run.steps.len(), 2, "{run:#?}");

@@ -75,11 +75,18 @@ impl Reader for Codex {
             (Some("response_item"), Some(payload)) => self.item(payload, at, line, out),
             (Some("event_msg"), Some(payload)) => self.event(payload, out),
             (
-                Some("turn_context" | "compacted" | "world_state" | "session_state" | "inter_agent_message"),
+                Some(
+                    "turn_context"
+                    | "compacted"
+                    | "world_state"
+                    | "session_state"
+                    | "inter_agent_message"
+                    | "turn.started"
+                    | "error",
+                ),
                 _,
             ) => {}
             (Some("thread.started"), _) => out.builder.id(string(value, "thread_id")),
-            (Some("turn.started" | "error"), None) => {}
             (Some("item.started" | "item.updated" | "item.completed"), None) => {
                 self.exec_item(value, line, out);
             }
@@ -151,6 +158,10 @@ impl Codex {
                     step.usage.tokens = Some(step.usage.tokens.unwrap_or(0).saturating_add(tokens));
                 }
                 self.total_tokens = total.or(self.total_tokens);
+            }
+            // Repeats an item, except in rollouts of some versions without it.
+            Some("user_message") if out.builder.is_empty() => {
+                out.builder.task(string(event, "message").unwrap_or_default());
             }
             Some("exec_command_end") => {
                 if let Some(call) = string(event, "call_id")
@@ -252,13 +263,7 @@ impl Codex {
 
 /// Adds a call, unless an earlier event has already begun it.
 fn begin_call(out: &mut Output, id: Option<&str>, tool: &str, arguments: impl FnOnce() -> Value) {
-    let steps = &out.builder.trajectory_mut().steps;
-    let begun = steps
-        .iter()
-        .rev()
-        .take(RECENT_STEPS)
-        .flat_map(|step| &step.calls)
-        .any(|call| id.is_some() && call.id.as_deref() == id);
+    let begun = id.is_some_and(|id| out.builder.find_call(id).is_some());
     if !begun {
         out.builder.turn(None, TurnStart::AfterAnswer);
         out.builder.call(id, tool, arguments());
@@ -267,14 +272,7 @@ fn begin_call(out: &mut Output, id: Option<&str>, tool: &str, arguments: impl Fn
 
 /// Sets the exit code of a call that has a result. Returns whether there is one.
 fn set_exit_code(out: &mut Output, id: &str, code: i64) -> bool {
-    let steps = &mut out.builder.trajectory_mut().steps;
-    let result = steps
-        .iter_mut()
-        .rev()
-        .take(RECENT_STEPS)
-        .flat_map(|step| &mut step.calls)
-        .find(|call| call.id.as_deref() == Some(id))
-        .and_then(|call| call.result.as_mut());
+    let result = out.builder.find_call(id).and_then(|call| call.result.as_mut());
     match result {
         Some(result) => {
             result.exit_code = result.exit_code.or(Some(code));
@@ -283,9 +281,6 @@ fn set_exit_code(out: &mut Output, id: &str, code: i64) -> bool {
         None => false,
     }
 }
-
-/// Number of steps, counted from the end, among which a call is searched.
-const RECENT_STEPS: usize = 16;
 
 fn set_exit(out: &mut Output, exit: &str) {
     out.builder.trajectory_mut().outcome = Some(RunOutcome {
@@ -309,7 +304,9 @@ fn patch(item: &Value) -> Value {
             _ => "Update",
         };
         let path = string(change, "path").unwrap_or_default();
-        text.push_str(&format!("*** {action} File: {path}\n"));
+        for part in ["*** ", action, " File: ", path, "\n"] {
+            text.push_str(part);
+        }
     }
     text.push_str("*** End Patch");
     json!({ "input": text })
@@ -321,11 +318,11 @@ mod tests {
     use super::*;
     use crate::trajectory::LogFormat;
 
-    fn item(payload: Value) -> Value {
+    fn item(payload: &Value) -> Value {
         json!({"timestamp": "2026-01-02T03:04:05.678Z", "type": "response_item", "payload": payload})
     }
 
-    fn event(payload: Value) -> Value {
+    fn event(payload: &Value) -> Value {
         json!({"timestamp": "2026-01-02T03:04:05.678Z", "type": "event_msg", "payload": payload})
     }
 
@@ -334,49 +331,49 @@ mod tests {
     }
 
     fn rollout() -> Vec<Value> {
-        let tokens = event(json!({"type": "token_count", "info": {
+        let tokens = event(&json!({"type": "token_count", "info": {
             "last_token_usage": {"total_tokens": 50}, "total_token_usage": {"total_tokens": 50}}}));
         vec![
             json!({"timestamp": "2026-01-02T03:04:05Z", "type": "session_meta", "payload": {"id": "c1", "cwd": "/r"}}),
-            item(user("<environment_context>\n</environment_context>")),
-            item(user("Fix it")),
-            event(json!({"type": "user_message", "message": "Fix it"})),
+            item(&user("<environment_context>\n</environment_context>")),
+            item(&user("Fix it")),
+            event(&json!({"type": "user_message", "message": "Fix it"})),
             json!({"type": "turn_context", "payload": {"model": "m"}}),
-            item(json!({"type": "reasoning", "summary": [], "encrypted_content": "x"})),
+            item(&json!({"type": "reasoning", "summary": [], "encrypted_content": "x"})),
             item(
-                json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "First, tests."}]}),
+                &json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "First, tests."}]}),
             ),
-            event(json!({"type": "agent_message", "message": "First, tests."})),
+            event(&json!({"type": "agent_message", "message": "First, tests."})),
             item(
-                json!({"type": "function_call", "name": "exec_command", "call_id": "c1",
+                &json!({"type": "function_call", "name": "exec_command", "call_id": "c1",
                 "arguments": "{\"cmd\": \"cargo test\"}"}),
             ),
             tokens.clone(),
             tokens,
-            item(json!({"type": "function_call_output", "call_id": "c1",
+            item(&json!({"type": "function_call_output", "call_id": "c1",
                 "output": "Wall time: 1.0 seconds\nProcess exited with code 101\nOutput:\nfailed"})),
             item(
-                json!({"type": "function_call", "name": "update_plan", "call_id": "c2",
+                &json!({"type": "function_call", "name": "update_plan", "call_id": "c2",
                 "arguments": "{\"plan\": [{\"step\": \"fix\", \"status\": \"completed\"}]}"}),
             ),
-            item(json!({"type": "function_call_output", "call_id": "c2", "output": "Plan updated"})),
+            item(&json!({"type": "function_call_output", "call_id": "c2", "output": "Plan updated"})),
             item(
-                json!({"type": "custom_tool_call", "name": "apply_patch", "call_id": "c3", "status": "completed",
+                &json!({"type": "custom_tool_call", "name": "apply_patch", "call_id": "c3", "status": "completed",
                 "input": "*** Begin Patch\n*** Update File: a.rs\n@@\n-1\n+2\n*** End Patch"}),
             ),
-            item(json!({"type": "custom_tool_call_output", "call_id": "c3",
+            item(&json!({"type": "custom_tool_call_output", "call_id": "c3",
                 "output": "{\"output\": \"Success\", \"metadata\": {\"exit_code\": 0}}"})),
             item(
-                json!({"type": "local_shell_call", "call_id": "c4", "status": "completed",
+                &json!({"type": "local_shell_call", "call_id": "c4", "status": "completed",
                 "action": {"type": "exec", "command": ["ls", "-l"]}}),
             ),
-            event(json!({"type": "exec_command_end", "call_id": "c4", "exit_code": 2})),
-            item(json!({"type": "function_call_output", "call_id": "c4", "output": "no such file"})),
+            event(&json!({"type": "exec_command_end", "call_id": "c4", "exit_code": 2})),
+            item(&json!({"type": "function_call_output", "call_id": "c4", "output": "no such file"})),
             json!({"type": "hologram", "payload": {}}),
             item(
-                json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Fixed."}]}),
+                &json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Fixed."}]}),
             ),
-            event(json!({"type": "task_complete"})),
+            event(&json!({"type": "task_complete"})),
         ]
     }
 

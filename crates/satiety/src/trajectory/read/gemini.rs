@@ -1,7 +1,7 @@
 //! Sessions of Gemini CLI (`messages` with type `user` and `gemini`, or one message per line), its checkpoints,
 //! and `contents` of the Gemini API (`role` and `parts`).
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
 use super::value::{content_text, describe, first_string, string, time};
@@ -15,6 +15,15 @@ pub(super) fn detect(first: &[&Value]) -> bool {
         is_session_header(record)
             || is_session_message(record)
             || is_model_content(record)
+            || record
+                .get("messages")
+                .and_then(Value::as_array)
+                .is_some_and(|messages| {
+                    messages
+                        .iter()
+                        .take(super::DETECTION_RECORDS)
+                        .any(is_session_message)
+                })
             || CONTENT_LISTS.iter().any(|key| {
                 record
                     .get(key)
@@ -76,7 +85,7 @@ impl Reader for Gemini {
             .find(|contents| contents.iter().any(is_content))
         {
             for content in contents {
-                self.content(content, line, out);
+                api_content(content, line, out);
             }
         } else if let Some(id) = string(value, "$rewindTo") {
             let (steps, replies) = self.positions.get(id).copied().unwrap_or_default();
@@ -91,11 +100,15 @@ impl Reader for Gemini {
                 }
             }
         } else if is_content(value) {
-            self.content(value, line, out);
-        } else if is_session_header(value) {
-        } else {
+            api_content(value, line, out);
+        } else if !is_session_header(value) {
             self.message(value, line, out);
         }
+    }
+
+    /// A session repeats a message when its tools have run.
+    fn splits_turns(&self) -> bool {
+        !self.positions.is_empty()
     }
 }
 
@@ -111,44 +124,8 @@ impl Gemini {
                 }
             }
             Some("gemini") => {
-                let known = self
-                    .note_position(id, out)
-                    .and_then(|(index, _)| out.builder.resume(index));
-                let step = match known {
-                    Some(step) => {
-                        step.text.clear();
-                        step
-                    }
-                    None => out.builder.turn(None, TurnStart::New),
-                };
-                step.time = step.time.or_else(|| message.get("timestamp").and_then(time));
-                step.usage.tokens = message
-                    .get("tokens")
-                    .and_then(|tokens| tokens.get("total")?.as_u64())
-                    .or(step.usage.tokens);
-                let mut earlier = std::mem::take(&mut step.calls);
-                out.builder.text(&content);
-                for call in message
-                    .get("toolCalls")
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten()
-                {
-                    let id = string(call, "id");
-                    earlier.retain(|earlier| earlier.id.as_deref() != id);
-                    let arguments = call.get("args").cloned().unwrap_or_default();
-                    out.builder
-                        .call(id, string(call, "name").unwrap_or_default(), arguments);
-                    if let Some(result) = recorded_result(call) {
-                        out.builder.result(id, result);
-                    }
-                }
-                if !earlier.is_empty() {
-                    let index = out.builder.position();
-                    if let Some(step) = out.builder.resume(index) {
-                        step.calls.splice(0..0, earlier);
-                    }
-                }
+                let known = self.note_position(id, out).map(|(index, _)| index);
+                turn(message, known, &content, out);
             }
             Some("info" | "warning" | "error") => {}
             Some(kind) => out.skip(line, format!("unknown message type {kind}")),
@@ -167,53 +144,103 @@ impl Gemini {
         self.positions.insert(id.to_owned(), position);
         None
     }
+}
 
-    /// Adds a content of the API.
-    fn content(&mut self, content: &Value, line: usize, out: &mut Output) {
-        let parts = content.get("parts").and_then(Value::as_array);
-        let Some(parts) = parts.filter(|_| is_content(content)) else {
-            out.skip(line, format!("unknown content: {}", describe(content)));
-            return;
-        };
-        if string(content, "role") == Some("model") {
-            out.builder.turn(None, TurnStart::New);
-            for part in parts {
-                if let Some(call) = part.get("functionCall") {
-                    let arguments = call.get("args").cloned().unwrap_or_default();
-                    let tool = string(call, "name").unwrap_or_default();
-                    out.builder.call(string(call, "id"), tool, arguments);
-                } else if let Some(code) = part.get("executableCode") {
-                    let code = string(code, "code").unwrap_or_default();
-                    out.builder
-                        .call(None, "code_execution", serde_json::json!({ "code": code }));
-                } else if let Some(result) = part.get("codeExecutionResult") {
-                    let result = CallResult {
-                        content: string(result, "output").unwrap_or_default().to_owned(),
-                        error: string(result, "outcome").map(|outcome| outcome != "OUTCOME_OK"),
-                        exit_code: None,
-                    };
-                    out.builder.result(None, result);
-                } else if part.get("thought").and_then(Value::as_bool) != Some(true) {
-                    out.builder.text(string(part, "text").unwrap_or_default());
-                }
-            }
-            return;
-        }
-        let mut text = String::new();
+/// Adds a content of the API.
+fn api_content(content: &Value, line: usize, out: &mut Output) {
+    let parts = content.get("parts").and_then(Value::as_array);
+    let Some(parts) = parts.filter(|_| is_content(content)) else {
+        out.skip(line, format!("unknown content: {}", describe(content)));
+        return;
+    };
+    if string(content, "role") == Some("model") {
+        out.builder.turn(None, TurnStart::New);
         for part in parts {
-            if let Some(response) = part.get("functionResponse") {
-                let result = response_result(response);
-                if !answer(response, result, out) {
-                    out.skip(line, "a result without its call");
-                }
-            } else if let Some(part) = string(part, "text") {
-                if !text.is_empty() {
-                    text.push('\n');
-                }
-                text.push_str(part);
+            if let Some(call) = part.get("functionCall") {
+                let arguments = call.get("args").cloned().unwrap_or_default();
+                let tool = string(call, "name").unwrap_or_default();
+                out.builder.call(string(call, "id"), tool, arguments);
+            } else if let Some(code) = part.get("executableCode") {
+                let code = string(code, "code").unwrap_or_default();
+                out.builder
+                    .call(None, "code_execution", serde_json::json!({ "code": code }));
+            } else if let Some(result) = part.get("codeExecutionResult") {
+                let result = CallResult {
+                    content: string(result, "output").unwrap_or_default().to_owned(),
+                    error: string(result, "outcome").map(|outcome| outcome != "OUTCOME_OK"),
+                    exit_code: None,
+                };
+                out.builder.result(None, result);
+            } else if part.get("thought").and_then(Value::as_bool) != Some(true) {
+                out.builder.text(string(part, "text").unwrap_or_default());
             }
         }
-        out.builder.reply(None, &text);
+        return;
+    }
+    let mut text = String::new();
+    for part in parts {
+        if let Some(response) = part.get("functionResponse") {
+            let result = response_result(response);
+            if !answer(response, result, out) {
+                out.skip(line, "a result without its call");
+            }
+        } else if let Some(part) = string(part, "text") {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(part);
+        }
+    }
+    out.builder.reply(None, &text);
+}
+
+/// Adds a message of the agent, or replaces the step `known` of its earlier version. A step that a feed has
+/// already returned is not changed; calls that it lacks become a step of their own.
+fn turn(message: &Value, known: Option<usize>, content: &str, out: &mut Output) {
+    let calls = message
+        .get("toolCalls")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let replaces = known.is_some_and(|index| out.builder.resume(index).is_some());
+    let returned = known.is_some() && !replaces;
+    let calls: Vec<&Value> = calls
+        .iter()
+        .filter(|call| !returned || string(call, "id").is_none_or(|id| out.builder.find_call(id).is_none()))
+        .collect();
+    if returned && calls.is_empty() {
+        return;
+    }
+    if !replaces {
+        out.builder.turn(None, TurnStart::New);
+    }
+    let index = out.builder.position();
+    let mut earlier = Vec::new();
+    if let Some(step) = out.builder.resume(index) {
+        step.time = step.time.or_else(|| message.get("timestamp").and_then(time));
+        step.usage.tokens = message
+            .get("tokens")
+            .and_then(|tokens| tokens.get("total")?.as_u64())
+            .or(step.usage.tokens);
+        step.text.clear();
+        earlier = std::mem::take(&mut step.calls);
+    }
+    if !returned {
+        out.builder.text(content);
+    }
+    let ids: FxHashSet<&str> = calls.iter().filter_map(|call| string(call, "id")).collect();
+    for call in calls {
+        let id = string(call, "id");
+        let arguments = call.get("args").cloned().unwrap_or_default();
+        out.builder
+            .call(id, string(call, "name").unwrap_or_default(), arguments);
+        if let Some(result) = recorded_result(call) {
+            out.builder.result(id, result);
+        }
+    }
+    earlier.retain(|call| call.id.as_deref().is_some_and(|id| !ids.contains(id)));
+    if let Some(step) = out.builder.resume(index) {
+        step.calls.append(&mut earlier);
     }
 }
 
@@ -303,7 +330,7 @@ mod tests {
     use crate::trajectory::LogFormat;
     use serde_json::{Value, json};
 
-    fn call(status: &str, result: Value) -> Value {
+    fn call(status: &str, result: &Value) -> Value {
         json!({"id": "t1", "name": "run_shell_command", "args": {"command": "make"}, "status": status,
             "timestamp": "2026-01-02T03:04:05.678Z", "result": result})
     }
@@ -319,7 +346,7 @@ mod tests {
                 {"id": "1", "type": "info", "content": "update available"},
                 {"id": "2", "type": "user", "content": [{"text": "Build it"}]},
                 {"id": "3", "type": "gemini", "content": "Building.", "thoughts": [], "tokens": {"total": 12},
-                 "timestamp": "2026-01-02T03:04:05.678Z", "toolCalls": [call("success", response("boom\nExit Code: 2"))]},
+                 "timestamp": "2026-01-02T03:04:05.678Z", "toolCalls": [call("success", &response("boom\nExit Code: 2"))]},
                 {"id": "4", "type": "gemini", "content": "", "toolCalls": [{"id": "t2", "name": "write_todos",
                     "args": {"todos": [{"description": "fix", "status": "completed"}]}, "status": "error",
                     "result": [{"functionResponse": {"id": "t2", "response": {"error": "no"}}}]}]},
@@ -345,9 +372,9 @@ mod tests {
         let records = [
             json!({"sessionId": "g", "projectHash": "h", "startTime": "", "lastUpdated": ""}),
             json!({"id": "1", "type": "user", "content": [{"text": "Build it"}]}),
-            json!({"id": "2", "type": "gemini", "content": "Building.", "toolCalls": [call("executing", json!(null))]}),
+            json!({"id": "2", "type": "gemini", "content": "Building.", "toolCalls": [call("executing", &json!(null))]}),
             json!({"$set": {"lastUpdated": "now"}}),
-            json!({"id": "2", "type": "gemini", "content": "Building.", "toolCalls": [call("success", response("ok"))]}),
+            json!({"id": "2", "type": "gemini", "content": "Building.", "toolCalls": [call("success", &response("ok"))]}),
             json!({"id": "3", "type": "user", "content": "Wrong"}),
             json!({"id": "4", "type": "gemini", "content": "Sorry."}),
             json!({"$rewindTo": "3"}),
@@ -364,7 +391,32 @@ mod tests {
         assert_eq!(run.steps[1].text, "Welcome.");
         let (steps, fed) = feed_values(&records);
         assert_eq!(&fed, run);
+        assert_eq!(steps.len(), 1, "the last turn may be repeated with calls");
         assert_eq!(steps[0].calls.len(), 1);
+    }
+
+    #[test]
+    fn a_feed_returns_calls_of_a_message_once() {
+        let message = |calls: &[&str]| {
+            let calls: Vec<Value> = calls
+                .iter()
+                .map(|id| json!({"id": id, "name": "glob", "args": {}, "status": "success", "result": null}))
+                .collect();
+            json!({"id": "m", "type": "gemini", "content": "Look", "toolCalls": calls})
+        };
+        let (steps, run) = feed_values(&[
+            message(&[]),
+            message(&["a"]),
+            message(&["a"]),
+            message(&["a", "b"]),
+        ]);
+        assert_eq!(run.steps.len(), 2);
+        let ids: Vec<_> = steps
+            .iter()
+            .flat_map(|step| &step.calls)
+            .filter_map(|call| call.id.as_deref())
+            .collect();
+        assert_eq!(ids, ["a", "b"]);
     }
 
     #[test]

@@ -216,47 +216,45 @@ impl Conversation {
             error: span.error.is_some().then_some(true),
             exit_code: None,
         };
-        let steps = &mut out.builder.trajectory_mut().steps;
-        let recent = steps.len().saturating_sub(RECENT_STEPS);
-        let calls = || steps[recent..].iter().flat_map(|step| &step.calls);
-        let by_id = id.is_some() && calls().any(|call| call.id.as_deref() == id);
-        let call = steps[recent..]
-            .iter_mut()
-            .flat_map(|step| &mut step.calls)
-            .find(|call| {
-                if by_id {
-                    call.id.as_deref() == id
-                } else {
+        let known = id.is_some_and(|id| out.builder.find_call(id).is_some());
+        let call = match id {
+            Some(id) if known => out.builder.find_call(id),
+            _ => out
+                .builder
+                .trajectory_mut()
+                .steps
+                .iter_mut()
+                .rev()
+                .take(RECENT_STEPS)
+                .flat_map(|step| &mut step.calls)
+                .take(RECENT_CALLS)
+                .find(|call| {
                     call.result.is_none() && call.tool == tool && (id.is_none() || call.id.is_none())
-                }
-            });
-        match call {
-            Some(call) => {
-                if call.arguments.is_null() {
-                    call.arguments = span.tool_arguments();
-                }
-                // The span knows more than the message about it: whether the tool failed.
-                match &mut call.result {
-                    Some(known) => known.error = result.error.or(known.error),
-                    None => call.result = Some(result),
-                }
-                out.builder.end_turn();
+                }),
+        };
+        if let Some(call) = call {
+            if call.arguments.is_null() {
+                call.arguments = span.tool_arguments();
             }
-            None => {
-                let step = out.builder.turn(self.agent(span), TurnStart::AfterAnswer);
-                step.time = step.time.or_else(|| span.time());
-                out.builder.call(id, tool, span.tool_arguments());
-                let position = out.builder.position();
-                if let Some(call) = out
-                    .builder
-                    .resume(position)
-                    .and_then(|step| step.calls.last_mut())
-                {
-                    call.result = Some(result);
-                }
-                out.builder.end_turn();
+            // The span knows more than the message about it: whether the tool failed.
+            match &mut call.result {
+                Some(known) => known.error = result.error.or(known.error),
+                None => call.result = Some(result),
+            }
+        } else {
+            let step = out.builder.turn(self.agent(span), TurnStart::AfterAnswer);
+            step.time = step.time.or_else(|| span.time());
+            out.builder.call(id, tool, span.tool_arguments());
+            let position = out.builder.position();
+            if let Some(call) = out
+                .builder
+                .resume(position)
+                .and_then(|step| step.calls.last_mut())
+            {
+                call.result = Some(result);
             }
         }
+        out.builder.end_turn();
     }
 }
 
@@ -265,6 +263,9 @@ const MAX_DEPTH: usize = 32;
 
 /// Number of steps, counted from the end, among which the call of a tool's span is searched.
 const RECENT_STEPS: usize = 64;
+
+/// Number of calls that are looked at in this search.
+const RECENT_CALLS: usize = 1024;
 
 fn is_agent_message(message: &Value) -> bool {
     matches!(string(message, "role"), Some("assistant" | "model" | "ai"))
@@ -398,9 +399,9 @@ mod tests {
         json!(list)
     }
 
-    fn span(id: &str, parent: &str, start: u32, name: &str, values: Value) -> Value {
+    fn span(id: &str, parent: &str, start: u32, name: &str, values: &Value) -> Value {
         json!({"traceId": "t", "spanId": id, "parentSpanId": parent, "name": name,
-            "startTimeUnixNano": format!("17000000{start:02}000000000"), "attributes": attributes(&values), "status": {"code": 1}})
+            "startTimeUnixNano": format!("17000000{start:02}000000000"), "attributes": attributes(values), "status": {"code": 1}})
     }
 
     fn document(spans: &[Value]) -> Value {
@@ -423,7 +424,7 @@ mod tests {
             "1",
             12,
             "execute_tool weather",
-            json!({"gen_ai.operation.name": "execute_tool",
+            &json!({"gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": "weather", "gen_ai.tool.call.id": "c1", "gen_ai.tool.call.result": "timeout"}),
         );
         failed["status"] = json!({"code": 2, "message": "deadline"});
@@ -433,7 +434,7 @@ mod tests {
                 "1",
                 13,
                 "chat m",
-                json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": [user, call, responses],
+                &json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": [user, call, responses],
                 "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": "I do not know."}]}]}),
             ),
             failed,
@@ -442,7 +443,7 @@ mod tests {
                 "1",
                 11,
                 "chat m",
-                json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": [user],
+                &json!({"gen_ai.operation.name": "chat", "gen_ai.input.messages": [user],
                 "gen_ai.output.messages": [call], "gen_ai.usage.input_tokens": 10, "gen_ai.usage.output_tokens": 5}),
             ),
             span(
@@ -450,10 +451,10 @@ mod tests {
                 "",
                 10,
                 "invoke_agent helper",
-                json!({"gen_ai.operation.name": "invoke_agent",
+                &json!({"gen_ai.operation.name": "invoke_agent",
                 "gen_ai.agent.name": "helper", "gen_ai.conversation.id": "conv"}),
             ),
-            span("9", "1", 14, "GET", json!({"http.method": "GET"})),
+            span("9", "1", 14, "GET", &json!({"http.method": "GET"})),
         ]
     }
 
@@ -564,7 +565,7 @@ mod tests {
 
     #[test]
     fn older_conventions() {
-        let mut events = span("1", "", 10, "chat m", json!({"gen_ai.system": "openai"}));
+        let mut events = span("1", "", 10, "chat m", &json!({"gen_ai.system": "openai"}));
         events["events"] = json!([
             {"name": "gen_ai.user.message", "attributes": attributes(&json!({"content": "Hi"}))},
             {"name": "gen_ai.choice", "attributes": attributes(&json!({"index": 0, "finish_reason": "stop",
@@ -576,7 +577,7 @@ mod tests {
             "",
             11,
             "openai.chat",
-            json!({"llm.request.type": "chat", "gen_ai.prompt.0.role": "user",
+            &json!({"llm.request.type": "chat", "gen_ai.prompt.0.role": "user",
                 "gen_ai.prompt.0.content": "Hi", "gen_ai.prompt.1.role": "assistant", "gen_ai.prompt.1.tool_calls.0.id": "c",
                 "gen_ai.prompt.1.tool_calls.0.name": "look", "gen_ai.prompt.2.role": "tool", "gen_ai.prompt.2.content": "seen",
                 "gen_ai.prompt.2.tool_call_id": "c", "gen_ai.completion.0.role": "assistant",

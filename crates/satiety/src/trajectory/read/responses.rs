@@ -122,7 +122,7 @@ impl Reader for Responses {
         let input = value.get("input").filter(|_| kind_of(value).is_none());
         let output = value.get("output").and_then(Value::as_array);
         if kind_of(value).is_none() && (input.is_some() || output.is_some()) {
-            self.exchange(value, line, out);
+            exchange(value, line, out);
             return;
         }
         item(value, None, line, out);
@@ -133,47 +133,45 @@ impl Reader for Responses {
     }
 }
 
-impl Responses {
-    /// Adds a request and its response. A request repeats the dialogue, so only what follows the agent's last
-    /// item is new, unless the request is the first.
-    fn exchange(&mut self, value: &Value, line: usize, out: &mut Output) {
-        let input = value.get("input");
-        let items = input
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let continues = ["previous_response_id", "conversation"]
-            .iter()
-            .any(|key| value.get(key).is_some_and(|id| !id.is_null()));
-        let last_agent_item = items.iter().rposition(|item| !is_answer(inner(item)));
-        if !continues && input.is_some() && last_agent_item.is_none() && !out.builder.is_empty() {
-            // A request without history is another dialogue.
-            out.end_trajectory();
-        }
-        out.builder.id(first_string(
-            value,
-            &["conversation_id", "session_id", "id", "response_id"],
-        ));
-        if let Some(text) = input.and_then(Value::as_str) {
-            out.builder.reply(None, text);
-        }
-        let begin = match last_agent_item {
-            Some(index) if !out.builder.is_empty() => index + 1,
-            _ => 0,
-        };
-        for record in items.iter().skip(begin) {
-            item(record, None, line, out);
-        }
-        let output = value.get("output").and_then(Value::as_array);
-        for record in output.into_iter().flatten() {
-            item(record, None, line, out);
-        }
-        if output.is_some_and(|items| !items.is_empty())
-            && let Some(tokens) = value.get("usage").and_then(chat::tokens)
-        {
-            let step = out.builder.turn(None, TurnStart::Continue);
-            step.usage.tokens = Some(step.usage.tokens.unwrap_or(0).saturating_add(tokens));
-        }
+/// Adds a request and its response. A request repeats the dialogue, so only what follows the agent's last
+/// item is new, unless the request is the first.
+fn exchange(value: &Value, line: usize, out: &mut Output) {
+    let input = value.get("input");
+    let items = input
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
+    let continues = ["previous_response_id", "conversation"]
+        .iter()
+        .any(|key| value.get(key).is_some_and(|id| !id.is_null()));
+    let last_agent_item = items.iter().rposition(|item| !is_answer(inner(item)));
+    if !continues && input.is_some() && last_agent_item.is_none() && !out.builder.is_empty() {
+        // A request without history is another dialogue.
+        out.end_trajectory();
+    }
+    out.builder.id(first_string(
+        value,
+        &["conversation_id", "session_id", "id", "response_id"],
+    ));
+    if let Some(text) = input.and_then(Value::as_str) {
+        out.builder.reply(None, text);
+    }
+    let begin = match last_agent_item {
+        Some(index) if !out.builder.is_empty() => index + 1,
+        _ => 0,
+    };
+    for record in items.iter().skip(begin) {
+        item(record, None, line, out);
+    }
+    let output = value.get("output").and_then(Value::as_array);
+    for record in output.into_iter().flatten() {
+        item(record, None, line, out);
+    }
+    if output.is_some_and(|items| !items.is_empty())
+        && let Some(tokens) = value.get("usage").and_then(chat::tokens)
+    {
+        let step = out.builder.turn(None, TurnStart::Continue);
+        step.usage.tokens = Some(step.usage.tokens.unwrap_or(0).saturating_add(tokens));
     }
 }
 

@@ -181,7 +181,13 @@ impl Span {
     }
 
     pub(super) fn tool_arguments(&self) -> Value {
-        self.get(ARGUMENTS).cloned().unwrap_or_default()
+        match self.get(ARGUMENTS) {
+            Some(Value::String(text)) if text.trim_start().starts_with('{') => {
+                serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
+            }
+            Some(arguments) => arguments.clone(),
+            None => Value::Null,
+        }
     }
 
     /// Output of a tool, or the message of the error if there is none.
