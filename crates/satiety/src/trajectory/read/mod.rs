@@ -62,7 +62,6 @@ pub enum LogFormat {
     TauBench,
     /// Inspect evaluation logs in JSON, one run per sample.
     Inspect,
-<<<<<<< ours
     /// Session logs of Claude Code, and the output of `claude -p --output-format stream-json`.
     ClaudeCode,
     /// Rollouts of Codex CLI, and the output of `codex exec --json`.
@@ -75,10 +74,8 @@ pub enum LogFormat {
     ChatGpt,
     /// OpenTelemetry spans with the GenAI or OpenInference conventions, in OTLP JSON or as single spans.
     Otel,
-=======
     /// Published dataset of SWE-agent runs: `trajectory` with `role` and `text`.
     SweAgentDataset,
->>>>>>> theirs
 }
 
 /// Options for reading a log.
@@ -218,7 +215,6 @@ struct FormatEntry {
 
 const FORMATS: &[FormatEntry] = &[
     FormatEntry {
-<<<<<<< ours
         format: LogFormat::SweAgentDataset,
         detect: dataset::detect,
         reader: || Box::new(dataset::SweAgentDataset),
@@ -254,8 +250,6 @@ const FORMATS: &[FormatEntry] = &[
         reader: || Box::new(responses::Responses),
     },
     FormatEntry {
-=======
->>>>>>> theirs
         format: LogFormat::MiniSweAgent,
         detect: mini_swe_agent::detect,
         reader: || Box::new(mini_swe_agent::MiniSweAgent::default()),
@@ -294,11 +288,6 @@ const FORMATS: &[FormatEntry] = &[
         format: LogFormat::Autogen,
         detect: autogen::detect,
         reader: || Box::new(autogen::Autogen::default()),
-    },
-    FormatEntry {
-        format: LogFormat::SweAgentDataset,
-        detect: dataset::detect,
-        reader: || Box::new(dataset::SweAgentDataset),
     },
     FormatEntry {
         format: LogFormat::Steps,
