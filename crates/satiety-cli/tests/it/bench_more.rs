@@ -141,7 +141,10 @@ fn invalid_promptfoo_configurations_name_file_and_field() {
         assert!(!place.path("out").exists(), "{file}");
     }
     let shown = place.run(&["bench", "import", "list.yaml"]);
-    assert!(shown.contains("pass one with --output"), "{shown}");
+    assert!(
+        shown.contains("name a directory; it is created: `--output DIR`"),
+        "{shown}"
+    );
 }
 
 fn inspect_header(id: &str) -> String {

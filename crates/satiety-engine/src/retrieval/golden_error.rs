@@ -59,9 +59,10 @@ impl GoldenError {
     /// Suggested action.
     pub fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::EmptyCorpus => {
-                Hint::with_command("harvest queries, or import them", "satiety retrieval import FILE")
-            }
+            Self::EmptyCorpus => Hint::with_command(
+                "import queries, or harvest them from the query log",
+                "satiety retrieval harvest",
+            ),
             Self::Grade(_) => "0 not relevant, 1 marginal, 2 relevant, 3 highly relevant".into(),
             Self::NoAnnotator => Hint::with_command("give the name of the annotator", "--annotator NAME"),
             Self::NoRun(_) | Self::RunEnded(_) => {

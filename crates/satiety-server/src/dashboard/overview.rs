@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use satiety_report::document;
 use satiety_report::html::{Html, escape, joined, line, link, paragraph, render_inline};
 
-use super::shell::{ago, badge, card, command, count, frame, percent, signal_tone};
+use super::shell::{ago, badge, card, command, count, frame, percent, run_tone, signal_tone};
 
 /// Data of each card, or the error.
 pub(super) struct Overview {
@@ -244,7 +244,7 @@ fn agent_runs(found: &Result<Vec<AgentRunSummary>, String>) -> Html {
             };
             let stuck = all.iter().filter(|run| is_stuck(run)).count();
             let label = format!("of {} stuck", count(all.len(), "recent run", "recent runs"));
-            let signal = document::badge(signal_tone(&latest.signal), &latest.signal);
+            let signal = document::badge(run_tone(&latest.signal), &latest.signal);
             let latest = line(&signal.then(" ").then(&latest.conversation_id));
             let latest = Html(format!("<p>{latest}</p>"));
             card(title, to, &[large(&stuck.to_string(), &label), latest])

@@ -15,7 +15,7 @@ use satiety_report::series::{Lines, Series};
 use satiety_report::{Block, Chart, Table, Text, Tone, row};
 use serde_json::Value;
 
-use super::shell::{ago, command, count, frame, moment, segment, signal_tone};
+use super::shell::{ago, command, count, frame, moment, run_tone, segment};
 use super::timeline::Timeline;
 
 /// Maximum number of steps on a page.
@@ -40,7 +40,7 @@ pub(super) fn list_page(found: &RunList, next: Option<String>, now: Timestamp) -
     let rows = found.runs.iter().map(|run| {
         row![
             link(run_path(&run.conversation_id), &run.conversation_id),
-            badge(signal_tone(&run.signal), &run.signal),
+            badge(run_tone(&run.signal), &run.signal),
             &run.kind,
             run.steps,
             run.wasted_steps,
@@ -88,7 +88,7 @@ pub(super) fn detail_page(run: &StoredRun, from: Option<usize>, now: Timestamp) 
     let shown = StepRange::new(run, from);
     let signal = report.signal.as_str();
     let mut body = vec![blocks(&[Block::verdict(
-        signal_tone(signal),
+        run_tone(signal),
         format!("{signal}."),
         &report.reason,
         &[],
@@ -297,7 +297,7 @@ fn usage(shown: &StepRange<'_>) -> Option<Block> {
 /// All steps shown, each with its details folded.
 fn step_table(shown: &StepRange<'_>) -> Html {
     let several = shown.actions.iter().any(|step| step.agent.is_some());
-    let mut header = vec!["step", "signal", "action", "outcome", "finding", "level"];
+    let mut header = vec!["step", "signal", "action", "outcome", "finding"];
     if several {
         header.insert(2, "agent");
     }
@@ -313,18 +313,14 @@ fn step_table(shown: &StepRange<'_>) -> Html {
         format!(
             "<tr id=\"step-{number}\"><th scope=\"row\">{number}</th><td>{signal}</td>{agent}\
              <td class=\"action\"><details><summary>{action}</summary>\n{details}\n</details></td>\
-             <td>{outcome}</td><td>{findings}</td><td class=\"number\">{level:.2}</td></tr>",
+             <td class=\"words\">{outcome}</td><td class=\"words\">{findings}</td></tr>",
             number = verdict.step,
-            signal = line(&badge(
-                signal_tone(verdict.signal.as_str()),
-                verdict.signal.as_str()
-            )),
+            signal = line(&badge(run_tone(verdict.signal.as_str()), verdict.signal.as_str())),
             agent = agent.unwrap_or_default(),
             action = escape(&action(step)),
             details = step_details(step, verdict),
             outcome = escape(&outcome(step)),
             findings = findings(verdict, shown),
-            level = verdict.level,
         )
     });
     let rows: Vec<String> = rows.collect();

@@ -59,8 +59,17 @@ pub(super) fn signal_tone(word: &str) -> Tone {
     match word {
         "SHIP" => Tone::Good,
         "STOP" => Tone::Bad,
-        "ESCALATE" | "NUDGE" => Tone::Unsure,
+        "ESCALATE" => Tone::Unsure,
         _ => Tone::Plain,
+    }
+}
+
+/// Tone of a signal about an agent at work, for which ESCALATE means that it is stuck.
+pub(super) fn run_tone(word: &str) -> Tone {
+    match word {
+        "NUDGE" => Tone::Unsure,
+        "ESCALATE" => Tone::Bad,
+        other => signal_tone(other),
     }
 }
 

@@ -9,7 +9,7 @@ use satiety_report::{Block, Table, row};
 use super::shell::count;
 
 const WIDTH: f64 = 760.0;
-const LEFT: f64 = 46.0;
+const LEFT: f64 = 54.0;
 /// Height above the bars, for the labels of the first nudge and the first stop.
 const TOP: f64 = 36.0;
 const HEIGHT: f64 = 130.0;

@@ -35,8 +35,7 @@ fn history_of(value: &Value) -> Option<&Vec<Value>> {
 }
 
 fn is_history(messages: &[Value]) -> bool {
-    let first = || messages.iter().take(super::DETECTION_RECORDS);
-    first().any(is_message) && first().filter(|message| is_message(message)).count() * 2 > first().count()
+    messages.iter().take(super::DETECTION_RECORDS).any(is_message)
 }
 
 fn is_message(value: &Value) -> bool {
