@@ -301,7 +301,7 @@ fn step_table(shown: &StepRange<'_>) -> Html {
     if several {
         header.insert(2, "agent");
     }
-    let header: String = header
+    let header: Vec<String> = header
         .iter()
         .map(|name| format!("<th scope=\"col\">{name}</th>"))
         .collect();
@@ -326,7 +326,8 @@ fn step_table(shown: &StepRange<'_>) -> Html {
     let rows: Vec<String> = rows.collect();
     Html(format!(
         "<section>\n<h2>Steps</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"steps\">\n\
-         <thead><tr>{header}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>\n</section>",
+         <thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>\n</section>",
+        header.concat(),
         rows.join("\n")
     ))
 }
