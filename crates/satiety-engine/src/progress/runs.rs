@@ -258,9 +258,16 @@ impl ProgressOperations<'_> {
         }
         let mut trajectory = feed.finish();
         trajectory.id = Some(id.to_owned());
-        let report = self
+        let mut report = self
             .judge_trajectory(&trajectory, ProgressProfile::built_in())
             .await?;
+        // A discussion was judged by what was said.
+        if report.kind == LogKind::Deliberation
+            && let Ok(signal) = serde_json::from_value(Value::String(row.signal.clone()))
+        {
+            report.signal = signal;
+            report.reason.clone_from(&row.reason);
+        }
         Ok(StoredRun {
             conversation_id: row.id,
             created_at: crate::time(row.created_at),
@@ -383,7 +390,7 @@ impl ProgressOperations<'_> {
             extract: Extract::Rules,
             record: false,
         };
-        // Messages that are no discussion, such as a lone prompt, have no rounds to score.
+        // Messages without a discussion, such as a lone prompt, have no rounds to score.
         if let Ok(scored) = self.engine.dialogue().score(request).await {
             let recommendation = &scored.report.stop_recommendation;
             appended.signal = recommendation.signal.into();

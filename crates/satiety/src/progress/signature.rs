@@ -249,7 +249,7 @@ impl Collector {
         let tail_begins = bytes.len().saturating_sub(COMPARED_BYTES);
         while index < bytes.len() {
             if !is_word_byte(bytes[index]) {
-                // Punctuation is no word, but it distinguishes one command from another.
+                // Punctuation is not part of a word, but it distinguishes one command from another.
                 if !bytes[index].is_ascii_whitespace() {
                     self.hasher.write_u8(bytes[index]);
                 }

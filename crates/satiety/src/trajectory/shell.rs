@@ -1,5 +1,5 @@
 //! Reads command lines as far as needed to tell reading, searching, editing, waiting and finishing apart.
-//! This is no shell parser: quotes, here-documents and operators are recognized, expansions are not.
+//! It does not parse shell syntax in full: quotes, here-documents and operators are recognized, expansions are not.
 
 /// One simple command of a command line.
 #[derive(Debug, Default, PartialEq, Eq)]

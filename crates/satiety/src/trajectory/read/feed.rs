@@ -8,7 +8,7 @@ use crate::trajectory::step::{Step, Trajectory};
 
 /// Turns records that arrive one at a time into steps.
 ///
-/// Records are held back until one of them shows the format, because a log may begin with a header or with
+/// Records are buffered until one of them shows the format, because a log may begin with a header or with
 /// messages that many formats share. Such records contain no turn of an agent, so no step is delayed.
 #[derive(Default)]
 pub struct Feed {
