@@ -187,7 +187,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
         (
             EngineError::Invalid {
                 message: s(),
-                hint: s(),
+                hint: s().into(),
             },
             422,
             2,
@@ -195,7 +195,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
         (
             EngineError::Conflict {
                 message: s(),
-                hint: s(),
+                hint: s().into(),
             },
             409,
             2,
@@ -299,9 +299,30 @@ fn table() -> Vec<(EngineError, u16, u8)> {
         (EngineError::NoResearch { run: s() }, 404, 2),
         (EngineError::ResearchEnded { run: s() }, 409, 2),
         (EngineError::ResearchNeedsModel, 422, 2),
-        (EngineError::NotFound { what: s(), hint: s() }, 404, 2),
-        (EngineError::AlreadyExists { what: s(), hint: s() }, 409, 2),
-        (EngineError::Unacceptable { what: s(), hint: s() }, 422, 2),
+        (
+            EngineError::NotFound {
+                what: s(),
+                hint: s().into(),
+            },
+            404,
+            2,
+        ),
+        (
+            EngineError::AlreadyExists {
+                what: s(),
+                hint: s().into(),
+            },
+            409,
+            2,
+        ),
+        (
+            EngineError::Unacceptable {
+                what: s(),
+                hint: s().into(),
+            },
+            422,
+            2,
+        ),
         (
             EngineError::TooCostly {
                 what: "x",
@@ -678,7 +699,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
             HarnessError::Phase {
                 id: s(),
                 state: s(),
-                hint: s(),
+                hint: s().into(),
             },
             422,
             2,
