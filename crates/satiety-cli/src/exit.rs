@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use satiety::dialogue::Signal;
+use satiety::progress::ProgressSignal;
 
 /// Outcome of a command. The numbers are part of the interface and never change their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,14 +32,14 @@ pub(crate) enum Exit {
 
 /// Table shown in the reference page.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
-    (0, "success"),
+    (0, "success; with `--exit-code` also CONTINUE and NUDGE"),
     (1, "check failed (regression, weakening, worse)"),
     (2, "usage error or invalid input"),
     (3, "inconclusive: not enough evidence to decide"),
     (4, "environment failure: store, network, model or file system"),
-    (10, "`score --exit-code`: SHIP"),
-    (11, "`score --exit-code`: STOP"),
-    (12, "`score --exit-code`: ESCALATE"),
+    (10, "`--exit-code` of `score`, `progress` and `watch`: SHIP"),
+    (11, "`--exit-code` of `score`, `progress` and `watch`: STOP"),
+    (12, "`--exit-code` of `score`, `progress` and `watch`: ESCALATE"),
     (70, "internal error (a bug in satiety; please report it)"),
     (130, "interrupted with Ctrl-C"),
 ];
@@ -51,6 +52,16 @@ impl Exit {
             Signal::Ship => Self::Ship,
             Signal::Stop => Self::Stop,
             Signal::Escalate => Self::Escalate,
+        }
+    }
+
+    /// Exit code of a signal about an agent at work, for `--exit-code`. A nudged agent goes on.
+    pub(crate) fn of_progress_signal(signal: ProgressSignal) -> Self {
+        match signal {
+            ProgressSignal::Continue | ProgressSignal::Nudge => Self::Done,
+            ProgressSignal::Ship => Self::Ship,
+            ProgressSignal::Stop => Self::Stop,
+            ProgressSignal::Escalate => Self::Escalate,
         }
     }
 

@@ -97,7 +97,7 @@ impl Printer {
 fn unsupported_format(name: &str) -> Failure {
     Failure::bad_input(
         format!("this command does not support the format {name}"),
-        "use human, json or markdown; html is supported by `satiety retrieval`, `bench` and `evict`, csv by the first two",
+        "use human, json or markdown; html is supported by `satiety progress`, `retrieval`, `bench` and `evict`, csv by the first three",
     )
 }
 

@@ -19,6 +19,7 @@ mod extraction;
 mod handles;
 pub mod harness;
 mod hooks;
+pub mod judge_choice;
 pub mod maintenance;
 pub mod memory;
 pub mod models;
@@ -30,6 +31,7 @@ pub mod root_path;
 pub mod sweep;
 pub mod tokens;
 pub mod watch;
+pub mod watch_work;
 
 pub use category::ErrorCategory;
 pub use error::EngineError;

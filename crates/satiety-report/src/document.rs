@@ -2,6 +2,7 @@
 
 use crate::charts::{Calibration, IntervalMark, MarginMark, Mark, Stack};
 use crate::series::Lines;
+use crate::timeline::Timeline;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {
@@ -165,8 +166,8 @@ impl Table {
     }
 }
 
-/// A chart. HTML draws it and adds its values as a table; terminals and Markdown show lines as bars and omit
-/// other charts, so the surrounding text has to state what matters.
+/// A chart. HTML draws it and adds its values as a table; terminals and Markdown show lines as bars, timelines
+/// as characters, and omit other charts, so the surrounding text has to state what matters.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Chart {
     /// Signed values as bars.
@@ -183,6 +184,8 @@ pub enum Chart {
     Calibration(Calibration),
     /// Stacked bars.
     Stack(Stack),
+    /// Steps of a run.
+    Timeline(Timeline),
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -7,6 +7,7 @@ use std::fmt::{self, Display};
 use crate::charts;
 use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
 use crate::series;
+use crate::timeline;
 
 /// Row limit of limited tables.
 const ROWS: usize = 200;
@@ -174,6 +175,7 @@ fn render_chart(chart: &Chart) -> Html {
         Chart::Lines(lines) => series::lines(lines),
         Chart::Calibration(found) => charts::calibration(found),
         Chart::Stack(found) => charts::stack(found),
+        Chart::Timeline(found) => timeline::draw(found),
     }
 }
 

@@ -34,6 +34,7 @@ pub mod html;
 pub mod markdown;
 pub mod series;
 pub mod terminal;
+pub mod timeline;
 
 #[cfg(test)]
 mod tests;

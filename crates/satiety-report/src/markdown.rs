@@ -6,6 +6,8 @@ use crate::terminal;
 
 /// Row limit of limited tables.
 const ROWS: usize = 50;
+/// Columns of charts that are drawn with characters.
+const WIDTH: usize = 100;
 /// Character limit of a cell.
 const LETTERS: usize = 300;
 
@@ -74,13 +76,9 @@ fn render_block(block: &Block, level: usize) -> String {
         Block::Table(found) => table(found),
         Block::Chart(Chart::Lines(lines)) => {
             let lines = Document::from(Block::Chart(Chart::Lines(lines.clone())));
-            let curves = terminal::render(&lines);
-            if curves.is_empty() {
-                curves
-            } else {
-                format!("```text\n{curves}\n```")
-            }
+            code(terminal::render(&lines))
         }
+        Block::Chart(Chart::Timeline(timeline)) => code(terminal::plain_timeline(timeline, WIDTH)),
         Block::Chart(_) | Block::Only(Medium::Terminal, _) => String::new(),
         Block::Note(_, label, text) => format!("**{}:** {}", cell(label), line(text, usize::MAX)),
         Block::Verbatim(text) => {
@@ -105,6 +103,15 @@ fn render_block(block: &Block, level: usize) -> String {
             )
         }
         Block::Only(Medium::Page | Medium::Text, inner) => blocks(inner, level),
+    }
+}
+
+/// A chart of characters as a code block.
+fn code(drawn: String) -> String {
+    if drawn.is_empty() {
+        drawn
+    } else {
+        format!("```text\n{drawn}\n```")
     }
 }
 

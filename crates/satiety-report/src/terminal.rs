@@ -6,6 +6,7 @@ use owo_colors::OwoColorize;
 
 use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
 use crate::series::Lines;
+use crate::timeline::{self, Timeline};
 
 /// Renders the document at the terminal's width.
 pub fn render(document: &Document) -> String {
@@ -62,6 +63,10 @@ fn collect(blocks: &[Block], width: Option<u16>, rendered: &mut Vec<(bool, Strin
             Block::Fields(fields) => (true, named(fields)),
             Block::Table(table) => (false, rows(table, width)),
             Block::Chart(Chart::Lines(lines)) => (true, curves(lines)),
+            Block::Chart(Chart::Timeline(found)) => {
+                let width = width.map_or_else(terminal_width, usize::from);
+                (false, timeline(found, width, toned))
+            }
             Block::Note(tone, label, text) => (
                 true,
                 format!("{} {}", toned(*tone, &format!("{label}:")), line(text)),
@@ -238,6 +243,51 @@ fn curves(chart: &Lines) -> String {
         .filter(|series| !chart.places.is_empty() && series.values.iter().any(Option::is_some))
         .map(|series| (series.name.clone(), Text::from(curve(&series.values))));
     named(&rows.collect::<Vec<_>>())
+}
+
+/// Renders a timeline at a given width without colours.
+pub(crate) fn plain_timeline(found: &Timeline, width: usize) -> String {
+    timeline(found, width, |_, symbols| symbols.to_owned())
+}
+
+/// Renders a timeline as rows of characters with the number of their first step, and a legend.
+fn timeline(found: &Timeline, width: usize, paint: impl Fn(Tone, &str) -> String) -> String {
+    if found.cells.is_empty() {
+        return String::new();
+    }
+    let label = found.label_width();
+    let mut lines: Vec<String> = Vec::new();
+    for row in found.rows(width) {
+        let Some((first, cells)) = row else {
+            lines.push(format!("{:>label$}  …", ""));
+            continue;
+        };
+        let groups: Vec<String> = timeline::groups(cells)
+            .map(|group| {
+                let series = group.chunk_by(|left, right| left.kind == right.kind);
+                series
+                    .map(|same| {
+                        let symbols: String = same.iter().map(|cell| cell.kind.symbol).collect();
+                        paint(same[0].kind.tone, &symbols)
+                    })
+                    .collect()
+            })
+            .collect();
+        lines.push(format!("{first:>label$}  {}", groups.join(" ")));
+    }
+    let legend: Vec<String> = found
+        .kinds()
+        .iter()
+        .map(|kind| format!("{} {}", paint(kind.tone, &kind.symbol.to_string()), kind.name))
+        .collect();
+    lines.push(format!("{:>label$}  {}", "", legend.join("  ")));
+    lines.join("\n")
+}
+
+/// The terminal's width, or the usual one if the output is not a terminal.
+fn terminal_width() -> usize {
+    const USUAL: u16 = 80;
+    comfy_table::Table::new().width().unwrap_or(USUAL).into()
 }
 
 /// Renders values from 0 to 1 as one line of block characters.

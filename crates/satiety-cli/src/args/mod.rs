@@ -6,6 +6,7 @@ mod experiment;
 mod harness;
 mod mcp;
 mod memory;
+mod progress;
 mod research;
 mod retrieval;
 mod retrieval_golden;
@@ -24,6 +25,7 @@ pub(crate) use experiment::*;
 pub(crate) use harness::*;
 pub(crate) use mcp::*;
 pub(crate) use memory::*;
+pub(crate) use progress::*;
 pub(crate) use research::*;
 pub(crate) use retrieval::*;
 pub(crate) use retrieval_golden::*;
@@ -44,7 +46,8 @@ const STYLES: Styles = Styles::styled()
 #[command(after_long_help = "Examples:
   satiety demo                          # a tour on bundled examples
   satiety score conversation.json       # CONTINUE, SHIP, STOP or ESCALATE, and why
-  satiety watch trace.jsonl             # the same for a live conversation
+  satiety progress session.jsonl        # is an agent at work stuck, and since when?
+  satiety watch session.jsonl           # the same for a live conversation or agent
   satiety research TASK --in DIR        # search until results are no longer new, with sources
   satiety serve                         # HTTP API and dashboard, on loopback
   satiety db status                     # contents of the store
@@ -139,9 +142,11 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Score a conversation: CONTINUE, SHIP, STOP or ESCALATE, with reasons
     Score(ScoreArgs),
-    /// Follow a live conversation and report when to stop
+    /// Judge the log of an agent at work: does it still make progress, or is it stuck?
+    Progress(ProgressArgs),
+    /// Follow a live conversation or agent log and report when to stop
     Watch(WatchArgs),
-    /// Score labelled conversations and compare thresholds
+    /// Score labelled conversations or agent runs and compare thresholds
     Sweep(SweepArgs),
     /// Evaluate search results and test whether one system is better
     #[command(subcommand)]
@@ -229,16 +234,23 @@ impl Command {
 Input: a transcript (a JSON object with `rounds`), a trace (JSON Lines of type `round`), a chat log (messages with
 `role` and `content`) or a coding agent's session log. The format is detected.
 
-With --exit-code: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12.")]
+A log in which at least half of the turns call tools is judged as by `satiety progress`. If fewer turns call tools,
+both judges report, and the progress judge decides if it says STOP or ESCALATE. With the progress judge, --profile
+takes a profile of that judge.
+
+With --exit-code: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12; NUDGE counts as CONTINUE.")]
 pub(crate) struct ScoreArgs {
     /// Conversation file, or `-` for standard input
     pub(crate) file: PathBuf,
-    /// Show the signal after every round and the round where it would have stopped
-    #[arg(long)]
+    /// Show the signal after every round or step and where it would have stopped
+    #[arg(long, visible_alias = "at-every-step")]
     pub(crate) at_every_round: bool,
     /// Exit with the signal: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12
     #[arg(long)]
     pub(crate) exit_code: bool,
+    /// Judge of the file
+    #[arg(long, value_name = "JUDGE", default_value = "auto")]
+    pub(crate) judge: JudgeWith,
     /// Input format [default: detected]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) input: Option<InputShape>,
@@ -270,20 +282,29 @@ pub(crate) struct Judging {
   satiety watch trace.jsonl
   satiety watch session.jsonl --exit-code --idle 600 && echo continue
 
-Exits at the first signal other than CONTINUE, or with --idle when the file has not grown for that long.
-With --format json, one JSON line per round.")]
+Exits at the first signal other than CONTINUE and NUDGE, or with --idle when the file has not grown for that long.
+With --format json, one JSON line per round or step.
+
+JSON Lines in which the first turn of an agent calls a tool are followed by the progress judge. It prints a line for
+each NUDGE, SHIP, STOP and ESCALATE. With this judge, --profile takes a profile of that judge.")]
 pub(crate) struct WatchArgs {
-    /// Conversation file that is being written
+    /// Conversation or agent log that is being written
     pub(crate) file: PathBuf,
-    /// Continue after the first signal other than CONTINUE
+    /// Continue after the first signal other than CONTINUE and NUDGE
     #[arg(long)]
     pub(crate) keep_going: bool,
+    /// Print every step of an agent log
+    #[arg(long)]
+    pub(crate) at_every_step: bool,
     /// Exit when the file has not grown for this many seconds [default: never]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) idle: Option<u64>,
     /// Exit with the last signal: CONTINUE 0, SHIP 10, STOP 11, ESCALATE 12
     #[arg(long)]
     pub(crate) exit_code: bool,
+    /// Judge of the file
+    #[arg(long, value_name = "JUDGE", default_value = "auto")]
+    pub(crate) judge: JudgeWith,
     /// Input format [default: detected]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) input: Option<InputShape>,
@@ -299,11 +320,21 @@ pub(crate) struct WatchArgs {
 
 Varies each setting on its own around its default, or tries every combination of the given values.
 
-A label is the key `_expected` in a transcript: {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}.")]
+A label is the key `_expected` in a transcript: {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}.
+
+Without labelled conversations, the path may have logs of agents with outcomes (`solved`, or the outcome that a
+benchmark records). They show how much waste the progress judge would have saved, and how many solved runs it would
+have cut, over thresholds and compared with simple rules.")]
 pub(crate) struct SweepArgs {
-    /// Directory with labelled transcripts
-    #[arg(value_name = "DIR")]
+    /// Directory with labelled transcripts, or file or directory with agent logs
+    #[arg(value_name = "PATH")]
     pub(crate) folder: PathBuf,
+    /// Read agent logs, even if there are labelled transcripts
+    #[arg(long)]
+    pub(crate) work: bool,
+    /// Levels at which the progress judge stops to try; repeatable
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) stop: Vec<f64>,
     /// Consecutive low-novelty rounds to try; repeatable
     #[arg(long, value_name = "N")]
     pub(crate) k: Vec<u32>,

@@ -15,6 +15,7 @@ mod harness;
 mod mcp;
 mod memory;
 mod models;
+mod progress;
 mod reference;
 mod research;
 mod retrieval;
@@ -41,6 +42,9 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         Command::Demo(arguments) => demo::run(arguments, settings, printer),
         Command::Score(arguments) => with_engine(settings, async |engine| {
             score::run(arguments, engine, settings, printer).await
+        }),
+        Command::Progress(arguments) => with_engine(settings, async |engine| {
+            progress::run(arguments, engine, printer).await
         }),
         Command::Watch(arguments) => with_engine(settings, async |engine| {
             watch::run(arguments, engine, settings, printer).await

@@ -1,16 +1,19 @@
-//! `satiety score`: recommend what to do about a conversation, with reasons.
+//! `satiety score`: recommend what to do about a conversation or an agent at work, with reasons.
 
 use std::fmt::Write;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use owo_colors::OwoColorize;
-use satiety::dialogue::{Level, Report, RoundUnseen, Signal, Warning};
+use satiety::dialogue::{Level, Profile, Report, RoundUnseen, Signal, Warning};
 use satiety_engine::Engine;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
+use satiety_engine::judge_choice::{Judge, ScoreFileRequest, ScoredFile, deciding_judge};
+use satiety_report::markdown;
 use serde::Serialize;
 
-use crate::args::ScoreArgs;
+use crate::args::{Judging, ScoreArgs};
+use crate::commands::progress::{ProgressOutput, overall_signal};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
@@ -23,8 +26,9 @@ pub(super) async fn run(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
-    let request = ScoreRequest {
-        name: arguments.file.display().to_string(),
+    let name = arguments.file.display().to_string();
+    let score = ScoreRequest {
+        name: name.clone(),
         bytes: read_input(&arguments.file)?,
         format: arguments.input.map(Into::into),
         profile: settings.profile.clone(),
@@ -35,17 +39,68 @@ pub(super) async fn run(
         },
         record: settings.record,
     };
-    let scored = engine.dialogue().score(request).await?;
-    let signal = scored.report.stop_recommendation.signal;
-    printer.answer(&ScoreOutput {
-        scored,
-        at_every_round: arguments.at_every_round,
-    })?;
-    Ok(if arguments.exit_code {
-        Exit::of_signal(signal)
-    } else {
-        Exit::Done
-    })
+    let request = ScoreFileRequest {
+        score,
+        judge: arguments.judge.into(),
+        progress_profile: progress_profile(&arguments.judging),
+    };
+    let exit = match engine.progress().score_file(request).await? {
+        ScoredFile::Dialogue(scored) => {
+            let signal = scored.report.stop_recommendation.signal;
+            printer.answer(&ScoreOutput {
+                judge: "dialogue",
+                scored,
+                at_every_round: arguments.at_every_round,
+            })?;
+            Exit::of_signal(signal)
+        }
+        ScoredFile::Progress(judged) => {
+            if arguments.record {
+                printer.note(
+                    "not stored: `--record` stores conversations, and this is the log of an agent at work",
+                );
+            }
+            printer.answer(&ProgressOutput {
+                name: &name,
+                judged: &judged,
+                judge: Some("progress"),
+                every_step: arguments.at_every_round,
+            })?;
+            Exit::of_progress_signal(overall_signal(&judged.runs))
+        }
+        ScoredFile::Both(scored, judged) => {
+            let dialogue = scored.report.stop_recommendation.signal;
+            let progress = overall_signal(&judged.runs);
+            let progress_decides = deciding_judge(progress) == Judge::Progress;
+            printer.answer(&BothOutput {
+                dialogue: ScoreOutput {
+                    judge: if progress_decides { "progress" } else { "dialogue" },
+                    scored,
+                    at_every_round: arguments.at_every_round,
+                },
+                progress: ProgressOutput {
+                    name: &name,
+                    judged: &judged,
+                    judge: None,
+                    every_step: arguments.at_every_round,
+                },
+                progress_decides,
+            })?;
+            if progress_decides {
+                Exit::of_progress_signal(progress)
+            } else {
+                Exit::of_signal(dialogue)
+            }
+        }
+    };
+    Ok(if arguments.exit_code { exit } else { Exit::Done })
+}
+
+/// The profile file for the progress judge, if `--profile` names a file. Built-in profiles are for
+/// conversations.
+pub(super) fn progress_profile(judging: &Judging) -> Option<PathBuf> {
+    let given = judging.profile.as_deref()?;
+    (!Profile::built_in_names().contains(&given)).then(|| PathBuf::from(given))
 }
 
 /// Reads a whole file, or standard input for `-`.
@@ -75,6 +130,8 @@ pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
 
 #[derive(Serialize)]
 struct ScoreOutput {
+    /// Name of the judge that decides.
+    judge: &'static str,
     #[serde(flatten)]
     scored: ScoreResponse,
     #[serde(skip)]
@@ -217,6 +274,68 @@ impl Render for ScoreOutput {
             report.profile
         );
         text
+    }
+}
+
+/// Output for a conversation in which some turns call tools.
+#[derive(Serialize)]
+struct BothOutput<'a> {
+    #[serde(flatten)]
+    dialogue: ScoreOutput,
+    progress: ProgressOutput<'a>,
+    #[serde(skip)]
+    progress_decides: bool,
+}
+
+impl BothOutput<'_> {
+    /// Which judge decides and why, and what the other one says.
+    fn judges(&self) -> String {
+        let steps: Vec<_> = self
+            .progress
+            .judged
+            .trajectories
+            .iter()
+            .flat_map(|run| &run.steps)
+            .collect();
+        let calling = steps.iter().filter(|step| step.has_calls()).count();
+        let share = format!("{calling} of {} turns call tools", steps.len());
+        if self.progress_decides {
+            let signal = self.dialogue.scored.report.stop_recommendation.signal;
+            format!(
+                "the progress judge decides, because the agent is stuck although only {share}; the dialogue judge says {signal}: {}",
+                state(&self.dialogue.scored.report)
+            )
+        } else {
+            let progress = self.progress.judged.runs.first();
+            let says = progress.map_or_else(String::new, |report| {
+                format!("; the progress judge says {}: {}", report.signal, report.reason)
+            });
+            format!("the dialogue judge decides, because only {share}{says}")
+        }
+    }
+}
+
+impl Render for BothOutput<'_> {
+    fn human(&self) -> String {
+        let report = if self.progress_decides {
+            self.progress.human()
+        } else {
+            self.dialogue.human()
+        };
+        format!("{report}\n{} {}", "judge:".bold(), self.judges())
+    }
+
+    fn markdown(&self) -> String {
+        let report = if self.progress_decides {
+            self.progress.markdown()
+        } else {
+            self.dialogue.markdown()
+        };
+        format!(
+            "{}\n\n**Judge:** {}",
+            report.trim_end(),
+            markdown::escape(&self.judges(), usize::MAX)
+        )
     }
 }
 

@@ -1,12 +1,17 @@
-//! `satiety sweep`: accuracy of a profile over labelled conversations.
+//! `satiety sweep`: accuracy of a profile over labelled conversations or runs of agents.
 
 use std::fmt::Write;
 
 use satiety::dialogue::{Cell, Grid, Signal};
-use satiety_engine::Engine;
+use satiety_engine::progress::{SweepWorkRequest, SweptWork};
 use satiety_engine::sweep::{SweepRequest, SweepResponse};
+use satiety_engine::{Engine, EngineError};
+use satiety_report::document::dim;
+use satiety_report::documents::progress as documents;
+use satiety_report::{Block, Document};
 
 use crate::args::SweepArgs;
+use crate::commands::score::progress_profile;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
@@ -21,18 +26,81 @@ pub(super) async fn run(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit, Failure> {
+    // Labelled conversations are in a directory; a single file is a log with several runs.
+    if arguments.work || arguments.folder.is_file() {
+        printer.answer(&sweep_work(&arguments, engine).await?)?;
+        return Ok(Exit::Done);
+    }
     let request = SweepRequest {
-        folder: arguments.folder,
+        folder: arguments.folder.clone(),
         profile: settings.profile.clone(),
         grid: Grid {
-            k: arguments.k,
-            jaccard_threshold: arguments.jaccard,
-            semantic_threshold: arguments.semantic,
-            low: arguments.low,
+            k: arguments.k.clone(),
+            jaccard_threshold: arguments.jaccard.clone(),
+            semantic_threshold: arguments.semantic.clone(),
+            low: arguments.low.clone(),
         },
     };
-    printer.answer(&engine.dialogue().sweep(&request).await?)?;
+    match engine.dialogue().sweep(&request).await {
+        Ok(swept) => printer.answer(&swept)?,
+        // No labelled conversations: the directory may have logs of agents.
+        Err(error @ (EngineError::NoLabels { .. } | EngineError::Input { .. })) => {
+            match sweep_work(&arguments, engine).await {
+                Ok(swept) => printer.answer(&swept)?,
+                Err(Failure::Engine(EngineError::NoLabels { .. })) => return Err(error.into()),
+                Err(other) => return Err(other),
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
     Ok(Exit::Done)
+}
+
+/// Levels that are tried if none are given.
+const STOPS: [f64; 9] = [2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0];
+
+/// Calibrates the progress judge on recorded runs.
+async fn sweep_work(arguments: &SweepArgs, engine: &Engine) -> Result<SweptWork, Failure> {
+    let mut stops = arguments.stop.clone();
+    if stops.is_empty() {
+        stops = STOPS.to_vec();
+    }
+    if let Some(stop) = stops.iter().find(|stop| !(**stop > 0.0 && stop.is_finite())) {
+        return Err(Failure::bad_input(
+            format!("cannot stop at level {stop}: a level is positive"),
+            "pass a level such as --stop 3.5",
+        ));
+    }
+    stops.sort_by(f64::total_cmp);
+    let request = SweepWorkRequest {
+        path: arguments.folder.clone(),
+        profile: progress_profile(&arguments.judging),
+        stops,
+    };
+    Ok(engine.progress().sweep(&request).await?)
+}
+
+impl Render for SweptWork {
+    fn document(&self) -> Document {
+        let mut document = documents::sweep(&self.sweep);
+        if self.without_outcome > 0 {
+            document.blocks.push(Block::note(format!(
+                "{} runs without an outcome were left out",
+                self.without_outcome
+            )));
+        }
+        if self.skipped > 0 {
+            document.blocks.push(Block::note(format!(
+                "{} records were not understood and skipped",
+                self.skipped
+            )));
+        }
+        document.blocks.push(Block::Text(dim(format!(
+            "{} files, profile {}, without a sentence model",
+            self.files, self.profile
+        ))));
+        document
+    }
 }
 
 impl Render for SweepResponse {

@@ -568,6 +568,7 @@ fn depends_on(command: &Command, name: &str) -> bool {
         | Command::Doctor { .. }
         | Command::Completions { .. }
         | Command::Reference { .. }
+        | Command::Progress(_)
         | Command::Watch(_)
         | Command::Sweep(_) => false,
         Command::Score(arguments) => {
@@ -744,6 +745,7 @@ fn typed(cli: &Cli) -> Vec<(&'static str, String)> {
         }
         Command::Watch(arguments) => (Some(&arguments.judging), None),
         Command::Sweep(arguments) => (Some(&arguments.judging), None),
+        Command::Progress(arguments) => (None, arguments.embedder.clone()),
         Command::Calibrate(arguments) => (None, arguments.embedder.clone()),
         Command::Research(arguments) => {
             if let Some(source) = &arguments.source {

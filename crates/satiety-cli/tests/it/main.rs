@@ -31,6 +31,7 @@ mod mcp_http;
 mod memory;
 mod memory_rules;
 mod memory_sharing;
+mod progress;
 mod research;
 mod retrieval;
 mod retrieval_corpus;

@@ -9,7 +9,7 @@ use satiety::cancel::Cancellation;
 use satiety::progress::{
     self, LabelledRun, ProgressProfile, ProgressReport, WorkSweep, sweep_work, texts_to_embed,
 };
-use satiety::trajectory::{LogFormat, ReadOptions, Skipped, Step, Trajectory, read};
+use satiety::trajectory::{Log, LogFormat, ReadError, ReadOptions, Skipped, Step, Trajectory, read};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -81,17 +81,41 @@ impl ProgressOperations<'_> {
     #[tracing::instrument(name = "judge progress", skip_all)]
     pub async fn judge_log(self, request: JudgeLogRequest) -> Result<JudgedLog, EngineError> {
         let profile = self.profile(request.profile.as_deref())?;
-        let units = request.bytes.len() as u64 / READ_PER_UNIT;
         let options = ReadOptions {
             format: request.format,
         };
-        let (name, bytes) = (request.name, request.bytes);
-        let log = self
-            .engine
-            .compute(units, move |_: &Cancellation| {
-                read::read(&bytes, options).map_err(|problem| EngineError::Log { name, problem })
-            })
-            .await?;
+        let (log, _) = self.read_log(request.bytes, options).await?;
+        let log = log.map_err(|problem| EngineError::Log {
+            name: request.name.clone(),
+            problem,
+        })?;
+        self.judge_runs(&request.name, log, profile).await
+    }
+
+    /// Reads a log and returns its bytes, too.
+    pub(crate) async fn read_log(
+        self,
+        bytes: Vec<u8>,
+        options: ReadOptions,
+    ) -> Result<(Result<Log, ReadError>, Vec<u8>), EngineError> {
+        let units = bytes.len() as u64 / READ_PER_UNIT;
+        let reading = move |_: &Cancellation| Ok((read::read(&bytes, options), bytes));
+        self.engine.compute(units, reading).await
+    }
+
+    /// Judges every run of a log that was read.
+    pub(crate) async fn judge_runs(
+        self,
+        name: &str,
+        log: Log,
+        profile: Arc<ProgressProfile>,
+    ) -> Result<JudgedLog, EngineError> {
+        if log.trajectories.is_empty() {
+            return Err(EngineError::Invalid {
+                message: format!("{name}: the log has no turn of an agent"),
+                hint: "give the whole log: results of tools are judged together with their calls".into(),
+            });
+        }
         let mut runs = Vec::with_capacity(log.trajectories.len());
         for trajectory in &log.trajectories {
             runs.push(self.judge_trajectory(trajectory, Arc::clone(&profile)).await?);

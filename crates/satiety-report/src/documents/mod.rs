@@ -2,4 +2,5 @@
 
 pub mod bench;
 pub mod eviction;
+pub mod progress;
 pub mod research;

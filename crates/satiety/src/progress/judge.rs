@@ -507,11 +507,7 @@ impl Progress {
             });
             stats.calls += 1;
             if let Some(result) = &call.result {
-                stats.failures += usize::from(super::signature::has_failed(
-                    result.error,
-                    result.exit_code,
-                    &result.content,
-                ));
+                stats.failures += usize::from(super::signature::has_failed(result));
             }
             stats.repeats += usize::from(findings.repeats.is_some());
         }

@@ -34,8 +34,10 @@ mod tests;
 
 pub use evidence::{Evidence, EvidenceKind};
 pub use judge::{Progress, texts_to_embed};
+pub use nudge::describe_call;
 pub use profile::{DecisionLimits, EvidenceWeights, ProgressProfile, ProgressProfileError, SimilarityLimits};
 pub use report::{
     LogKind, OpenEnd, OpenEndKind, ProgressReport, ProgressSignal, StepVerdict, ToolStats, Waste, judge,
 };
+pub use signature::has_failed;
 pub use sweep::{LabelledRun, RuleResult, SweepPoint, WorkSweep, baseline_rules, sweep_work};

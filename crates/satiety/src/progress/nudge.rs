@@ -101,8 +101,8 @@ fn strongest(evidence: &[Evidence]) -> Option<&Evidence> {
         })
 }
 
-/// A call in short: the command line, or the tool with its arguments.
-fn describe_call(call: &Call) -> String {
+/// A call in short, between backticks: the first line of its command, or the tool with its arguments.
+pub fn describe_call(call: &Call) -> String {
     match call.command() {
         Some(command) => format!(
             "`{}`",

@@ -8,7 +8,7 @@ use rustc_hash::FxHasher;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::trajectory::{Call, CallClass, CallKind, Step, classify};
+use crate::trajectory::{Call, CallClass, CallKind, CallResult, Step, classify};
 
 /// Words beyond this many bytes at the beginning and at the end of a text are not compared one by one; the
 /// hash still covers the whole text.
@@ -104,7 +104,7 @@ impl Signature {
             if let Some(result) = &call.result {
                 has_result = true;
                 outcome.text_without_volatile(&result.content);
-                failed |= has_failed(result.error, result.exit_code, &result.content);
+                failed |= has_failed(result);
                 if let Some(code) = result.exit_code {
                     outcome.number(code);
                 }
@@ -317,12 +317,12 @@ fn is_volatile(word: &[u8], next: Option<u8>, previous: Option<u8>) -> bool {
 }
 
 /// Whether a result reports a failure: by its flag, its exit code, or the look of its first and last lines.
-pub(super) fn has_failed(error: Option<bool>, exit_code: Option<i64>, content: &str) -> bool {
-    match (error, exit_code) {
+pub fn has_failed(result: &CallResult) -> bool {
+    match (result.error, result.exit_code) {
         (Some(true), _) => true,
         (_, Some(code)) => code != 0,
         (Some(false), None) => false,
-        (None, None) => looks_failed(content),
+        (None, None) => looks_failed(&result.content),
     }
 }
 

@@ -15,5 +15,5 @@ mod tests;
 
 pub use builder::{Builder, TurnStart};
 pub use classify::{CallClass, CallKind, classify};
-pub use read::{Feed, Log, LogFormat, ReadError, ReadOptions, Skipped};
+pub use read::{Feed, Log, LogFormat, ReadError, ReadOptions, Skipped, SkippedRecord};
 pub use step::{Call, CallResult, Edit, PlanItem, Reply, RunOutcome, Step, Trajectory, Usage};

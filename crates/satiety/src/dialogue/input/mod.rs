@@ -114,6 +114,11 @@ pub fn read(bytes: &[u8], options: ReadOptions) -> Result<Input<Content>, InputE
     })
 }
 
+/// Detects the format of an input from its first lines.
+pub fn detect_format(bytes: &[u8]) -> Result<InputFormat, InputError> {
+    detect::format(decode(bytes, false)?)
+}
+
 /// Decodes UTF-8 without a byte order mark. A growing file may end within a character.
 fn decode(bytes: &[u8], growing: bool) -> Result<&str, InputError> {
     let text = match std::str::from_utf8(bytes) {

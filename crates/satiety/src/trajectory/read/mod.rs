@@ -78,6 +78,19 @@ pub enum LogFormat {
     SweAgentDataset,
 }
 
+impl LogFormat {
+    /// All formats, in the order in which they are tried.
+    pub fn all() -> impl Iterator<Item = Self> {
+        FORMATS.iter().map(|entry| entry.format)
+    }
+
+    /// The name used in JSON.
+    pub fn name(self) -> String {
+        let name = serde_json::to_value(self).unwrap_or_default();
+        name.as_str().unwrap_or_default().to_owned()
+    }
+}
+
 /// Options for reading a log.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadOptions {
