@@ -299,7 +299,8 @@ pub(crate) struct WatchArgs {
 
 Varies each setting on its own around its default, or tries every combination of the given values.
 
-A label is the key `_expected` in a transcript: {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}.")]
+A label is the key `_expected` in a transcript: {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}.
+`stop_signal` is accepted for `stop_recommendation`.")]
 pub(crate) struct SweepArgs {
     /// Directory with labelled transcripts
     #[arg(value_name = "DIR")]

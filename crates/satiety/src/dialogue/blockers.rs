@@ -34,6 +34,7 @@ pub(super) struct BlockerScan {
     phrases: Phrases,
     claim_phrases: Phrases,
     leading_phrases: Phrases,
+    waiting_phrases: Phrases,
     escalations: Arc<[String]>,
     attributes: Phrases,
     negations: Phrases,
@@ -56,6 +57,7 @@ impl BlockerScan {
             phrases: Phrases::new(&rules.phrases),
             claim_phrases: Phrases::new(&rules.claim_phrases),
             leading_phrases: Phrases::new(&rules.leading_phrases),
+            waiting_phrases: Phrases::new(&rules.waiting_phrases),
             escalations: rules.escalations.clone().into(),
             attributes: Phrases::new(&rules.attributes),
             negations: Phrases::new(&rules.negations),
@@ -108,7 +110,7 @@ impl BlockerScan {
         for (claim, words) in outputs.claims.iter().zip(&words.claims) {
             let because = self
                 .find_active(&self.claim_phrases, words)
-                .or_else(|| self.leading_phrase(words));
+                .or_else(|| first_phrase(&self.leading_phrases, words));
             if let Some(because) = because {
                 state.blockers.push(Blocker {
                     text: claim.text.clone(),
@@ -120,7 +122,7 @@ impl BlockerScan {
         for decision in &outputs.decisions {
             let folded = lexicon::folded(decision);
             state.escalates |= self.is_escalation(&folded);
-            if let Some(because) = self.leading_phrase(&lexicon::words(&folded)) {
+            if let Some(because) = self.opening_phrase(&lexicon::words(&folded)) {
                 state.blockers.push(Blocker {
                     text: decision.clone(),
                     because,
@@ -140,15 +142,16 @@ impl BlockerScan {
         })
     }
 
-    fn leading_phrase(&self, words: &[&str]) -> Option<String> {
-        let (phrase, _) = self.leading_phrases.occurrences(words).find(|(_, at)| *at == 0)?;
-        Some(phrase.join(" "))
+    fn opening_phrase(&self, words: &[&str]) -> Option<String> {
+        [&self.leading_phrases, &self.waiting_phrases]
+            .into_iter()
+            .find_map(|phrases| first_phrase(phrases, words))
     }
 
     fn blocking_phrase(&self, text: &str, words: &[&str]) -> Option<String> {
         let found = self
             .find_active(&self.phrases, words)
-            .or_else(|| self.leading_phrase(words));
+            .or_else(|| self.opening_phrase(words));
         found.or_else(|| {
             let mut occurrences = self.attributes.occurrences(words);
             occurrences
@@ -213,6 +216,12 @@ impl BlockerScan {
         }
         state.evasions.push(blocker);
     }
+}
+
+/// The phrase that `words` begins with.
+fn first_phrase(phrases: &Phrases, words: &[&str]) -> Option<String> {
+    let (phrase, _) = phrases.occurrences(words).find(|(_, at)| *at == 0)?;
+    Some(phrase.join(" "))
 }
 
 #[cfg(test)]
@@ -310,11 +319,24 @@ mod tests {
             (state.blockers.len(), state.escalates)
         };
         assert_eq!(state("There is insufficient data to choose", "None"), (1, false));
-        assert_eq!(state("The model overfits on insufficient data", "None"), (0, false));
+        assert_eq!(
+            state("The model overfits on insufficient data", "None"),
+            (0, false)
+        );
+        assert_eq!(
+            state("Wait until the page is visible before loading it", "None"),
+            (0, false)
+        );
         assert_eq!(state("The cache is cold", "Wait for the audit"), (1, false));
-        assert_eq!(state("The cache is cold", "Escalate: legal has to choose"), (0, true));
+        assert_eq!(
+            state("The cache is cold", "Escalate: legal has to choose"),
+            (0, true)
+        );
         assert_eq!(state("The cache is cold", "Escalate to legal"), (0, true));
-        assert_eq!(state("The cache is cold", "Escalate alerts after five minutes"), (0, false));
+        assert_eq!(
+            state("The cache is cold", "Escalate alerts after five minutes"),
+            (0, false)
+        );
     }
 
     #[test]

@@ -274,7 +274,7 @@ impl Conversation {
             ever_ready: self.ever_ready,
             peak,
             signal: decision.signal,
-            empty: facts.empty || facts.partings > 0,
+            empty: facts.empty,
             footprints: &self.footprints,
         };
         let warnings = warnings(&context, &self.profile.warnings);
@@ -410,8 +410,13 @@ impl Conversation {
         let discusses = |name: &&String| !requesters.contains(&name.to_lowercase());
         let asks = round.extra.get(Round::ROLE).and_then(|role| role.as_str()) == Some("user");
         let speaker = round.agent.iter().filter(|_| !asks);
-        let named = round.outputs.claims.iter().filter_map(|claim| claim.agent.as_ref());
-        self.agents.extend(speaker.chain(named).filter(discusses).cloned());
+        let named = round
+            .outputs
+            .claims
+            .iter()
+            .filter_map(|claim| claim.agent.as_ref());
+        self.agents
+            .extend(speaker.chain(named).filter(discusses).cloned());
     }
 
     /// Records the round's actions and returns how many of them are new.

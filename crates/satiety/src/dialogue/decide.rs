@@ -167,12 +167,12 @@ pub(super) fn decide(history: &mut History, facts: Facts, profile: &Profile) -> 
         Rule::Cusum => by_matrix(history, facts, profile, history.cusum > rules.cusum_alarm),
         Rule::Course => by_course(history, facts, profile),
     };
-    let (signal, reason) = if signal == Signal::Continue && facts.below_bar && !facts.blocked && rules.stop_signal
-    {
-        (Signal::Stop, Reason::BelowBar)
-    } else {
-        (signal, reason)
-    };
+    let (signal, reason) =
+        if signal == Signal::Continue && facts.below_bar && !facts.blocked && rules.stop_signal {
+            (Signal::Stop, Reason::BelowBar)
+        } else {
+            (signal, reason)
+        };
     history.peak = history.peak.max(facts.new);
     history.signal = Some(signal);
     if facts.partings == 0 && !facts.empty {
@@ -588,7 +588,10 @@ mod tests {
             open_questions: 1,
             ..facts(0, 4, 4, Low)
         };
-        assert_eq!(signals("default", &[facts(4, 0, 4, Low), copied]), [Continue, Escalate]);
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), copied]),
+            [Continue, Escalate]
+        );
         let copied = |readiness, actions| Facts {
             verbatim: true,
             actions,
@@ -596,7 +599,11 @@ mod tests {
         };
         for (readiness, actions, expected) in [(High, 1, Ship), (Medium, 1, Escalate), (Medium, 0, Stop)] {
             let rounds = [facts(4, 0, 4, readiness), copied(readiness, actions)];
-            assert_eq!(signals("default", &rounds), [Continue, expected], "{readiness} {actions}");
+            assert_eq!(
+                signals("default", &rounds),
+                [Continue, expected],
+                "{readiness} {actions}"
+            );
         }
     }
 
@@ -604,20 +611,39 @@ mod tests {
     fn positions_that_alternate_escalate_and_never_ship() {
         let own = Facts {
             verbatim: true,
-            ..Facts { repeated: 0, ..facts(0, 2, 2, High) }
+            ..Facts {
+                repeated: 0,
+                ..facts(0, 2, 2, High)
+            }
         };
-        let alternating = Facts { alternates: true, ..own };
+        let alternating = Facts {
+            alternates: true,
+            ..own
+        };
         let rounds = [facts(2, 0, 2, High), facts(2, 0, 2, High), own, alternating];
-        assert_eq!(signals("default", &rounds), [Continue, Continue, Continue, Escalate]);
+        assert_eq!(
+            signals("default", &rounds),
+            [Continue, Continue, Continue, Escalate]
+        );
     }
 
     #[test]
     fn a_small_round_of_new_claims_is_not_low_and_does_not_settle() {
         // 36 new claims at the peak, then 7 of 8 are new: the rate is 0.19, the round is not repetitive.
-        let rounds = [facts(36, 0, 36, High), facts(7, 1, 36, High), facts(3, 0, 36, High)];
+        let rounds = [
+            facts(36, 0, 36, High),
+            facts(7, 1, 36, High),
+            facts(3, 0, 36, High),
+        ];
         assert_eq!(signals("default", &rounds), [Continue; 3]);
-        let answering = Facts { answered: 1, ..facts(2, 0, 4, High) };
-        assert_eq!(signals("default", &[facts(4, 0, 4, Low), answering]), [Continue, Ship]);
+        let answering = Facts {
+            answered: 1,
+            ..facts(2, 0, 4, High)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), answering]),
+            [Continue, Ship]
+        );
     }
 
     #[test]
@@ -628,15 +654,33 @@ mod tests {
             specific_actions: 0,
             ..facts(1, 1, 4, Medium)
         };
-        assert_eq!(signals("default", &[facts(4, 0, 4, Low), decided]), [Continue, Stop]);
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), decided]),
+            [Continue, Stop]
+        );
         let alone = Facts {
             had_questions: true,
             empty: false,
-            ..Facts { claims: 0, new: 0, repeated: 0, ..decided }
+            ..Facts {
+                claims: 0,
+                new: 0,
+                repeated: 0,
+                ..decided
+            }
         };
-        assert_eq!(signals("default", &[facts(4, 0, 4, Low), alone]), [Continue, Stop]);
-        let handed_over = Facts { escalates: true, decisions: 1, ..facts(4, 0, 4, High) };
-        assert_eq!(signals("default", &[facts(4, 0, 4, Low), handed_over]), [Continue, Escalate]);
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), alone]),
+            [Continue, Stop]
+        );
+        let handed_over = Facts {
+            escalates: true,
+            decisions: 1,
+            ..facts(4, 0, 4, High)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), handed_over]),
+            [Continue, Escalate]
+        );
     }
 
     #[test]
@@ -648,18 +692,41 @@ mod tests {
             empty: false,
             ..facts(0, 0, 4, Medium)
         };
-        let talk = |specific_actions, blocked| Facts { specific_actions, blocked, ..facts(4, 0, 4, Medium) };
-        for (last, expected) in [(talk(0, false), Stop), (talk(1, false), Ship), (talk(1, true), Escalate)] {
-            assert_eq!(signals("default", &[last, thanks, thanks]), [Continue, Continue, expected]);
+        let talk = |specific_actions, blocked| Facts {
+            specific_actions,
+            blocked,
+            ..facts(4, 0, 4, Medium)
+        };
+        for (last, expected) in [
+            (talk(0, false), Stop),
+            (talk(1, false), Ship),
+            (talk(1, true), Escalate),
+        ] {
+            assert_eq!(
+                signals("default", &[last, thanks, thanks]),
+                [Continue, Continue, expected]
+            );
         }
     }
 
     #[test]
     fn a_review_below_its_bar_stops() {
-        let nits = Facts { below_bar: true, ..facts(4, 0, 4, High) };
-        assert_eq!(signals("default", &[facts(4, 0, 4, High), nits]), [Continue, Stop]);
-        let blocked = Facts { blocked: true, ..nits };
-        assert_eq!(signals("default", &[facts(4, 0, 4, High), blocked]), [Continue, Continue]);
+        let nits = Facts {
+            below_bar: true,
+            ..facts(4, 0, 4, High)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, High), nits]),
+            [Continue, Stop]
+        );
+        let blocked = Facts {
+            blocked: true,
+            ..nits
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, High), blocked]),
+            [Continue, Continue]
+        );
     }
 
     #[test]

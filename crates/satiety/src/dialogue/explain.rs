@@ -81,7 +81,9 @@ fn about_novelty(decision: Decision) -> String {
         Reason::Repeats => "The round copies an earlier one word for word.".to_owned(),
         Reason::Alternates => "Two positions alternate without progress.".to_owned(),
         Reason::Parted => "The speakers thank each other and add nothing.".to_owned(),
-        Reason::BelowBar => "What remains is below your bar: the latest rounds found only minor issues.".to_owned(),
+        Reason::BelowBar => {
+            "What remains is below your bar: the latest rounds found only minor issues.".to_owned()
+        }
         Reason::Producing => match decision.novelty {
             Level::High => "Most claims are new.".to_owned(),
             _ => "New claims still come in, but fewer than at the peak.".to_owned(),

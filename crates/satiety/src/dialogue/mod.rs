@@ -35,9 +35,9 @@ pub use profile::{
     QuestionRules, ReadinessRules, ReviewRules, Rule, WarningRules,
 };
 pub use report::{
-    AnsweredQuestion, Components, Evidence, Level, ReadinessDetail, Report, Restatement, Review, RoundNovelty,
-    RoundReadiness, RoundSignal, RoundUnseen, RoundYield, Signal, StopRecommendation, Unseen, Verdict, Warning,
-    WarningKind,
+    AnsweredQuestion, Components, Evidence, Level, ReadinessDetail, Report, Restatement, Review,
+    RoundNovelty, RoundReadiness, RoundSignal, RoundUnseen, RoundYield, Signal, StopRecommendation, Unseen,
+    Verdict, Warning, WarningKind,
 };
 pub use sweep::{Cell, Confusion, Grid, Labelled, Outcome, SweepReport, sweep};
 pub use vectors::{RoundVectors, VectorError, prototype_texts, texts_to_embed};

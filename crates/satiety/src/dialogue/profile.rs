@@ -190,8 +190,10 @@ pub struct BlockerRules {
     pub phrases: Vec<String>,
     /// Phrases that indicate a blocker in claims.
     pub claim_phrases: Vec<String>,
-    /// Phrases that indicate a blocker at the beginning of a text, such as "wait for".
+    /// Phrases that indicate a blocker at the beginning of any text, such as "insufficient data".
     pub leading_phrases: Vec<String>,
+    /// Phrases that indicate a blocker at the beginning of questions, actions and decisions, such as "wait for".
+    pub waiting_phrases: Vec<String>,
     /// Beginnings of decisions to hand the matter over, such as "escalate to".
     pub escalations: Vec<String>,
     /// Words that block unless the action works on them, such as "missing".

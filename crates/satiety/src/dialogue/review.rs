@@ -27,8 +27,7 @@ struct Severities {
 
 const SEVERITY_FILE: &str = include_str!("data/severities.toml");
 /// A test reads the file, so that the list is never empty.
-static SEVERITIES: LazyLock<Severities> =
-    LazyLock::new(|| toml::from_str(SEVERITY_FILE).unwrap_or_default());
+static SEVERITIES: LazyLock<Severities> = LazyLock::new(|| toml::from_str(SEVERITY_FILE).unwrap_or_default());
 
 /// Widest 95 % interval of the unseen share that is worth reporting.
 const RELIABLE_WIDTH: f64 = 0.4;
@@ -137,7 +136,9 @@ fn severity_of(text: &str) -> Option<&'static Severity> {
         let is_field = after
             .trim_start_matches(['*', '"', '`', ' '])
             .starts_with([':', '=']);
-        is_field.then(|| words(after).next().and_then(with_marker)).flatten()
+        is_field
+            .then(|| words(after).next().and_then(with_marker))
+            .flatten()
     })
 }
 
@@ -177,7 +178,11 @@ mod tests {
             ("[docs] The page is stale", None),
             ("", None),
         ] {
-            assert_eq!(severity_of(text).map(|found| found.name.as_str()), expected, "{text}");
+            assert_eq!(
+                severity_of(text).map(|found| found.name.as_str()),
+                expected,
+                "{text}"
+            );
         }
     }
 }

@@ -47,7 +47,12 @@ pub(super) struct Footprint {
 
 impl Footprint {
     pub(super) fn of(round: &Round, ledger: &ClaimLedger, claims: &RoundClaims) -> Self {
-        let recorded = || claims.findings.iter().map(|finding| &ledger.recorded[finding.index]);
+        let recorded = || {
+            claims
+                .findings
+                .iter()
+                .map(|finding| &ledger.recorded[finding.index])
+        };
         Self {
             round: round.round,
             agent: round.agent.clone(),
@@ -261,7 +266,8 @@ fn blocker_evasion(context: &RoundContext<'_>) -> Option<Warning> {
 /// Seed 5.6: a plan without open questions is followed by new claims and new questions.
 fn stale_readiness(context: &RoundContext<'_>) -> Option<Warning> {
     let ready = context.was_ready?;
-    let reopens = context.readiness != Level::High && context.novelty != Level::Low && context.questions.asked > 0;
+    let reopens =
+        context.readiness != Level::High && context.novelty != Level::Low && context.questions.asked > 0;
     if !reopens {
         return None;
     }
@@ -351,7 +357,7 @@ fn empty_round(context: &RoundContext<'_>) -> Option<Warning> {
             "The round is empty, so there is no evidence either way.".to_owned(),
             Vec::new(),
         ))
-    } else if context.claims.findings.is_empty() {
+    } else if context.claims.findings.is_empty() && context.round.outputs.partings.is_empty() {
         Some(context.warn(
             WarningKind::EmptyRound,
             "The round contains no claims.".to_owned(),

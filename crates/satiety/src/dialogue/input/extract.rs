@@ -128,8 +128,7 @@ fn is_carried_out(log: &MessageLog, index: usize) -> bool {
             .iter()
             .any(|sentence| sentence.kind == SentenceKind::Code)
         || log.messages.get(index + 1).is_some_and(|next| {
-            is_executor(next)
-                || (next.role == Role::Assistant && next.text.trim().is_empty() && calls(next))
+            is_executor(next) || (next.role == Role::Assistant && next.text.trim().is_empty() && calls(next))
         })
 }
 
@@ -192,12 +191,14 @@ impl Speakers {
         }
     }
 
-    /// Whether a user message contributes to the discussion. With two names, the message before the first
-    /// answer is the task.
+    /// Whether a user message contributes to the discussion. A message before the first answer is the task,
+    /// unless there are more than two names and it makes a claim.
     fn user_speaks(&self, message: &Message, index: usize) -> bool {
         let Some(name) = &message.name else { return false };
         let leads = self.has_assistant && index < self.first_assistant;
-        self.names > if leads { 2 } else { 1 } && !CUES.requester.contains(&plain_name(name))
+        self.names > if leads { 2 } else { 1 }
+            && !CUES.requester.contains(&plain_name(name))
+            && !(leads && outputs(message, false).claims.is_empty())
     }
 }
 
@@ -331,7 +332,10 @@ fn place(sentence: Sentence<'_>, section: Section, carried_out: bool, outputs: &
     let is_task = sentence.kind == SentenceKind::OpenTask;
     let is_listed = section == Section::Actions && sentence.kind == SentenceKind::ListItem;
     let owned = || text.to_owned();
-    if text.ends_with('?') || (section == Section::Questions && !is_task) {
+    if text.ends_with('?')
+        || (section == Section::Questions && !is_task)
+        || (!is_task && !is_listed && starts_with_any(&lower, &CUES.request))
+    {
         outputs.open_questions.push(owned());
     } else if is_task || is_listed {
         outputs.next_actions.push(owned());
@@ -384,7 +388,8 @@ fn strip(text: &str) -> Stripped<'_> {
         let opener = matched(&CUES.opener)
             .map(after)
             .filter(|after| after.is_empty() || after.starts_with(MARKS));
-        if let Some(after) = label.or(opener) {
+        let filler = matched(&CUES.filler).map(after);
+        if let Some(after) = label.or(opener).or(filler) {
             rest = after.trim_start_matches(|edge: char| MARKS.contains(&edge) || edge.is_whitespace());
         } else if matched(&CUES.courtesy_exception).is_some() {
             return Stripped::Statement(rest);
@@ -429,10 +434,11 @@ fn proposal<'a>(text: &'a str, lower: &str) -> Option<Proposal<'a>> {
     if !is_opinion && !is_action(lower) {
         return None;
     }
-    let reason = text
-        .match_indices(' ')
-        .map(|(at, _)| at)
-        .find(|at| CUES.reason.iter().any(|cue| prefix_length(&text[at + 1..], cue).is_some()));
+    let reason = text.match_indices(' ').map(|(at, _)| at).find(|at| {
+        CUES.reason
+            .iter()
+            .any(|cue| prefix_length(&text[at + 1..], cue).is_some())
+    });
     Some(Proposal {
         action: reason.map_or(text, |at| text[..at].trim_end_matches([',', ';', ' '])),
         is_opinion: is_opinion || reason.is_some(),
@@ -444,10 +450,17 @@ fn is_decision(lower: &str) -> bool {
         || CUES.decision.iter().any(|cue| contains_phrase(lower, cue))
 }
 
-/// Whether a sentence outside a code block is code or data rather than prose, by its beginning or its share
-/// of operators and brackets outside inline code.
+/// Whether a sentence outside a code block is code or data rather than prose: all of it is quoted, it begins
+/// like a command, or it has many operators and brackets outside inline code.
 fn looks_like_code(text: &str) -> bool {
     const SYMBOL_SHARE: f64 = 0.08;
+    let is_quoted = |open: char, close: char| {
+        let inner = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+        inner.is_some_and(|inner| !inner.contains(close))
+    };
+    if is_quoted('"', '"') || is_quoted('“', '”') || is_quoted('`', '`') {
+        return true;
+    }
     if CUES.code_start.iter().any(|start| text.starts_with(start)) {
         return true;
     }
@@ -473,7 +486,11 @@ fn without_json(text: &str) -> Cow<'_, str> {
         if let Some(Ok(Value::Object(_) | Value::Array(_))) = values.next() {
             let end = start + values.byte_offset();
             // "[1] says so" is a sentence.
-            if text[end..].lines().next().is_none_or(|rest| rest.trim().is_empty()) {
+            if text[end..]
+                .lines()
+                .next()
+                .is_none_or(|rest| rest.trim().is_empty())
+            {
                 kept.push_str(&text[from..start]);
                 kept.push('\n');
                 from = end;
@@ -518,7 +535,10 @@ fn is_action(lower: &str) -> bool {
     let is_imperative = words
         .next()
         .is_some_and(|first| CUES.imperative.iter().any(|verb| verb == first));
-    is_imperative && !words.take(4).any(|word| CUES.finite_verb.iter().any(|verb| verb == word))
+    is_imperative
+        && !words
+            .take(4)
+            .any(|word| CUES.finite_verb.iter().any(|verb| verb == word))
 }
 
 fn starts_with_any(lower: &str, cues: &[String]) -> bool {
@@ -605,6 +625,8 @@ struct Cues {
     courtesy: Vec<String>,
     parting: Vec<String>,
     courtesy_exception: Vec<String>,
+    filler: Vec<String>,
+    request: Vec<String>,
     conjunction: Vec<String>,
     task: Vec<String>,
     requester: Vec<String>,
@@ -727,18 +749,36 @@ mod tests {
             "Result follows.\n{\n  \"answer\": \"The cache is cold.\"\n}",
             "if (cache[key] == null) { load(key); return cache[key]; }",
             "$ cargo test --workspace --all-features",
+            "1. \"Spectre 2015 Netflix availability\"",
+            "If you need further assistance, feel free to ask!",
         ] {
             let outputs = said(text);
             assert_eq!(claims(&outputs), [""; 0], "{text}");
-            assert!(outputs.open_questions.is_empty() && outputs.next_actions.is_empty(), "{text}");
+            assert!(
+                outputs.open_questions.is_empty() && outputs.next_actions.is_empty(),
+                "{text}"
+            );
         }
         for (text, claim) in [
             ("Sure, the cache is cold at start.", "the cache is cold at start."),
             ("Summary: the cache is cold.", "the cache is cold."),
-            ("Thanks for the review, but latency matters more.", "latency matters more."),
-            ("Thanks to the index, queries are fast.", "Thanks to the index, queries are fast."),
-            ("Great performance needs a warm cache.", "Great performance needs a warm cache."),
-            ("[P1] The lock is held across an await.", "[P1] The lock is held across an await."),
+            (
+                "Thanks for the review, but latency matters more.",
+                "latency matters more.",
+            ),
+            (
+                "Thanks to the index, queries are fast.",
+                "Thanks to the index, queries are fast.",
+            ),
+            (
+                "Great performance needs a warm cache.",
+                "Great performance needs a warm cache.",
+            ),
+            (
+                "[P1] The lock is held across an await.",
+                "[P1] The lock is held across an await.",
+            ),
+            ("Please note that one seat is left.", "one seat is left."),
             ("[1] says that caches help.", "[1] says that caches help."),
         ] {
             assert_eq!(claims(&said(text)), [claim], "{text}");
@@ -787,6 +827,14 @@ mod tests {
     }
 
     #[test]
+    fn requests_for_an_answer_are_open_questions() {
+        let outputs =
+            said("Please confirm the date of the flight. Please let me know which seat you prefer.");
+        assert_eq!(outputs.open_questions.len(), 2, "{outputs:?}");
+        assert!(outputs.next_actions.is_empty() && outputs.claims.is_empty());
+    }
+
+    #[test]
     fn decisions_are_found_by_their_beginning() {
         let outputs = said(
             "Escalate: legal has to choose the region. Decision: use two regions. We will go with the European one.",
@@ -808,20 +856,39 @@ mod tests {
                 messages,
                 ..MessageLog::default()
             };
-            turns(&log).iter().filter_map(|turn| turn.round.agent.clone()).collect()
+            turns(&log)
+                .iter()
+                .filter_map(|turn| turn.round.agent.clone())
+                .collect()
         };
         let prompt = message(Role::User, None, "The parser drops tabs. Please fix it.");
         let reply = message(Role::Assistant, None, "Tabs are dropped in lex.rs.");
-        assert_eq!(agents(vec![prompt.clone()]), [""; 0], "a log that only has its prompt");
+        assert_eq!(
+            agents(vec![prompt.clone()]),
+            [""; 0],
+            "a log that only has its prompt"
+        );
         assert_eq!(agents(vec![prompt, reply]), ["assistant"]);
         let task = "You are given: (1) a task and advice. The population of two cities differs.";
         assert_eq!(
             agents(vec![
                 message(Role::Assistant, Some("Census_Expert"), task),
-                message(Role::User, Some("Computer_terminal"), "There is no code to execute."),
-                message(Role::Assistant, Some("Data_Expert"), "Seattle has 737,015 inhabitants."),
+                message(
+                    Role::User,
+                    Some("Computer_terminal"),
+                    "There is no code to execute."
+                ),
+                message(
+                    Role::Assistant,
+                    Some("Data_Expert"),
+                    "Seattle has 737,015 inhabitants."
+                ),
                 message(Role::User, Some("user_proxy"), "The result looks right to me."),
-                message(Role::Assistant, Some("Census_Expert"), "Colville has 4,965 inhabitants."),
+                message(
+                    Role::Assistant,
+                    Some("Census_Expert"),
+                    "Colville has 4,965 inhabitants."
+                ),
             ]),
             ["Data_Expert", "Census_Expert"]
         );
@@ -848,12 +915,21 @@ mod tests {
                 messages,
                 ..MessageLog::default()
             };
-            turns(&log).iter().map(|turn| turn.round.outputs.partings.len()).collect()
+            turns(&log)
+                .iter()
+                .map(|turn| turn.round.outputs.partings.len())
+                .collect()
         };
         let (said, thanks) = ("The cache is cold at start.", "Thank you so much for the help!");
         let welcome = "You're welcome! Have a great day!";
         let talk = |rest: Vec<Message>| [vec![message(Role::Assistant, said)], rest].concat();
-        assert_eq!(partings(vec![message(Role::User, thanks), message(Role::Assistant, welcome)]), [0; 0]);
+        assert_eq!(
+            partings(vec![
+                message(Role::User, thanks),
+                message(Role::Assistant, welcome)
+            ]),
+            [0; 0]
+        );
         let (user, assistant) = (message(Role::User, thanks), message(Role::Assistant, welcome));
         assert_eq!(partings(talk(vec![user.clone(), assistant.clone()])), [0, 2]);
         assert_eq!(partings(talk(vec![assistant.clone(), user])), [0, 2]);
