@@ -6,6 +6,7 @@ use super::report::{Level, Signal};
 
 /// Facts about a round that decision rules use.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one round")]
 pub(super) struct Facts {
     /// Combined novelty rate.
     pub(super) rate: f64,
@@ -149,7 +150,7 @@ pub(super) fn decide(history: &mut History, facts: Facts, profile: &Profile) -> 
     } else {
         0
     };
-    let is_low = facts.claims > 0 && facts.rate < profile.novelty.low;
+    let is_low = facts.claims > 0 && level(facts, profile) == Level::Low;
     if facts.claims > 0 {
         history.low_run = if is_low { history.low_run + 1 } else { 0 };
         history.high_readiness_in_run = is_low
@@ -250,12 +251,7 @@ fn by_matrix(history: &History, facts: Facts, profile: &Profile, low: bool) -> (
 fn by_course(history: &History, facts: Facts, profile: &Profile) -> (Signal, Level, Reason) {
     let rules = &profile.decision;
     let exhausted = history.cusum > rules.cusum_alarm;
-    // After a round with very many new claims, a round of several new ones is small, but not repetitive.
-    let mostly_new = facts.new > 1 && facts.new * 2 > facts.claims;
-    let level = match classify(facts.rate, &profile.novelty) {
-        Level::Low if mostly_new => Level::Medium,
-        level => level,
-    };
+    let level = level(facts, profile);
     let quiet = facts.effective_rate < profile.novelty.low && level == Level::Low;
     let tapering =
         history.rounds > 1 && (quiet || (facts.rate < 1.0 && facts.effective_rate <= rules.settled_novelty));
@@ -351,6 +347,16 @@ fn when_low(history: &History, facts: Facts, rules: &DecisionRules) -> (Signal, 
         (Signal::Ship, Reason::Converged)
     } else {
         (Signal::Ship, Reason::ConvergedWithGaps)
+    }
+}
+
+/// Novelty level of a round. With the rule `course`, a round is not LOW while most of its claims are new: after
+/// a round with very many new claims it is small, but not repetitive.
+fn level(facts: Facts, profile: &Profile) -> Level {
+    let mostly_new = facts.new * 2 > facts.claims && profile.decision.rule == Rule::Course;
+    match classify(facts.rate, &profile.novelty) {
+        Level::Low if mostly_new => Level::Medium,
+        level => level,
     }
 }
 
@@ -693,8 +699,8 @@ mod tests {
             ..facts(0, 0, 4, Medium)
         };
         let talk = |specific_actions, blocked| Facts {
-            specific_actions,
             blocked,
+            specific_actions,
             ..facts(4, 0, 4, Medium)
         };
         for (last, expected) in [

@@ -112,6 +112,8 @@ impl ReviewLedger {
 
 /// The severity that a claim states: in brackets or before a mark at its beginning, or after a field name.
 fn severity_of(text: &str) -> Option<&'static Severity> {
+    // "P1 bug: …", but not "High memory usage of the importer: …".
+    const HEAD_WORDS: usize = 2;
     let lower = text.to_lowercase();
     let claim = lower.trim_start_matches(|edge: char| edge.is_whitespace() || "*_`#-".contains(edge));
     let marks = [']', ')', ':', '(', '—', '–', '|'];
@@ -123,8 +125,6 @@ fn severity_of(text: &str) -> Option<&'static Severity> {
         .find(marks)
         .or_else(|| claim.find(" - "))
         .map_or("", |end| &claim[..end]);
-    // "P1 bug: …", but not "High memory usage of the importer: …".
-    const HEAD_WORDS: usize = 2;
     if is_bracketed || head.split_whitespace().count() <= HEAD_WORDS {
         let found = words(head).find_map(with_marker);
         if found.is_some() {
