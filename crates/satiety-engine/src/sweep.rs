@@ -39,7 +39,7 @@ pub struct SweepResponse {
 
 impl DialogueOperations<'_> {
     /// Scores all labelled conversations of a directory. A label is the key `_expected` with
-    /// `stop_recommendation` (or `signal`), and optionally `stop_round`: the round where a person would have
+    /// `stop_recommendation` (or `stop_signal`, `signal`), and optionally `stop_round`: the round where a person would have
     /// stopped.
     pub async fn sweep(self, request: &SweepRequest) -> Result<SweepResponse, EngineError> {
         let profile = self.profile(&request.profile)?;
@@ -164,7 +164,7 @@ fn conversation_files(folder: &Path) -> Result<Vec<PathBuf>, EngineError> {
 
 fn label(transcript: &Transcript) -> Option<(Option<Signal>, Option<u32>)> {
     let label = transcript.extra.get("_expected")?;
-    let signal = ["stop_recommendation", "signal"]
+    let signal = ["stop_recommendation", "stop_signal", "signal"]
         .iter()
         .filter_map(|key| label.get(key))
         .chain(Some(label))
@@ -174,4 +174,35 @@ fn label(transcript: &Transcript) -> Option<(Option<Signal>, Option<u32>)> {
         .find_map(|key| label.get(key).and_then(Value::as_u64))
         .and_then(|round| u32::try_from(round).ok());
     (signal.is_some() || stop_round.is_some()).then_some((signal, stop_round))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn labels_are_read_under_each_of_their_keys() {
+        let labelled = |expected: Value| {
+            let transcript = json!({"rounds": [], "_expected": expected});
+            label(&serde_json::from_value(transcript).expect("a transcript"))
+        };
+        for expected in [
+            json!({"stop_recommendation": "SHIP"}),
+            json!({"stop_signal": "SHIP"}),
+            json!({"signal": "SHIP"}),
+            json!("SHIP"),
+        ] {
+            assert_eq!(
+                labelled(expected.clone()),
+                Some((Some(Signal::Ship), None)),
+                "{expected}"
+            );
+        }
+        assert_eq!(
+            labelled(json!({"stop_signal": "ESCALATE", "stop_round": 3})),
+            Some((Some(Signal::Escalate), Some(3)))
+        );
+        assert_eq!(labelled(json!({"notes": "none"})), None);
+    }
 }

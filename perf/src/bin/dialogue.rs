@@ -106,6 +106,7 @@ fn read_file(path: &Path) -> Result<File> {
             .to_string_lossy()
             .into_owned(),
         expected: field("stop_recommendation")
+            .or_else(|| field("stop_signal"))
             .map(|value| serde_json::from_value(value.clone()))
             .transpose()?,
         stop_round: field("stop_round")

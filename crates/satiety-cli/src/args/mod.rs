@@ -321,6 +321,7 @@ pub(crate) struct WatchArgs {
 Varies each setting on its own around its default, or tries every combination of the given values.
 
 A label is the key `_expected` in a transcript: {\"stop_recommendation\": \"SHIP\", \"stop_round\": 4}.
+`stop_signal` is accepted for `stop_recommendation`.
 
 Without labelled conversations, the path may have logs of agents with outcomes (`solved`, or the outcome that a
 benchmark records). They show how much waste the progress judge would have saved, and how many solved runs it would

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use owo_colors::OwoColorize;
-use satiety::dialogue::{Level, Profile, Report, RoundUnseen, Signal, Warning};
+use satiety::dialogue::{Level, Profile, Report, Review, RoundUnseen, Signal, Warning};
 use satiety_engine::Engine;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use satiety_engine::judge_choice::{Judge, ScoreFileRequest, ScoredFile, deciding_judge};
@@ -161,6 +161,9 @@ fn state(report: &Report) -> &'static str {
     match report.stop_recommendation.signal {
         Signal::Continue => "not converged yet",
         Signal::Ship => "converged",
+        Signal::Stop if report.review.as_ref().is_some_and(|review| review.below_bar) => {
+            "what remains is below your bar"
+        }
         Signal::Stop => "converged, nothing to execute",
         Signal::Escalate if blocked => "blocked",
         Signal::Escalate => "stuck",
@@ -185,6 +188,30 @@ fn unseen_estimate(signal: Signal, last: Option<&RoundUnseen>) -> Option<String>
             100.0 * interval.high
         )
     })
+}
+
+/// The discovery curve of a review in one line: the weight of the new findings of its latest rounds.
+fn review_line(review: &Review) -> String {
+    const ROUNDS: usize = 12;
+    let hidden = review.yield_by_round.len().saturating_sub(ROUNDS);
+    let curve: Vec<String> = review.yield_by_round[hidden..]
+        .iter()
+        .map(|round| round.weighted_yield.to_string())
+        .collect();
+    let earlier = if hidden > 0 { "…, " } else { "" };
+    let mut line = format!(
+        "yield by round {earlier}{} (bar {})",
+        curve.join(", "),
+        review.bar
+    );
+    if let Some(share) = review.unseen_share {
+        let _ = write!(
+            line,
+            "; the next finding is new with probability {:.0} %",
+            100.0 * share
+        );
+    }
+    line
 }
 
 impl Render for ScoreOutput {
@@ -219,6 +246,9 @@ impl Render for ScoreOutput {
         let _ = write!(text, "\n\nnovelty  {}", sparkline(&curve));
         if let Some(estimate) = unseen_estimate(stop.signal, report.unseen.by_round.last()) {
             let _ = write!(text, "\nunseen   {estimate}");
+        }
+        if let Some(review) = &report.review {
+            let _ = write!(text, "\nreview   {}", review_line(review));
         }
         if self.at_every_round {
             let _ = match report.first_stop_round {
@@ -260,6 +290,9 @@ impl Render for ScoreOutput {
         }
         if let Some(estimate) = unseen_estimate(stop.signal, report.unseen.by_round.last()) {
             let _ = write!(text, "\nUnseen claims: {estimate}\n");
+        }
+        if let Some(review) = &report.review {
+            let _ = write!(text, "\nReview: {}\n", review_line(review));
         }
         if !report.warnings.is_empty() {
             text.push_str("\n**Warnings**\n\n");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::lexicon::{Phrases, RoundWords};
+use super::lexicon::{self, Phrases, RoundWords};
 use super::profile::{ActionRules, BlockerRules};
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
@@ -25,12 +25,17 @@ pub(super) struct BlockerState {
     pub(super) blockers: Vec<Blocker>,
     /// Texts similar to a prototype without a blocking phrase.
     pub(super) evasions: Vec<Blocker>,
+    /// Whether a decision of the round hands the matter over.
+    pub(super) escalates: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct BlockerScan {
     phrases: Phrases,
     claim_phrases: Phrases,
+    leading_phrases: Phrases,
+    waiting_phrases: Phrases,
+    escalations: Arc<[String]>,
     attributes: Phrases,
     negations: Phrases,
     negative_phrases: Phrases,
@@ -51,6 +56,9 @@ impl BlockerScan {
         Self {
             phrases: Phrases::new(&rules.phrases),
             claim_phrases: Phrases::new(&rules.claim_phrases),
+            leading_phrases: Phrases::new(&rules.leading_phrases),
+            waiting_phrases: Phrases::new(&rules.waiting_phrases),
+            escalations: rules.escalations.clone().into(),
             attributes: Phrases::new(&rules.attributes),
             negations: Phrases::new(&rules.negations),
             negative_phrases: Phrases::new(&rules.negative_phrases),
@@ -100,9 +108,23 @@ impl BlockerScan {
             }
         }
         for (claim, words) in outputs.claims.iter().zip(&words.claims) {
-            if let Some(because) = self.find_active(&self.claim_phrases, words) {
+            let because = self
+                .find_active(&self.claim_phrases, words)
+                .or_else(|| first_phrase(&self.leading_phrases, words));
+            if let Some(because) = because {
                 state.blockers.push(Blocker {
                     text: claim.text.clone(),
+                    because,
+                    similarity: None,
+                });
+            }
+        }
+        for decision in &outputs.decisions {
+            let folded = lexicon::folded(decision);
+            state.escalates |= self.is_escalation(&folded);
+            if let Some(because) = self.opening_phrase(&lexicon::words(&folded)) {
+                state.blockers.push(Blocker {
+                    text: decision.clone(),
                     because,
                     similarity: None,
                 });
@@ -111,8 +133,26 @@ impl BlockerScan {
         state
     }
 
+    /// Whether a decision begins by handing the matter over, such as "Escalate to legal".
+    fn is_escalation(&self, folded: &str) -> bool {
+        self.escalations.iter().any(|phrase| {
+            folded
+                .strip_prefix(phrase.as_str())
+                .is_some_and(|rest| phrase.ends_with(':') || !rest.starts_with(char::is_alphanumeric))
+        })
+    }
+
+    fn opening_phrase(&self, words: &[&str]) -> Option<String> {
+        [&self.leading_phrases, &self.waiting_phrases]
+            .into_iter()
+            .find_map(|phrases| first_phrase(phrases, words))
+    }
+
     fn blocking_phrase(&self, text: &str, words: &[&str]) -> Option<String> {
-        self.find_active(&self.phrases, words).or_else(|| {
+        let found = self
+            .find_active(&self.phrases, words)
+            .or_else(|| self.opening_phrase(words));
+        found.or_else(|| {
             let mut occurrences = self.attributes.occurrences(words);
             occurrences
                 .find(|(phrase, at)| {
@@ -176,6 +216,12 @@ impl BlockerScan {
         }
         state.evasions.push(blocker);
     }
+}
+
+/// The phrase that `words` begins with.
+fn first_phrase(phrases: &Phrases, words: &[&str]) -> Option<String> {
+    let (phrase, _) = phrases.occurrences(words).find(|(_, at)| *at == 0)?;
+    Some(phrase.join(" "))
 }
 
 #[cfg(test)]
@@ -247,6 +293,50 @@ mod tests {
             }
         }
         assert!(!blocks("default", "What do we do if blocked by the proxy?"));
+    }
+
+    #[test]
+    fn waiting_for_data_blocks() {
+        for text in [
+            "Wait for data from the load test",
+            "We have insufficient data to choose a vendor",
+            "Need more data before we can decide",
+            "Blocked on the security review",
+            "Wait until the contract is signed",
+        ] {
+            assert!(blocks("default", text), "{text}");
+        }
+        assert!(!blocks("default", "Do not wait for data from the load test"));
+        let profile = Profile::default();
+        let scan = BlockerScan::new(&profile.blockers, &profile.actions);
+        let state = |claim: &str, decision: &str| {
+            let outputs = Outputs {
+                claims: vec![claim.into()],
+                decisions: vec![decision.to_owned()],
+                ..Outputs::default()
+            };
+            let state = found(&scan, &Round::new(1, outputs), None);
+            (state.blockers.len(), state.escalates)
+        };
+        assert_eq!(state("There is insufficient data to choose", "None"), (1, false));
+        assert_eq!(
+            state("The model overfits on insufficient data", "None"),
+            (0, false)
+        );
+        assert_eq!(
+            state("Wait until the page is visible before loading it", "None"),
+            (0, false)
+        );
+        assert_eq!(state("The cache is cold", "Wait for the audit"), (1, false));
+        assert_eq!(
+            state("The cache is cold", "Escalate: legal has to choose"),
+            (0, true)
+        );
+        assert_eq!(state("The cache is cold", "Escalate to legal"), (0, true));
+        assert_eq!(
+            state("The cache is cold", "Escalate alerts after five minutes"),
+            (0, false)
+        );
     }
 
     #[test]

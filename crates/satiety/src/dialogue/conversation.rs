@@ -18,8 +18,9 @@ use super::report::{
     AnsweredQuestion, Components, Level, ReadinessDetail, Report, Restatement, RoundNovelty, RoundReadiness,
     RoundSignal, RoundUnseen, SCORING_VERSION, Signal, StopRecommendation, Verdict, Warning,
 };
+use super::review::ReviewLedger;
 use super::vectors::{RoundVectors, VectorError, cosine, normalized};
-use super::warnings::{Footprint, RoundContext, warnings};
+use super::warnings::{self, Footprint, RoundContext, warnings};
 use super::wire::Round;
 use super::{explain, unseen};
 use crate::cancel::{Cancellation, Cancelled};
@@ -86,7 +87,10 @@ pub struct Conversation {
     embedding: Embedding,
     agents: BTreeSet<String>,
     open_before: Option<usize>,
+    /// Number of the previous round if it was ready to act: HIGH readiness and no open question.
     was_ready: Option<u32>,
+    ever_ready: bool,
+    review: ReviewLedger,
     rounds: Vec<Observed>,
     cancellation: Cancellation,
 }
@@ -138,6 +142,8 @@ impl Conversation {
             agents: BTreeSet::new(),
             open_before: None,
             was_ready: None,
+            ever_ready: false,
+            review: ReviewLedger::default(),
             rounds: Vec::new(),
             cancellation: Cancellation::default(),
             profile: Arc::new(profile),
@@ -216,14 +222,7 @@ impl Conversation {
             })?;
         let vectors = meaning.filter(|_| matches!(self.embedding, Embedding::Active { .. }));
         let at = self.rounds.len();
-        self.agents.extend(round.agent.clone());
-        self.agents.extend(
-            round
-                .outputs
-                .claims
-                .iter()
-                .filter_map(|claim| claim.agent.clone()),
-        );
+        self.record_agents(round);
 
         let texts = RoundTexts::of(round);
         let words = texts.words(&mut self.vocabulary);
@@ -251,19 +250,17 @@ impl Conversation {
         let (detail, specific_actions) = readiness(input, &self.reader, &self.profile.readiness);
         let (score, level) = composite(&detail, &self.profile.readiness);
         let actions = (specific_actions, new_actions);
-        let facts = self.facts(round, &claims, &questions, &blockers, level, actions);
+        let mut facts = self.facts(round, &claims, &questions, &blockers, level, actions);
+        let footprint = Footprint::of(round, &self.claims, &claims);
+        facts.verbatim = new_actions == 0 && footprint.is_copy(&self.footprints);
+        self.footprints.push(footprint);
+        facts.alternates = warnings::alternates(&self.footprints);
+        facts.below_bar = self
+            .review
+            .observe(round.round, &self.claims, &claims, &self.profile.review);
+        let peak = self.history.peak();
         let decision = decide(&mut self.history, facts, &self.profile);
 
-        let clusters = claims
-            .findings
-            .iter()
-            .map(|finding| self.claims.recorded[finding.index].cluster)
-            .collect();
-        self.footprints.push(Footprint {
-            round: round.round,
-            agent: round.agent.clone(),
-            clusters,
-        });
         let context = RoundContext {
             round,
             ledger: &self.claims,
@@ -274,6 +271,8 @@ impl Conversation {
             novelty: classify(claims.rate, &self.profile.novelty),
             readiness: level,
             was_ready: self.was_ready,
+            ever_ready: self.ever_ready,
+            peak,
             signal: decision.signal,
             empty: facts.empty,
             footprints: &self.footprints,
@@ -283,9 +282,9 @@ impl Conversation {
         let readiness = round_readiness(round.round, score, level, detail, &questions, &blockers);
 
         self.open_before = Some(questions.open.len());
-        if level == Level::High || decision.signal == Signal::Ship {
-            self.was_ready = Some(round.round);
-        }
+        let is_ready = level == Level::High && questions.open.is_empty();
+        self.was_ready = is_ready.then_some(round.round);
+        self.ever_ready |= level == Level::High;
         Ok(Observed {
             novelty,
             readiness,
@@ -362,6 +361,7 @@ impl Conversation {
                     .map(|observed| observed.unseen.clone())
                     .collect(),
             ),
+            review: self.review.report(&self.profile.review, &last.unseen),
             profile: self.profile.name.clone(),
             scoring_version: SCORING_VERSION.to_owned(),
             embedder,
@@ -402,6 +402,21 @@ impl Conversation {
             }
         }
         Ok(())
+    }
+
+    /// Records the speakers whose agreement counts, without those who only ask.
+    fn record_agents(&mut self, round: &Round) {
+        let requesters = &self.profile.agreement.requesters;
+        let discusses = |name: &&String| !requesters.contains(&name.to_lowercase());
+        let asks = round.extra.get(Round::ROLE).and_then(|role| role.as_str()) == Some("user");
+        let speaker = round.agent.iter().filter(|_| !asks);
+        let named = round
+            .outputs
+            .claims
+            .iter()
+            .filter_map(|claim| claim.agent.as_ref());
+        self.agents
+            .extend(speaker.chain(named).filter(discusses).cloned());
     }
 
     /// Records the round's actions and returns how many of them are new.
@@ -489,9 +504,18 @@ impl Conversation {
             empty: claims.findings.is_empty()
                 && outputs.decisions.is_empty()
                 && outputs.next_actions.is_empty()
-                && outputs.open_questions.is_empty(),
+                && outputs.open_questions.is_empty()
+                && outputs.partings.is_empty(),
             new,
             repeated,
+            decisions: outputs.decisions.len(),
+            answered: questions.answered.len(),
+            had_questions: self.open_before.is_some_and(|open| open > 0),
+            escalates: blockers.escalates,
+            verbatim: false,
+            alternates: false,
+            partings: outputs.partings.len(),
+            below_bar: false,
         }
     }
 

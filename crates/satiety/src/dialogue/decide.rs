@@ -6,6 +6,7 @@ use super::report::{Level, Signal};
 
 /// Facts about a round that decision rules use.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about one round")]
 pub(super) struct Facts {
     /// Combined novelty rate.
     pub(super) rate: f64,
@@ -33,6 +34,21 @@ pub(super) struct Facts {
     pub(super) new: usize,
     /// Repeated claims, except those that repeat the same speaker.
     pub(super) repeated: usize,
+    pub(super) decisions: usize,
+    /// Questions that the round answers.
+    pub(super) answered: usize,
+    /// Whether questions were open before the round.
+    pub(super) had_questions: bool,
+    /// Whether a decision hands the matter over.
+    pub(super) escalates: bool,
+    /// Whether the round copies an earlier one word for word and adds no action.
+    pub(super) verbatim: bool,
+    /// Whether two positions alternate without a change.
+    pub(super) alternates: bool,
+    /// Courtesies that end an exchange, in a round without other content.
+    pub(super) partings: usize,
+    /// Whether the findings of a review no longer reach the bar of the profile.
+    pub(super) below_bar: bool,
 }
 
 /// Running totals of the rounds so far.
@@ -49,6 +65,18 @@ pub(super) struct History {
     /// Page's CUSUM over claims.
     pub(super) cusum: f64,
     signal: Option<Signal>,
+    /// Consecutive courtesies that end an exchange.
+    partings: usize,
+    /// Whether the latest round with content had a specific action, and whether it was blocked.
+    has_plan: bool,
+    was_blocked: bool,
+}
+
+impl History {
+    /// Largest number of new claims in any round so far.
+    pub(super) fn peak(&self) -> usize {
+        self.peak
+    }
 }
 
 /// The signal and the reason for it.
@@ -97,6 +125,18 @@ pub(super) enum Reason {
     NotYetLow,
     /// New claims still come in.
     Producing,
+    /// The round decides the last open questions and leaves nothing to execute.
+    Decided,
+    /// The speakers decided to hand the matter over.
+    HandedOver,
+    /// The round copies an earlier one without a specific plan.
+    Repeats,
+    /// Two positions alternate.
+    Alternates,
+    /// The speakers thank each other and part.
+    Parted,
+    /// The findings of a review no longer reach the bar.
+    BelowBar,
 }
 
 /// Decides on a signal after a round and updates the history.
@@ -105,7 +145,12 @@ pub(super) fn decide(history: &mut History, facts: Facts, profile: &Profile) -> 
     history.rounds += 1;
     history.empty_run = if facts.empty { history.empty_run + 1 } else { 0 };
     history.blocked_run = if facts.blocked { history.blocked_run + 1 } else { 0 };
-    let is_low = facts.claims > 0 && facts.rate < profile.novelty.low;
+    history.partings = if facts.partings > 0 {
+        history.partings + facts.partings
+    } else {
+        0
+    };
+    let is_low = facts.claims > 0 && level(facts, profile) == Level::Low;
     if facts.claims > 0 {
         history.low_run = if is_low { history.low_run + 1 } else { 0 };
         history.high_readiness_in_run = is_low
@@ -118,13 +163,23 @@ pub(super) fn decide(history: &mut History, facts: Facts, profile: &Profile) -> 
         history.cusum = cusum(history.cusum, facts.new, facts.repeated, rules);
     }
     let (signal, novelty, reason) = match rules.rule {
-        _ if facts.claims == 0 => without_claims(history, facts),
+        _ if facts.claims == 0 => without_claims(history, facts, rules),
         Rule::KConsecutive => by_matrix(history, facts, profile, history.low_run >= rules.k),
         Rule::Cusum => by_matrix(history, facts, profile, history.cusum > rules.cusum_alarm),
         Rule::Course => by_course(history, facts, profile),
     };
+    let (signal, reason) =
+        if signal == Signal::Continue && facts.below_bar && !facts.blocked && rules.stop_signal {
+            (Signal::Stop, Reason::BelowBar)
+        } else {
+            (signal, reason)
+        };
     history.peak = history.peak.max(facts.new);
     history.signal = Some(signal);
+    if facts.partings == 0 && !facts.empty {
+        history.has_plan = facts.specific_actions > 0;
+        history.was_blocked = facts.blocked;
+    }
     Decision {
         signal,
         novelty,
@@ -133,18 +188,30 @@ pub(super) fn decide(history: &mut History, facts: Facts, profile: &Profile) -> 
     }
 }
 
-/// Page's CUSUM over claims: `C <- max(0, C + llr)`, llr(repeated) = ln((1-p1)/(1-p0)), llr(new) = ln(p1/p0).
-/// Within a round new claims come first, which is the most lenient order.
+/// Page's CUSUM over claims, one round at a time: `C <- max(0, C + llr)`, where llr sums ln((1-p1)/(1-p0)) for
+/// each repeated claim and ln(p1/p0) for each new one. The order of the claims within a round has no effect.
 fn cusum(start: f64, new: usize, repeated: usize, rules: &DecisionRules) -> f64 {
     let (p0, p1) = (rules.cusum_living, rules.cusum_exhausted);
-    let after_new = (start + new as f64 * (p1 / p0).ln()).max(0.0);
-    after_new + repeated as f64 * ((1.0 - p1) / (1.0 - p0)).ln()
+    let llr = new as f64 * (p1 / p0).ln() + repeated as f64 * ((1.0 - p1) / (1.0 - p0)).ln();
+    (start + llr).max(0.0)
 }
 
-fn without_claims(history: &History, facts: Facts) -> (Signal, Level, Reason) {
+fn without_claims(history: &History, facts: Facts, rules: &DecisionRules) -> (Signal, Level, Reason) {
+    // Mutual thanks: one courtesy may be a pause, two end the exchange.
+    const MUTUAL: usize = 2;
+    let is_course = rules.rule == Rule::Course;
     match history.signal {
+        _ if is_course && facts.escalates => (Signal::Escalate, Level::Low, Reason::HandedOver),
         Some(settled @ (Signal::Ship | Signal::Stop)) if !facts.blocked => {
             (settled, Level::Low, Reason::StillSettled)
+        }
+        _ if is_course && history.partings >= MUTUAL => {
+            let signal = match (history.was_blocked, history.has_plan) {
+                (true, _) => Signal::Escalate,
+                (false, true) => Signal::Ship,
+                (false, false) => Signal::Stop,
+            };
+            (signal, Level::Low, Reason::Parted)
         }
         _ if history.empty_run >= 2 => (Signal::Escalate, Level::Low, Reason::EmptyAgain),
         _ if facts.empty => (Signal::Continue, Level::Low, Reason::Empty),
@@ -152,8 +219,20 @@ fn without_claims(history: &History, facts: Facts) -> (Signal, Level, Reason) {
         _ if history.rounds > 1 && facts.readiness == Level::High && facts.open_questions == 0 => {
             (Signal::Ship, Level::Low, Reason::Settled)
         }
+        _ if is_course && facts.had_questions && decides(facts, rules) => {
+            (Signal::Stop, Level::Low, Reason::Decided)
+        }
         _ => (Signal::Continue, Level::Low, Reason::NoClaims),
     }
+}
+
+/// Whether a round records a decision and leaves no question, action or blocker.
+fn decides(facts: Facts, rules: &DecisionRules) -> bool {
+    rules.stop_signal
+        && facts.decisions > 0
+        && facts.open_questions == 0
+        && facts.actions == 0
+        && !facts.blocked
 }
 
 /// Seed 4.1 and 4.2, given whether novelty counts as LOW.
@@ -171,13 +250,19 @@ fn by_matrix(history: &History, facts: Facts, profile: &Profile, low: bool) -> (
 
 fn by_course(history: &History, facts: Facts, profile: &Profile) -> (Signal, Level, Reason) {
     let rules = &profile.decision;
-    let level = classify(facts.rate, &profile.novelty);
     let exhausted = history.cusum > rules.cusum_alarm;
-    let quiet = facts.effective_rate < profile.novelty.low;
+    let level = level(facts, profile);
+    let quiet = facts.effective_rate < profile.novelty.low && level == Level::Low;
     let tapering =
         history.rounds > 1 && (quiet || (facts.rate < 1.0 && facts.effective_rate <= rules.settled_novelty));
     let settled = matches!(history.signal, Some(Signal::Ship | Signal::Stop));
     let done = facts.readiness == Level::High && facts.open_questions == 0;
+    if facts.escalates {
+        return (Signal::Escalate, level, Reason::HandedOver);
+    }
+    if facts.alternates && !settled {
+        return (Signal::Escalate, Level::Low, Reason::Alternates);
+    }
     if level == Level::Low || exhausted {
         let (signal, reason) = if facts.blocked {
             (Signal::Escalate, Reason::Blocked)
@@ -186,7 +271,15 @@ fn by_course(history: &History, facts: Facts, profile: &Profile) -> (Signal, Lev
             if before == Signal::Stop && facts.actions > 0 {
                 when_low(history, facts, rules)
             } else {
-                (before, Reason::StillSettled)
+                (still_settled(before, facts, rules), Reason::StillSettled)
+            }
+        } else if facts.verbatim && facts.repeated == 0 {
+            // A speaker who copies an own round in a discussion does not confirm it.
+            (Signal::Continue, Reason::TooFewRepeats)
+        } else if facts.verbatim {
+            match when_low(history, facts, rules) {
+                (Signal::Ship, Reason::ConvergedWithGaps) => (Signal::Escalate, Reason::Repeats),
+                decided => decided,
             }
         } else if facts.readiness == Level::High || exhausted || history.low_run >= rules.k {
             when_low(history, facts, rules)
@@ -205,16 +298,31 @@ fn by_course(history: &History, facts: Facts, profile: &Profile) -> (Signal, Lev
     // New claims are expected in the round that closes the last question. It ships unless it has more new
     // claims than any earlier round, which means that the conversation is still growing.
     let closing = history.rounds > 1 && facts.closes && facts.new <= history.peak;
-    if (tapering || closing) && done && !facts.blocked {
+    // Fewer new claims than at the peak are not enough: something must be concluded or repeated.
+    let converging = settled || facts.answered > 0 || facts.decisions > 0 || facts.new * 2 <= facts.claims;
+    let concluded = (tapering && converging) || closing;
+    if concluded && done && !facts.blocked {
         return (Signal::Ship, level, Reason::Settled);
+    }
+    if concluded && !settled && decides(facts, rules) {
+        return (Signal::Stop, level, Reason::Decided);
     }
     // New claims, new questions or a blocker reopen a settled plan; lower readiness alone does not.
     if let (true, Some(before)) = (settled && tapering && !facts.blocked, history.signal)
         && facts.open_questions == 0
     {
-        return (before, level, Reason::StillSettled);
+        return (still_settled(before, facts, rules), level, Reason::StillSettled);
     }
     (Signal::Continue, level, Reason::Producing)
+}
+
+/// The signal of a settled conversation after another round: without an action, nothing is left to execute.
+fn still_settled(before: Signal, facts: Facts, rules: &DecisionRules) -> Signal {
+    if rules.stop_signal && facts.actions == 0 && facts.open_questions == 0 {
+        Signal::Stop
+    } else {
+        before
+    }
 }
 
 /// Whether a quiet round raises a new question or action while questions are open.
@@ -239,6 +347,16 @@ fn when_low(history: &History, facts: Facts, rules: &DecisionRules) -> (Signal, 
         (Signal::Ship, Reason::Converged)
     } else {
         (Signal::Ship, Reason::ConvergedWithGaps)
+    }
+}
+
+/// Novelty level of a round. With the rule `course`, a round is not LOW while most of its claims are new: after
+/// a round with very many new claims it is small, but not repetitive.
+fn level(facts: Facts, profile: &Profile) -> Level {
+    let mostly_new = facts.new * 2 > facts.claims && profile.decision.rule == Rule::Course;
+    match classify(facts.rate, &profile.novelty) {
+        Level::Low if mostly_new => Level::Medium,
+        level => level,
     }
 }
 
@@ -279,6 +397,14 @@ mod tests {
             empty: new + repeated == 0,
             new,
             repeated,
+            decisions: 0,
+            answered: 0,
+            had_questions: false,
+            escalates: false,
+            verbatim: false,
+            alternates: false,
+            partings: 0,
+            below_bar: false,
         }
     }
 
@@ -454,7 +580,159 @@ mod tests {
             ..facts(3, 0, 4, Medium)
         };
         let rounds = [facts(4, 0, 4, Low), facts(1, 3, 4, High), quiet, reopened];
-        assert_eq!(signals("default", &rounds), [Continue, Ship, Ship, Continue]);
+        assert_eq!(signals("default", &rounds), [Continue, Ship, Stop, Continue]);
+        let same_plan = facts(0, 3, 4, Medium);
+        let rounds = [facts(4, 0, 4, Low), facts(1, 3, 4, High), same_plan, quiet];
+        assert_eq!(signals("default", &rounds), [Continue, Ship, Ship, Stop]);
+    }
+
+    #[test]
+    fn a_copied_round_is_not_saved_by_a_question_and_ships_only_a_specific_plan() {
+        let copied = Facts {
+            verbatim: true,
+            asked: 1,
+            open_questions: 1,
+            ..facts(0, 4, 4, Low)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), copied]),
+            [Continue, Escalate]
+        );
+        let copied = |readiness, actions| Facts {
+            verbatim: true,
+            actions,
+            ..facts(0, 4, 4, readiness)
+        };
+        for (readiness, actions, expected) in [(High, 1, Ship), (Medium, 1, Escalate), (Medium, 0, Stop)] {
+            let rounds = [facts(4, 0, 4, readiness), copied(readiness, actions)];
+            assert_eq!(
+                signals("default", &rounds),
+                [Continue, expected],
+                "{readiness} {actions}"
+            );
+        }
+    }
+
+    #[test]
+    fn positions_that_alternate_escalate_and_never_ship() {
+        let own = Facts {
+            verbatim: true,
+            ..Facts {
+                repeated: 0,
+                ..facts(0, 2, 2, High)
+            }
+        };
+        let alternating = Facts {
+            alternates: true,
+            ..own
+        };
+        let rounds = [facts(2, 0, 2, High), facts(2, 0, 2, High), own, alternating];
+        assert_eq!(
+            signals("default", &rounds),
+            [Continue, Continue, Continue, Escalate]
+        );
+    }
+
+    #[test]
+    fn a_small_round_of_new_claims_is_not_low_and_does_not_settle() {
+        // 36 new claims at the peak, then 7 of 8 are new: the rate is 0.19, the round is not repetitive.
+        let rounds = [
+            facts(36, 0, 36, High),
+            facts(7, 1, 36, High),
+            facts(3, 0, 36, High),
+        ];
+        assert_eq!(signals("default", &rounds), [Continue; 3]);
+        let answering = Facts {
+            answered: 1,
+            ..facts(2, 0, 4, High)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), answering]),
+            [Continue, Ship]
+        );
+    }
+
+    #[test]
+    fn a_decision_that_leaves_nothing_open_stops_and_one_to_escalate_escalates() {
+        let decided = Facts {
+            decisions: 1,
+            actions: 0,
+            specific_actions: 0,
+            ..facts(1, 1, 4, Medium)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), decided]),
+            [Continue, Stop]
+        );
+        let alone = Facts {
+            had_questions: true,
+            empty: false,
+            ..Facts {
+                claims: 0,
+                new: 0,
+                repeated: 0,
+                ..decided
+            }
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), alone]),
+            [Continue, Stop]
+        );
+        let handed_over = Facts {
+            escalates: true,
+            decisions: 1,
+            ..facts(4, 0, 4, High)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, Low), handed_over]),
+            [Continue, Escalate]
+        );
+    }
+
+    #[test]
+    fn mutual_thanks_end_a_conversation_as_its_state_says() {
+        let thanks = Facts {
+            partings: 1,
+            actions: 0,
+            specific_actions: 0,
+            empty: false,
+            ..facts(0, 0, 4, Medium)
+        };
+        let talk = |specific_actions, blocked| Facts {
+            blocked,
+            specific_actions,
+            ..facts(4, 0, 4, Medium)
+        };
+        for (last, expected) in [
+            (talk(0, false), Stop),
+            (talk(1, false), Ship),
+            (talk(1, true), Escalate),
+        ] {
+            assert_eq!(
+                signals("default", &[last, thanks, thanks]),
+                [Continue, Continue, expected]
+            );
+        }
+    }
+
+    #[test]
+    fn a_review_below_its_bar_stops() {
+        let nits = Facts {
+            below_bar: true,
+            ..facts(4, 0, 4, High)
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, High), nits]),
+            [Continue, Stop]
+        );
+        let blocked = Facts {
+            blocked: true,
+            ..nits
+        };
+        assert_eq!(
+            signals("default", &[facts(4, 0, 4, High), blocked]),
+            [Continue, Continue]
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(super) fn hint(decision: Decision) -> &'static str {
         (Signal::Continue, _) => "Let it run: new claims still come in.",
         (Signal::Ship, Reason::ConvergedWithGaps) => "Ship the decision and track the remaining gaps.",
         (Signal::Ship, _) => "Ship the decision and verify it.",
+        (Signal::Stop, Reason::BelowBar) => "End the review; what it still finds is below your bar.",
         (Signal::Stop, _) => "End the conversation and keep the result; there is nothing to execute.",
         (Signal::Escalate, Reason::Blocked | Reason::BlockedOtherwiseDone) => {
             "Hand the blocker to someone who can remove it; more discussion will not."
@@ -74,6 +75,14 @@ fn about_novelty(decision: Decision) -> String {
         Reason::BlockedOtherwiseDone => "Novelty is tapering off and the blocker remains.".to_owned(),
         Reason::NothingToShip => {
             "Few claims are new, questions are open and no action is specific.".to_owned()
+        }
+        Reason::Decided => "The round decides what was open and leaves nothing to execute.".to_owned(),
+        Reason::HandedOver => "The speakers decided to escalate.".to_owned(),
+        Reason::Repeats => "The round copies an earlier one word for word.".to_owned(),
+        Reason::Alternates => "Two positions alternate without progress.".to_owned(),
+        Reason::Parted => "The speakers thank each other and add nothing.".to_owned(),
+        Reason::BelowBar => {
+            "What remains is below your bar: the latest rounds found only minor issues.".to_owned()
         }
         Reason::Producing => match decision.novelty {
             Level::High => "Most claims are new.".to_owned(),

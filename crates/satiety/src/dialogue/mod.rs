@@ -19,6 +19,7 @@ mod profile;
 mod questions;
 mod readiness;
 mod report;
+mod review;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -31,12 +32,12 @@ pub use calibrate::{Fit, ScoredPair, fit_threshold};
 pub use conversation::{Conversation, ConversationError};
 pub use profile::{
     ActionRules, AgreementRules, BlockerRules, DecisionRules, NoveltyRules, Profile, ProfileError,
-    QuestionRules, ReadinessRules, Rule, WarningRules,
+    QuestionRules, ReadinessRules, ReviewRules, Rule, WarningRules,
 };
 pub use report::{
-    AnsweredQuestion, Components, Evidence, Level, ReadinessDetail, Report, Restatement, RoundNovelty,
-    RoundReadiness, RoundSignal, RoundUnseen, Signal, StopRecommendation, Unseen, Verdict, Warning,
-    WarningKind,
+    AnsweredQuestion, Components, Evidence, Level, ReadinessDetail, Report, Restatement, Review,
+    RoundNovelty, RoundReadiness, RoundSignal, RoundUnseen, RoundYield, Signal, StopRecommendation, Unseen,
+    Verdict, Warning, WarningKind,
 };
 pub use sweep::{Cell, Confusion, Grid, Labelled, Outcome, SweepReport, sweep};
 pub use vectors::{RoundVectors, VectorError, prototype_texts, texts_to_embed};

@@ -40,6 +40,8 @@ pub struct Profile {
     pub agreement: AgreementRules,
     /// Thresholds of the warnings about failure modes.
     pub warnings: WarningRules,
+    /// Rules that stop reviews by their yield.
+    pub review: ReviewRules,
 }
 
 /// Thresholds of the three matching levels and of the novelty classification.
@@ -188,6 +190,12 @@ pub struct BlockerRules {
     pub phrases: Vec<String>,
     /// Phrases that indicate a blocker in claims.
     pub claim_phrases: Vec<String>,
+    /// Phrases that indicate a blocker at the beginning of any text, such as "insufficient data".
+    pub leading_phrases: Vec<String>,
+    /// Phrases that indicate a blocker at the beginning of questions, actions and decisions, such as "wait for".
+    pub waiting_phrases: Vec<String>,
+    /// Beginnings of decisions to hand the matter over, such as "escalate to".
+    pub escalations: Vec<String>,
     /// Words that block unless the action works on them, such as "missing".
     pub attributes: Vec<String>,
     /// Words that cancel a phrase within three words before it.
@@ -216,6 +224,8 @@ pub struct AgreementRules {
     pub contradicting: Vec<String>,
     /// Minimum similarity at which a claim relates to an earlier one.
     pub related_similarity: f64,
+    /// Names of speakers who ask rather than discuss, in lowercase; their silence means nothing.
+    pub requesters: Vec<String>,
 }
 
 /// Thresholds of the warnings about failure modes.
@@ -230,6 +240,21 @@ pub struct WarningRules {
     pub inflation_ratio: f64,
     /// Minimum number of claims of a long round.
     pub inflation_minimum: usize,
+}
+
+/// Rules that stop reviews by their yield: the weight of the new findings of a round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReviewRules {
+    /// Weighted yield below which a round is not worth its cost (critical 8, high 4, medium 2, low 1, nit 0.25);
+    /// 0 disables the rule.
+    pub bar: f64,
+    /// Consecutive rounds below the bar after which the review stops, at least 1.
+    pub rounds: u32,
+    /// Minimum number of findings with a severity.
+    pub minimum_findings: usize,
+    /// Minimum share of the claims that are findings with a severity.
+    pub minimum_share: f64,
 }
 
 /// Errors of loading or validating a profile.
@@ -354,6 +379,13 @@ impl Profile {
                 key: "decision.cusum_exhausted",
                 value: exhausted,
                 range: "above 0 and below decision.cusum_living",
+            });
+        }
+        if self.review.rounds == 0 {
+            return Err(ProfileError::OutOfRange {
+                key: "review.rounds",
+                value: 0.0,
+                range: "at least 1",
             });
         }
         let readiness = &self.readiness;

@@ -7,7 +7,7 @@ use crate::explanation::Explanation;
 use crate::stats::Interval;
 
 /// Version of the scoring formulas; incremented when the same conversation would be scored differently.
-pub(crate) const SCORING_VERSION: &str = "1";
+pub(crate) const SCORING_VERSION: &str = "2";
 
 /// Recommendation for a conversation after a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +115,9 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// Estimates of unseen claims; reported, but not used for the decision.
     pub unseen: Unseen,
+    /// Yield of a review whose findings state severities; absent for other conversations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Review>,
     /// Name of the profile used for scoring.
     pub profile: String,
     /// Version of the scoring formulas.
@@ -358,4 +361,35 @@ pub struct RoundUnseen {
     /// Reason why an estimate is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent_because: Option<String>,
+}
+
+/// Yield of a review: what each round still finds, weighted by severity.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Review {
+    /// Discovery curve: the rounds with findings that state a severity.
+    pub yield_by_round: Vec<RoundYield>,
+    /// Weighted yield below which a round is not worth its cost, from the profile.
+    pub bar: f64,
+    /// Whether the yield of the latest rounds stayed below the bar.
+    pub below_bar: bool,
+    /// Good-Turing estimate of the probability that the next finding is new; absent unless its 95 % interval
+    /// is narrow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen_share: Option<f64>,
+}
+
+/// What one round of a review found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoundYield {
+    /// Number of the round as given in the input.
+    pub round: u32,
+    /// Number of findings with a severity.
+    pub findings: usize,
+    /// Number of those findings that are new.
+    pub new_findings: usize,
+    /// Sum of the weights of the new findings: critical 8, high 4, medium 2, low 1, nit 0.25.
+    pub weighted_yield: f64,
+    /// Worst severity among the new findings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst: Option<String>,
 }

@@ -366,6 +366,142 @@ fn an_ordinary_conversation_is_not_warned_of() {
     assert_eq!(kinds(&score("default", meeting()[..4].to_vec())), []);
 }
 
+/// Speakers of both rounds, then the claims of one of them again: (role, agent, claims).
+fn discussion(rounds: &[(Option<&str>, &str, &[&str])]) -> Vec<Signal> {
+    let mut conversation = Conversation::new(Profile::default()).unwrap();
+    let verdicts = (1..).zip(rounds).map(|(number, (role, agent, claims))| {
+        let mut round = Round {
+            agent: Some((*agent).to_owned()),
+            ..Round::new(number, outputs(claims, &[], &[]))
+        };
+        if let Some(role) = role {
+            round.extra.insert("role".to_owned(), Value::from(*role));
+        }
+        conversation.observe(&round, None).unwrap().signal
+    });
+    verdicts.collect()
+}
+
+#[test]
+fn the_silence_of_a_user_does_not_count() {
+    let (found, asked) = (
+        [
+            "The importer drops empty lines",
+            "Dates before 1970 turn negative",
+        ],
+        ["Logs grow without any limit"],
+    );
+    for (role, agent, expected) in [
+        (None, "critic", Signal::Continue),
+        (Some("user"), "ana", Signal::Stop),
+        (None, "Customer", Signal::Stop),
+    ] {
+        let signals = discussion(&[
+            (None, "writer", &found),
+            (role, agent, &asked),
+            (None, "writer", &found),
+        ]);
+        assert_eq!(signals, [Signal::Continue, Signal::Continue, expected], "{agent}");
+    }
+}
+
+#[test]
+fn a_debate_that_ends_in_thanks_stops() {
+    let log = r#"[{"role":"user","name":"host","content":"Is remote work better?"},
+        {"role":"assistant","name":"Agent_Pro","content":"Remote work saves commuting time. It widens the hiring pool."},
+        {"role":"user","name":"Agent_Con","content":"Remote work weakens mentoring. New hires learn slower from home."},
+        {"role":"assistant","name":"Agent_Pro","content":"Mentoring can be scheduled. Commuting is the larger cost."},
+        {"role":"user","name":"Agent_Con","content":"Thank you for the great debate!"},
+        {"role":"assistant","name":"Agent_Pro","content":"Thank you as well, it was a pleasure debating with you!"}]"#;
+    let read = input::parse(log.as_bytes(), input::ReadOptions::default()).unwrap();
+    let mut conversation = Conversation::new(Profile::default()).unwrap();
+    for round in &read.content.rounds {
+        conversation.follow(round, None).unwrap();
+    }
+    let report = conversation.report().unwrap();
+    assert_eq!(
+        report.signal_by_round.len(),
+        5,
+        "the question of the host is an input"
+    );
+    assert_eq!(
+        (report.stop_recommendation.signal, report.first_stop_round),
+        (Signal::Stop, Some(5))
+    );
+    assert_eq!(kinds(&report), []);
+}
+
+#[test]
+fn a_review_is_judged_by_what_it_still_finds() {
+    let rounds = vec![
+        outputs(
+            &[
+                "[P1] The lock is held across the await",
+                "[P2] Retries have no limit",
+            ],
+            &[],
+            &[],
+        ),
+        outputs(
+            &["critical: the migration drops an index", "nit: a stale comment"],
+            &[],
+            &[],
+        ),
+        outputs(
+            &["nit: prefer a slice here", "minor: the error lacks a file name"],
+            &[],
+            &[],
+        ),
+        outputs(
+            &["nit: two blank lines in the module", "nit: rename the counter"],
+            &[],
+            &[],
+        ),
+    ];
+    let report = score("default", rounds.clone());
+    let signals: Vec<Signal> = report.signal_by_round.iter().map(|round| round.signal).collect();
+    assert_eq!(
+        signals,
+        [Signal::Continue, Signal::Continue, Signal::Continue, Signal::Stop]
+    );
+    let review = report.review.unwrap();
+    let curve: Vec<f64> = review
+        .yield_by_round
+        .iter()
+        .map(|round| round.weighted_yield)
+        .collect();
+    assert_eq!(curve, [6.0, 8.25, 1.25, 0.5]);
+    assert!(review.below_bar && review.unseen_share.is_none());
+    assert_eq!(review.yield_by_round[1].worst.as_deref(), Some("critical"));
+    assert!(
+        report.reasons[0].contains("below your bar"),
+        "{:?}",
+        report.reasons
+    );
+    assert_eq!(score("spec", rounds).stop_recommendation.signal, Signal::Continue);
+    assert_eq!(score("default", meeting()).review, None);
+}
+
+#[test]
+fn healthy_loops_are_not_warned_of_readiness() {
+    // Every round of a research loop has findings and a next step, and some have no step.
+    let round = |topic: &str, action: &[&str]| {
+        let claims = [format!("{topic} is measured"), format!("Nobody owns {topic}")];
+        outputs(&[&claims[0], &claims[1]], &[], action)
+    };
+    let rounds = vec![
+        round("latency", &["Write the latency test"]),
+        round("throughput", &["Write the throughput test"]),
+        round("memory", &[]),
+        round("startup", &["Write the startup test"]),
+    ];
+    let found = kinds(&score("default", rounds));
+    assert!(
+        !found.contains(&WarningKind::FakeReadiness) && !found.contains(&WarningKind::StaleReadiness),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn an_agent_that_repeats_itself_does_not_confirm_a_claim() {
     let claims = [

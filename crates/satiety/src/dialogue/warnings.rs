@@ -1,5 +1,6 @@
 //! Warnings about conversations, each with evidence: the failure modes of seed section 5, loops,
-//! contradictions and empty rounds. Warnings never change the signal.
+//! contradictions and empty rounds. Copied and alternating rounds also reach the decision rule as facts; the other
+//! warnings do not change the signal.
 
 use std::collections::BTreeSet;
 
@@ -9,6 +10,7 @@ use super::profile::WarningRules;
 use super::questions::QuestionState;
 use super::report::{Evidence, Level, Signal, Warning, WarningKind};
 use super::wire::Round;
+use crate::text::normalize;
 
 /// Input of the checks: the current round and a summary of the earlier ones.
 pub(super) struct RoundContext<'a> {
@@ -21,8 +23,12 @@ pub(super) struct RoundContext<'a> {
     /// Classification of the novelty rate, independent of the decision rule.
     pub(super) novelty: Level,
     pub(super) readiness: Level,
-    /// Number of the latest earlier round with HIGH readiness or SHIP.
+    /// Number of the previous round, if it had HIGH readiness and no open question.
     pub(super) was_ready: Option<u32>,
+    /// Whether any earlier round had HIGH readiness.
+    pub(super) ever_ready: bool,
+    /// Largest number of new claims in any earlier round.
+    pub(super) peak: usize,
     pub(super) signal: Signal,
     pub(super) empty: bool,
     /// Footprints of all rounds up to and including this one.
@@ -35,6 +41,44 @@ pub(super) struct Footprint {
     pub(super) round: u32,
     pub(super) agent: Option<String>,
     pub(super) clusters: BTreeSet<usize>,
+    /// Normal forms of the claims in their order.
+    claims: Vec<String>,
+}
+
+impl Footprint {
+    pub(super) fn of(round: &Round, ledger: &ClaimLedger, claims: &RoundClaims) -> Self {
+        let recorded = || {
+            claims
+                .findings
+                .iter()
+                .map(|finding| &ledger.recorded[finding.index])
+        };
+        Self {
+            round: round.round,
+            agent: round.agent.clone(),
+            clusters: recorded().map(|claim| claim.cluster).collect(),
+            claims: recorded().map(|claim| normalize(&claim.text)).collect(),
+        }
+    }
+
+    /// Whether the round makes the claims of an earlier round word for word and in the same order.
+    pub(super) fn is_copy(&self, earlier: &[Self]) -> bool {
+        !self.claims.is_empty() && earlier.iter().any(|earlier| earlier.claims == self.claims)
+    }
+}
+
+/// Whether the latest four rounds alternate between two sets of claims, each held by the same speaker.
+pub(super) fn alternates(footprints: &[Footprint]) -> bool {
+    let [.., a, b, c, d] = footprints else {
+        return false;
+    };
+    let same_speakers = a.agent == c.agent && b.agent == d.agent && (a.agent.is_none() || a.agent != b.agent);
+    same_speakers
+        && !b.clusters.is_empty()
+        && !d.clusters.is_empty()
+        && a.clusters == c.clusters
+        && b.clusters == d.clusters
+        && a.clusters != b.clusters
 }
 
 /// Returns all warnings about the round, in a fixed order.
@@ -148,13 +192,18 @@ fn claim_inflation(context: &RoundContext<'_>, rules: &WarningRules) -> Option<W
     Some(context.warn(WarningKind::ClaimInflation, message, evidence))
 }
 
+/// Seed 5.3: a plan appears for the first time in the round that breaks the most new ground.
 fn fake_readiness(context: &RoundContext<'_>) -> Option<Warning> {
-    let premature =
-        context.footprints.len() > 1 && context.novelty == Level::High && context.readiness == Level::High;
+    let new = context.claims.findings.iter().filter(|finding| finding.is_new());
+    let premature = context.footprints.len() > 1
+        && context.novelty == Level::High
+        && context.readiness == Level::High
+        && !context.ever_ready
+        && new.count() >= context.peak;
     if !premature || context.signal != Signal::Continue {
         return None;
     }
-    let message = "Readiness is high while most claims are still new: the actions may be premature.";
+    let message = "A plan appears while most claims are still new: the actions may be premature.";
     Some(context.warn(
         WarningKind::FakeReadiness,
         message.to_owned(),
@@ -214,14 +263,17 @@ fn blocker_evasion(context: &RoundContext<'_>) -> Option<Warning> {
     Some(context.warn(WarningKind::BlockerEvasion, message, evidence))
 }
 
+/// Seed 5.6: a plan without open questions is followed by new claims and new questions.
 fn stale_readiness(context: &RoundContext<'_>) -> Option<Warning> {
     let ready = context.was_ready?;
-    if context.readiness == Level::High || context.novelty == Level::Low || context.empty {
+    let reopens =
+        context.readiness != Level::High && context.novelty != Level::Low && context.questions.asked > 0;
+    if !reopens {
         return None;
     }
     let new = context.claims.findings.iter().filter(|finding| finding.is_new());
     let evidence = texts(new.map(|finding| &context.ledger.recorded[finding.index].text));
-    let message = format!("Round {ready} was ready to act, but the conversation has since moved on.");
+    let message = format!("Round {ready} was ready to act, but this round asks new questions.");
     Some(context.warn(WarningKind::StaleReadiness, message, evidence))
 }
 
@@ -256,13 +308,7 @@ fn alternation(context: &RoundContext<'_>) -> Option<Warning> {
     let [.., a, b, c, d] = context.footprints else {
         return None;
     };
-    let alternates = !d.clusters.is_empty()
-        && a.clusters == c.clusters
-        && b.clusters == d.clusters
-        && a.clusters != b.clusters
-        && !b.clusters.is_empty();
-    let same_speakers = a.agent == c.agent && b.agent == d.agent && (a.agent.is_none() || a.agent != b.agent);
-    if !alternates || !same_speakers {
+    if !alternates(context.footprints) {
         return None;
     }
     let who = match (&c.agent, &d.agent) {
@@ -311,7 +357,7 @@ fn empty_round(context: &RoundContext<'_>) -> Option<Warning> {
             "The round is empty, so there is no evidence either way.".to_owned(),
             Vec::new(),
         ))
-    } else if context.claims.findings.is_empty() {
+    } else if context.claims.findings.is_empty() && context.round.outputs.partings.is_empty() {
         Some(context.warn(
             WarningKind::EmptyRound,
             "The round contains no claims.".to_owned(),

@@ -74,6 +74,13 @@ pub struct Outputs {
     /// Actions to take next, such as "write the migration".
     #[serde(default, deserialize_with = "null_is_default")]
     pub next_actions: Vec<String>,
+    /// Courtesies that end an exchange, such as thanks; set only if the round contains nothing else.
+    #[serde(
+        default,
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub partings: Vec<String>,
     /// Sources as strings or objects, preserved without interpretation.
     #[serde(
         default,
@@ -117,6 +124,9 @@ pub struct Telemetry {
 }
 
 impl Round {
+    /// Key of the role of the speaker among the unknown keys; `user` marks a speaker who asks.
+    pub(crate) const ROLE: &'static str = "role";
+
     /// Creates a round with a number and outputs only.
     pub fn new(round: u32, outputs: Outputs) -> Self {
         Self {

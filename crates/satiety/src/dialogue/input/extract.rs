@@ -1,10 +1,13 @@
 //! Rule-based extraction of rounds from messages: sentences become claims, questions become open questions,
-//! plans and imperatives become next actions, "we decided" becomes a decision, URLs become citations. The
-//! result is deterministic.
+//! plans and imperatives become next actions, "we decided" becomes a decision, URLs become citations.
+//! Courtesies, labels, code and announcements of what a message does itself are left out. The result is
+//! deterministic.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::wire::{Claim, Inputs, Outputs, Round, Telemetry, Transcript};
@@ -46,28 +49,46 @@ impl Turn<'_> {
 }
 
 /// Splits a log into rounds. Each message of an agent forms a round, unless the rules extract nothing from
-/// it. User messages become inputs of the round that answers them, unless users are named speakers or the
-/// only speakers.
+/// it. User messages and the task become inputs of the round that answers them, unless users are named
+/// speakers of a discussion. Messages of thanks form a round of their own, because they end a conversation.
 pub fn turns(log: &MessageLog) -> Vec<Turn<'_>> {
-    let speakers = speakers(log);
+    let speakers = Speakers::of(log);
     let mut turns: Vec<Turn<'_>> = Vec::new();
     let mut asked: Vec<Value> = Vec::new();
     let mut tools: Vec<Value> = Vec::new();
-    for message in &log.messages {
-        if matches!(message.role, Role::System | Role::Tool) {
-            continue;
-        }
-        if message.role == Role::User && !speakers.users_speak(message) {
-            if !message.text.trim().is_empty() {
-                asked.push(Value::String(message.text.clone()));
+    let mut partings: Vec<String> = Vec::new();
+    for (index, message) in log.messages.iter().enumerate() {
+        match speakers.part(message, index, turns.is_empty()) {
+            Part::Ignored => continue,
+            Part::Request => {
+                if let Some(parting) = parting(message) {
+                    match turns.last_mut().filter(|_| asked.is_empty()) {
+                        Some(last) if !last.round.outputs.partings.is_empty() => {
+                            last.round.outputs.partings.push(parting);
+                        }
+                        _ => partings.push(parting),
+                    }
+                } else {
+                    partings.clear();
+                }
+                if !message.text.trim().is_empty() {
+                    asked.push(Value::String(message.text.clone()));
+                }
+                continue;
             }
-            continue;
+            Part::Speaker => {}
         }
         tools.extend(message.tool_calls.iter().cloned().map(Value::String));
-        let outputs = outputs(message);
-        if outputs == Outputs::default() {
+        let mut outputs = outputs(message, is_carried_out(log, index));
+        if !outputs.partings.is_empty() {
+            if turns.is_empty() {
+                continue;
+            }
+            outputs.partings.splice(0..0, std::mem::take(&mut partings));
+        } else if outputs == Outputs::default() {
             continue;
         }
+        partings.clear();
         let mut round = Round::new(u32::try_from(turns.len() + 1).unwrap_or(u32::MAX), outputs);
         round.agent = Some(
             message
@@ -75,6 +96,11 @@ pub fn turns(log: &MessageLog) -> Vec<Turn<'_>> {
                 .clone()
                 .unwrap_or_else(|| role_name(message.role).to_owned()),
         );
+        if message.role == Role::User && speakers.has_assistant {
+            round
+                .extra
+                .insert(Round::ROLE.to_owned(), Value::from(role_name(Role::User)));
+        }
         round.inputs = Inputs {
             extra: keyed("user", std::mem::take(&mut asked)),
         };
@@ -92,6 +118,20 @@ pub fn turns(log: &MessageLog) -> Vec<Turn<'_>> {
     turns
 }
 
+/// Whether the intentions of a message are carried out at once: by its own tool calls or code, or by the call
+/// or result that follows it.
+fn is_carried_out(log: &MessageLog, index: usize) -> bool {
+    let message = &log.messages[index];
+    let calls = |message: &Message| !message.tool_calls.is_empty();
+    calls(message)
+        || sentences(&message.text)
+            .iter()
+            .any(|sentence| sentence.kind == SentenceKind::Code)
+        || log.messages.get(index + 1).is_some_and(|next| {
+            is_executor(next) || (next.role == Role::Assistant && next.text.trim().is_empty() && calls(next))
+        })
+}
+
 fn keyed(key: &str, values: Vec<Value>) -> BTreeMap<String, Value> {
     if values.is_empty() {
         BTreeMap::new()
@@ -100,28 +140,85 @@ fn keyed(key: &str, values: Vec<Value>) -> BTreeMap<String, Value> {
     }
 }
 
+/// Part of a message in the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Instructions and results of tools.
+    Ignored,
+    /// A request or task, which the next round answers.
+    Request,
+    /// A contribution to the discussion.
+    Speaker,
+}
+
 struct Speakers {
     has_assistant: bool,
-    has_names: bool,
+    /// Number of distinct names, without those of executors.
+    names: usize,
+    /// Index of the first message of an assistant.
+    first_assistant: usize,
 }
 
 impl Speakers {
-    /// Whether a user message is a contribution to the discussion rather than a request.
-    fn users_speak(&self, message: &Message) -> bool {
-        !self.has_assistant || (self.has_names && message.name.is_some())
+    fn of(log: &MessageLog) -> Self {
+        let names: BTreeSet<&str> = log
+            .messages
+            .iter()
+            .filter(|message| !is_executor(message))
+            .filter_map(|message| message.name.as_deref())
+            .collect();
+        let first_assistant = log
+            .messages
+            .iter()
+            .position(|message| message.role == Role::Assistant);
+        Self {
+            has_assistant: first_assistant.is_some(),
+            names: names.len(),
+            first_assistant: first_assistant.unwrap_or(usize::MAX),
+        }
+    }
+
+    /// The part of the message at `index`; `opens` says that no round precedes it.
+    fn part(&self, message: &Message, index: usize, opens: bool) -> Part {
+        if message.role == Role::System || is_executor(message) {
+            Part::Ignored
+        } else if (message.role == Role::User && !self.user_speaks(message, index))
+            || (opens && states_task(&message.text))
+        {
+            Part::Request
+        } else {
+            Part::Speaker
+        }
+    }
+
+    /// Whether a user message contributes to the discussion. A message before the first answer is the task,
+    /// unless there are more than two names and it makes a claim.
+    fn user_speaks(&self, message: &Message, index: usize) -> bool {
+        let Some(name) = &message.name else { return false };
+        let leads = self.has_assistant && index < self.first_assistant;
+        self.names > if leads { 2 } else { 1 }
+            && !CUES.requester.contains(&plain_name(name))
+            && !(leads && outputs(message, false).claims.is_empty())
     }
 }
 
-fn speakers(log: &MessageLog) -> Speakers {
-    let names: BTreeSet<&str> = log
-        .messages
-        .iter()
-        .filter_map(|message| message.name.as_deref())
-        .collect();
-    Speakers {
-        has_assistant: log.messages.iter().any(|message| message.role == Role::Assistant),
-        has_names: names.len() > 1,
-    }
+fn is_executor(message: &Message) -> bool {
+    message.role == Role::Tool
+        || message
+            .name
+            .as_deref()
+            .is_some_and(|name| CUES.executor.contains(&plain_name(name)))
+}
+
+/// A name without case, separators and digits: "User_Proxy-1" becomes "userproxy".
+fn plain_name(name: &str) -> String {
+    let letters = name.chars().filter(|letter| letter.is_alphabetic());
+    letters.flat_map(char::to_lowercase).collect()
+}
+
+fn states_task(text: &str) -> bool {
+    let lower = fold(text);
+    CUES.task.iter().any(|cue| contains_phrase(&lower, cue))
 }
 
 fn role_name(role: Role) -> &'static str {
@@ -133,11 +230,12 @@ fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// Extracts the outputs of one message.
-fn outputs(message: &Message) -> Outputs {
+/// Extracts the outputs of one message. Without other outputs, courtesies that end an exchange are kept.
+fn outputs(message: &Message, carried_out: bool) -> Outputs {
     let mut outputs = Outputs::default();
     let mut section = Section::None;
-    for sentence in sentences(&message.text) {
+    let text = without_json(&message.text);
+    for sentence in sentences(&text) {
         if sentence.kind == SentenceKind::Heading || is_lead_in(sentence) {
             section = Section::of(sentence.text).unwrap_or(Section::None);
             continue;
@@ -148,9 +246,19 @@ fn outputs(message: &Message) -> Outputs {
         {
             section = Section::None;
         }
-        place(sentence, section, &mut outputs);
+        place(sentence, section, carried_out, &mut outputs);
+    }
+    let partings = std::mem::take(&mut outputs.partings);
+    let is_parting = !partings.is_empty() && message.plan.is_empty() && message.tool_calls.is_empty();
+    if is_parting && outputs == Outputs::default() {
+        outputs.partings = vec![partings.join(" ")];
     }
     add_plan_and_citations(message, outputs)
+}
+
+/// The text of a message that only ends an exchange, such as thanks.
+fn parting(message: &Message) -> Option<String> {
+    outputs(message, false).partings.pop()
 }
 
 /// Adds the open plan items and the URLs of the message.
@@ -179,13 +287,13 @@ impl Section {
         let heading = heading.to_lowercase();
         let heading = heading.trim_matches(|c: char| !c.is_alphanumeric());
         [
-            ("heading_actions", Self::Actions),
-            ("heading_questions", Self::Questions),
-            ("heading_decisions", Self::Decisions),
-            ("heading_claims", Self::Claims),
+            (&CUES.heading_actions, Self::Actions),
+            (&CUES.heading_questions, Self::Questions),
+            (&CUES.heading_decisions, Self::Decisions),
+            (&CUES.heading_claims, Self::Claims),
         ]
         .into_iter()
-        .find_map(|(list, section)| CUES.list(list).contains(&heading).then_some(section))
+        .find_map(|(cues, section)| cues.iter().any(|cue| cue == heading).then_some(section))
     }
 
     fn holds_prose(self) -> bool {
@@ -199,31 +307,201 @@ fn is_lead_in(sentence: Sentence<'_>) -> bool {
     sentence.kind == SentenceKind::Prose && text.ends_with(':') && Section::of(text).is_some()
 }
 
-fn place(sentence: Sentence<'_>, section: Section, outputs: &mut Outputs) {
-    let text = clean(sentence.text);
-    let words = text.split_whitespace().count();
-    if matches!(sentence.kind, SentenceKind::Code | SentenceKind::Quote) || words == 0 {
+fn place(sentence: Sentence<'_>, section: Section, carried_out: bool, outputs: &mut Outputs) {
+    if matches!(
+        sentence.kind,
+        SentenceKind::Code | SentenceKind::Quote | SentenceKind::TableRow
+    ) {
         return;
     }
-    let lower = text.to_lowercase().replace('’', "'");
+    let cleaned = clean(sentence.text);
+    let text = match strip(&cleaned) {
+        Stripped::Statement(text) => text,
+        Stripped::Courtesy => return,
+        Stripped::Parting => {
+            outputs.partings.push(cleaned);
+            return;
+        }
+    };
+    let words = text.split_whitespace().count();
+    // A sentence that ends in a colon introduces what follows.
+    if words == 0 || text.ends_with(':') || looks_like_code(text) {
+        return;
+    }
+    let lower = fold(text);
     let is_task = sentence.kind == SentenceKind::OpenTask;
-    if text.ends_with('?') || (section == Section::Questions && !is_task) {
-        outputs.open_questions.push(text);
-    } else if is_task || (section == Section::Actions && sentence.kind == SentenceKind::ListItem) {
-        outputs.next_actions.push(text);
-    } else if section == Section::Decisions
-        || CUES
-            .list("decision")
-            .iter()
-            .any(|cue| contains_phrase(&lower, cue))
+    let is_listed = section == Section::Actions && sentence.kind == SentenceKind::ListItem;
+    let owned = || text.to_owned();
+    if text.ends_with('?')
+        || (section == Section::Questions && !is_task)
+        || (!is_task && !is_listed && starts_with_any(&lower, &CUES.request))
     {
-        outputs.decisions.push(text);
-    } else if sentence.kind != SentenceKind::DoneTask && section != Section::Claims && is_action(&lower) {
-        outputs.next_actions.push(text);
+        outputs.open_questions.push(owned());
+    } else if is_task || is_listed {
+        outputs.next_actions.push(owned());
+    } else if section == Section::Decisions || is_decision(&lower) {
+        outputs.decisions.push(owned());
+    } else if starts_with_any(&lower, &CUES.announcement) {
+        // Done in this message: neither a claim nor an action.
+    } else if starts_with_any(&lower, &CUES.intention) {
+        if !carried_out {
+            outputs.next_actions.push(owned());
+        }
+    } else if starts_with_any(&lower, &CUES.joint_intention) && carried_out {
+        // Done in this message, too.
+    } else if sentence.kind != SentenceKind::DoneTask
+        && section != Section::Claims
+        && let Some(proposal) = proposal(text, &lower)
+    {
+        if proposal.is_opinion && words >= 3 {
+            outputs.claims.push(Claim::new(text));
+        }
+        outputs.next_actions.push(proposal.action.to_owned());
     } else if words >= 3 {
         // One or two words are a greeting, an agreement or a label, not a claim.
         outputs.claims.push(Claim::new(text));
     }
+}
+
+/// A sentence without labels, openers and courtesies.
+#[derive(Debug, PartialEq, Eq)]
+enum Stripped<'a> {
+    Statement(&'a str),
+    Courtesy,
+    /// A courtesy that ends an exchange.
+    Parting,
+}
+
+/// Removes labels ("Summary:"), openers ("Sure,") and courtesies ("Thank you for the review,") from the
+/// beginning of a sentence.
+fn strip(text: &str) -> Stripped<'_> {
+    const MARKS: [char; 8] = [',', '.', '!', '?', ':', ';', '—', '–'];
+    const MINIMUM_WORDS: usize = 3;
+    let mut rest = text;
+    let mut is_parting = false;
+    loop {
+        let matched = |cues: &[String]| cues.iter().filter_map(|cue| prefix_length(rest, cue)).max();
+        let after = |length: usize| rest[length..].trim_start();
+        let label = matched(&CUES.label)
+            .map(after)
+            .and_then(|after| after.strip_prefix(':'));
+        let opener = matched(&CUES.opener)
+            .map(after)
+            .filter(|after| after.is_empty() || after.starts_with(MARKS));
+        let filler = matched(&CUES.filler).map(after);
+        if let Some(after) = label.or(opener).or(filler) {
+            rest = after.trim_start_matches(|edge: char| MARKS.contains(&edge) || edge.is_whitespace());
+        } else if matched(&CUES.courtesy_exception).is_some() {
+            return Stripped::Statement(rest);
+        } else {
+            let parting = matched(&CUES.parting);
+            let Some(length) = parting.max(matched(&CUES.courtesy)) else {
+                return Stripped::Statement(rest);
+            };
+            is_parting |= parting.is_some();
+            // What follows the first mark may be a statement of its own.
+            let tail = rest[length..]
+                .find(MARKS)
+                .map_or("", |at| &rest[length + at..])
+                .trim_start_matches(|edge: char| MARKS.contains(&edge) || edge.is_whitespace());
+            let conjunction = CUES.conjunction.iter().find_map(|cue| prefix_length(tail, cue));
+            rest = tail[conjunction.unwrap_or_default()..].trim_start();
+            if rest.split_whitespace().count() < MINIMUM_WORDS {
+                rest = "";
+            }
+        }
+        if rest.is_empty() {
+            return if is_parting {
+                Stripped::Parting
+            } else {
+                Stripped::Courtesy
+            };
+        }
+    }
+}
+
+/// An action found in a sentence.
+struct Proposal<'a> {
+    /// The sentence without its reason.
+    action: &'a str,
+    /// Whether the sentence also states an opinion, which is a claim.
+    is_opinion: bool,
+}
+
+/// The action that a sentence proposes: an imperative, a plan, or an opinion about what to do.
+fn proposal<'a>(text: &'a str, lower: &str) -> Option<Proposal<'a>> {
+    let is_opinion = starts_with_any(lower, &CUES.proposal);
+    if !is_opinion && !is_action(lower) {
+        return None;
+    }
+    let reason = text.match_indices(' ').map(|(at, _)| at).find(|at| {
+        CUES.reason
+            .iter()
+            .any(|cue| prefix_length(&text[at + 1..], cue).is_some())
+    });
+    Some(Proposal {
+        action: reason.map_or(text, |at| text[..at].trim_end_matches([',', ';', ' '])),
+        is_opinion: is_opinion || reason.is_some(),
+    })
+}
+
+fn is_decision(lower: &str) -> bool {
+    starts_with_any(lower, &CUES.decision_start)
+        || CUES.decision.iter().any(|cue| contains_phrase(lower, cue))
+}
+
+/// Whether a sentence outside a code block is code or data rather than prose: all of it is quoted, it begins
+/// like a command, or it has many operators and brackets outside inline code.
+fn looks_like_code(text: &str) -> bool {
+    const SYMBOL_SHARE: f64 = 0.08;
+    let is_quoted = |open: char, close: char| {
+        let inner = text.strip_prefix(open).and_then(|rest| rest.strip_suffix(close));
+        inner.is_some_and(|inner| !inner.contains(close))
+    };
+    if is_quoted('"', '"') || is_quoted('“', '”') || is_quoted('`', '`') {
+        return true;
+    }
+    if CUES.code_start.iter().any(|start| text.starts_with(start)) {
+        return true;
+    }
+    let prose: String = text.split('`').step_by(2).collect();
+    let symbols = prose.matches(|c: char| "{}[]<>=|\\;$^~".contains(c)).count();
+    symbols > 2 && symbols as f64 >= SYMBOL_SHARE * prose.chars().count() as f64
+}
+
+/// The text without JSON objects and arrays that begin a line.
+fn without_json(text: &str) -> Cow<'_, str> {
+    // Bounds the work for text with many lines that begin like JSON.
+    const ATTEMPTS: usize = 64;
+    let mut kept = String::new();
+    let (mut from, mut at, mut attempts) = (0, 0, 0);
+    for line in text.split_inclusive('\n') {
+        let start = at + (line.len() - line.trim_start().len());
+        at += line.len();
+        if start < from || attempts == ATTEMPTS || !text[start..].starts_with(['{', '[']) {
+            continue;
+        }
+        attempts += 1;
+        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+        if let Some(Ok(Value::Object(_) | Value::Array(_))) = values.next() {
+            let end = start + values.byte_offset();
+            // "[1] says so" is a sentence.
+            if text[end..]
+                .lines()
+                .next()
+                .is_none_or(|rest| rest.trim().is_empty())
+            {
+                kept.push_str(&text[from..start]);
+                kept.push('\n');
+                from = end;
+            }
+        }
+    }
+    if from == 0 {
+        return Cow::Borrowed(text);
+    }
+    kept.push_str(&text[from..]);
+    Cow::Owned(kept)
 }
 
 /// The sentence on one line, without emphasis marks.
@@ -237,49 +515,48 @@ fn clean(text: &str) -> String {
         .to_owned()
 }
 
+/// The text in lowercase with plain apostrophes, as the cues are written.
+fn fold(text: &str) -> String {
+    text.to_lowercase().replace('’', "'")
+}
+
 /// Whether a sentence is a plan or an imperative: it starts with a verb of the list, and no finite verb among
 /// the next words makes that a noun ("Test coverage is low").
 fn is_action(lower: &str) -> bool {
-    if CUES
-        .list("action")
+    if [&CUES.action, &CUES.intention, &CUES.joint_intention]
         .iter()
-        .any(|cue| starts_with_phrase(lower, cue))
+        .any(|cues| starts_with_any(lower, cues))
     {
         return true;
     }
     let mut words = lower
         .split_whitespace()
         .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
-    let Some(first) = words.next() else { return false };
-    if !CUES.list("imperative").contains(&first) {
-        return false;
+    let is_imperative = words
+        .next()
+        .is_some_and(|first| CUES.imperative.iter().any(|verb| verb == first));
+    is_imperative
+        && !words
+            .take(4)
+            .any(|word| CUES.finite_verb.iter().any(|verb| verb == word))
+}
+
+fn starts_with_any(lower: &str, cues: &[String]) -> bool {
+    cues.iter().any(|cue| starts_with_phrase(lower, cue))
+}
+
+/// Length of `phrase` at the beginning of `text`, without regard to case and the shape of apostrophes.
+fn prefix_length(text: &str, phrase: &str) -> Option<usize> {
+    let mut letters = text.char_indices();
+    for expected in phrase.chars() {
+        let (_, found) = letters.next()?;
+        let found = if found == '’' { '\'' } else { found };
+        if !found.to_lowercase().eq(expected.to_lowercase()) {
+            return None;
+        }
     }
-    !words.take(4).any(|word| {
-        matches!(
-            word,
-            "is" | "are"
-                | "was"
-                | "were"
-                | "has"
-                | "have"
-                | "had"
-                | "will"
-                | "would"
-                | "can"
-                | "could"
-                | "should"
-                | "must"
-                | "may"
-                | "might"
-                | "does"
-                | "did"
-                | "takes"
-                | "took"
-                | "seems"
-                | "remains"
-                | "of"
-        )
-    })
+    let rest = letters.as_str();
+    (!rest.starts_with(char::is_alphanumeric)).then_some(text.len() - rest.len())
 }
 
 fn contains_phrase(lower: &str, phrase: &str) -> bool {
@@ -325,38 +602,56 @@ fn urls(text: &str) -> Vec<String> {
     found
 }
 
+/// The phrase lists of `data/cues.toml`, which says where each of them matches.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Cues {
-    lists: BTreeMap<&'static str, Vec<&'static str>>,
+    decision: Vec<String>,
+    decision_start: Vec<String>,
+    action: Vec<String>,
+    intention: Vec<String>,
+    joint_intention: Vec<String>,
+    announcement: Vec<String>,
+    proposal: Vec<String>,
+    reason: Vec<String>,
+    finite_verb: Vec<String>,
+    imperative: Vec<String>,
+    heading_actions: Vec<String>,
+    heading_questions: Vec<String>,
+    heading_decisions: Vec<String>,
+    heading_claims: Vec<String>,
+    label: Vec<String>,
+    opener: Vec<String>,
+    courtesy: Vec<String>,
+    parting: Vec<String>,
+    courtesy_exception: Vec<String>,
+    filler: Vec<String>,
+    request: Vec<String>,
+    conjunction: Vec<String>,
+    task: Vec<String>,
+    requester: Vec<String>,
+    executor: Vec<String>,
+    code_start: Vec<String>,
 }
 
-impl Cues {
-    fn list(&self, name: &str) -> &[&'static str] {
-        self.lists.get(name).map_or(&[], Vec::as_slice)
-    }
-}
-
-static CUES: LazyLock<Cues> = LazyLock::new(|| {
-    let mut lists: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let mut current = "";
-    for line in include_str!("data/cues.txt").lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            current = name;
-        } else if !line.is_empty() && !line.starts_with('#') {
-            lists.entry(current).or_default().push(line);
-        }
-    }
-    Cues { lists }
-});
+/// A test reads the file, so that the lists are never empty.
+static CUES: LazyLock<Cues> = LazyLock::new(|| toml::from_str(CUE_FILE).unwrap_or_default());
+const CUE_FILE: &str = include_str!("data/cues.toml");
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn said(text: &str) -> Outputs {
-        outputs(&Message {
+        said_and(text, false)
+    }
+
+    fn said_and(text: &str, carried_out: bool) -> Outputs {
+        let message = Message {
             text: text.to_owned(),
             ..Message::default()
-        })
+        };
+        outputs(&message, carried_out)
     }
 
     fn claims(outputs: &Outputs) -> Vec<&str> {
@@ -407,6 +702,239 @@ mod tests {
         let outputs = said("Before the code here.\n```sh\nrun this now\n```\n> you said it was fine\n");
         assert_eq!(claims(&outputs), ["Before the code here."]);
         assert!(outputs.next_actions.is_empty());
+    }
+
+    #[test]
+    fn the_cue_file_is_valid() {
+        let cues: Cues = toml::from_str(CUE_FILE).unwrap();
+        assert!(cues.imperative.len() > 100);
+    }
+
+    #[test]
+    fn an_opinion_is_a_claim_with_a_proposal() {
+        let outputs = said(
+            "We should use PostgreSQL because it handles JSON well. I suggest adding an index. \
+             Use Redis for sessions since they are small.",
+        );
+        assert_eq!(
+            claims(&outputs),
+            [
+                "We should use PostgreSQL because it handles JSON well.",
+                "I suggest adding an index.",
+                "Use Redis for sessions since they are small."
+            ]
+        );
+        assert_eq!(
+            outputs.next_actions,
+            [
+                "We should use PostgreSQL",
+                "I suggest adding an index.",
+                "Use Redis for sessions"
+            ]
+        );
+    }
+
+    #[test]
+    fn courtesies_labels_tables_and_data_are_not_claims() {
+        for text in [
+            "Thank you for the detailed review!",
+            "Hi everyone, how can I help you today?",
+            "You're welcome, and have a great day ahead!",
+            "Great question!",
+            "If you have any other questions, feel free to ask.",
+            "Here are the details of your booking:",
+            "Summary:",
+            "| name | value |\n| --- | --- |\n| cache size | 20 MB |",
+            "{\"status\": \"the cache is cold\", \"next\": [1, 2]}",
+            "Result follows.\n{\n  \"answer\": \"The cache is cold.\"\n}",
+            "if (cache[key] == null) { load(key); return cache[key]; }",
+            "$ cargo test --workspace --all-features",
+            "1. \"Spectre 2015 Netflix availability\"",
+            "If you need further assistance, feel free to ask!",
+        ] {
+            let outputs = said(text);
+            assert_eq!(claims(&outputs), [""; 0], "{text}");
+            assert!(
+                outputs.open_questions.is_empty() && outputs.next_actions.is_empty(),
+                "{text}"
+            );
+        }
+        for (text, claim) in [
+            ("Sure, the cache is cold at start.", "the cache is cold at start."),
+            ("Summary: the cache is cold.", "the cache is cold."),
+            (
+                "Thanks for the review, but latency matters more.",
+                "latency matters more.",
+            ),
+            (
+                "Thanks to the index, queries are fast.",
+                "Thanks to the index, queries are fast.",
+            ),
+            (
+                "Great performance needs a warm cache.",
+                "Great performance needs a warm cache.",
+            ),
+            (
+                "[P1] The lock is held across an await.",
+                "[P1] The lock is held across an await.",
+            ),
+            ("Please note that one seat is left.", "one seat is left."),
+            ("[1] says that caches help.", "[1] says that caches help."),
+        ] {
+            assert_eq!(claims(&said(text)), [claim], "{text}");
+        }
+    }
+
+    #[test]
+    fn intentions_are_not_claims_and_not_actions_of_the_message_that_carries_them_out() {
+        for text in [
+            "Let me look at the parser.",
+            "I'll now run the tests.",
+            "THOUGHT: Let me check the configuration first.",
+        ] {
+            assert_eq!(said(text), Outputs::default(), "{text}");
+        }
+        for text in [
+            "Next, I will check the migration.",
+            "THOUGHT: I’ll open the file.",
+            "I'll write the migration.",
+            "Let's re-run the calculation.",
+        ] {
+            assert_eq!(said_and(text, true), Outputs::default(), "{text}");
+            let later = said_and(text, false);
+            assert_eq!((later.claims.len(), later.next_actions.len()), (0, 1), "{text}");
+        }
+        let message = |text: &str, tools: &[&str]| Message {
+            text: text.to_owned(),
+            tool_calls: tools.iter().map(|&tool| tool.to_owned()).collect(),
+            ..Message::default()
+        };
+        let log = MessageLog {
+            messages: vec![
+                message("The parser drops tabs. I'll run the tests.", &["run"]),
+                message("Tabs are dropped in lex.rs. I'll fix it.", &[]),
+                message("", &["edit"]),
+                message("The queue is full. I'll drain it:\n```sh\ndrain\n```", &[]),
+                message("The disk is full. I'll call Ana.", &[]),
+            ],
+            ..MessageLog::default()
+        };
+        let actions: Vec<usize> = turns(&log)
+            .iter()
+            .map(|turn| turn.round.outputs.next_actions.len())
+            .collect();
+        assert_eq!(actions, [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn requests_for_an_answer_are_open_questions() {
+        let outputs =
+            said("Please confirm the date of the flight. Please let me know which seat you prefer.");
+        assert_eq!(outputs.open_questions.len(), 2, "{outputs:?}");
+        assert!(outputs.next_actions.is_empty() && outputs.claims.is_empty());
+    }
+
+    #[test]
+    fn decisions_are_found_by_their_beginning() {
+        let outputs = said(
+            "Escalate: legal has to choose the region. Decision: use two regions. We will go with the European one.",
+        );
+        assert_eq!(outputs.decisions.len(), 3, "{outputs:?}");
+        assert!(outputs.claims.is_empty() && outputs.next_actions.is_empty());
+    }
+
+    #[test]
+    fn tasks_and_users_who_ask_are_inputs() {
+        let message = |role, name: Option<&str>, text: &str| Message {
+            role,
+            name: name.map(str::to_owned),
+            text: text.to_owned(),
+            ..Message::default()
+        };
+        let agents = |messages: Vec<Message>| -> Vec<String> {
+            let log = MessageLog {
+                messages,
+                ..MessageLog::default()
+            };
+            turns(&log)
+                .iter()
+                .filter_map(|turn| turn.round.agent.clone())
+                .collect()
+        };
+        let prompt = message(Role::User, None, "The parser drops tabs. Please fix it.");
+        let reply = message(Role::Assistant, None, "Tabs are dropped in lex.rs.");
+        assert_eq!(
+            agents(vec![prompt.clone()]),
+            [""; 0],
+            "a log that only has its prompt"
+        );
+        assert_eq!(agents(vec![prompt, reply]), ["assistant"]);
+        let task = "You are given: (1) a task and advice. The population of two cities differs.";
+        assert_eq!(
+            agents(vec![
+                message(Role::Assistant, Some("Census_Expert"), task),
+                message(
+                    Role::User,
+                    Some("Computer_terminal"),
+                    "There is no code to execute."
+                ),
+                message(
+                    Role::Assistant,
+                    Some("Data_Expert"),
+                    "Seattle has 737,015 inhabitants."
+                ),
+                message(Role::User, Some("user_proxy"), "The result looks right to me."),
+                message(
+                    Role::Assistant,
+                    Some("Census_Expert"),
+                    "Colville has 4,965 inhabitants."
+                ),
+            ]),
+            ["Data_Expert", "Census_Expert"]
+        );
+        assert_eq!(
+            agents(vec![
+                message(Role::User, Some("ana"), "The parser drops tabs."),
+                message(Role::Assistant, Some("bot"), "Tabs are dropped in lex.rs."),
+                message(Role::User, Some("ana"), "The lexer has no test for tabs."),
+            ]),
+            ["bot", "ana"],
+            "the message before the first answer is the task"
+        );
+    }
+
+    #[test]
+    fn thanks_form_a_round_after_a_discussion_only() {
+        let message = |role, text: &str| Message {
+            role,
+            text: text.to_owned(),
+            ..Message::default()
+        };
+        let partings = |messages: Vec<Message>| -> Vec<usize> {
+            let log = MessageLog {
+                messages,
+                ..MessageLog::default()
+            };
+            turns(&log)
+                .iter()
+                .map(|turn| turn.round.outputs.partings.len())
+                .collect()
+        };
+        let (said, thanks) = ("The cache is cold at start.", "Thank you so much for the help!");
+        let welcome = "You're welcome! Have a great day!";
+        let talk = |rest: Vec<Message>| [vec![message(Role::Assistant, said)], rest].concat();
+        assert_eq!(
+            partings(vec![
+                message(Role::User, thanks),
+                message(Role::Assistant, welcome)
+            ]),
+            [0; 0]
+        );
+        let (user, assistant) = (message(Role::User, thanks), message(Role::Assistant, welcome));
+        assert_eq!(partings(talk(vec![user.clone(), assistant.clone()])), [0, 2]);
+        assert_eq!(partings(talk(vec![assistant.clone(), user])), [0, 2]);
+        let more = message(Role::Assistant, "Thank you! The cache is warm now.");
+        assert_eq!(partings(talk(vec![more])), [0, 0]);
     }
 
     #[test]
