@@ -203,7 +203,7 @@ fn fake_readiness(context: &RoundContext<'_>) -> Option<Warning> {
     if !premature || context.signal != Signal::Continue {
         return None;
     }
-    let message = "A plan appears while most claims are still new: the actions may be premature.";
+    let message = "Readiness is high while most claims are still new: the actions may be premature.";
     Some(context.warn(
         WarningKind::FakeReadiness,
         message.to_owned(),

@@ -124,7 +124,7 @@ pub struct Telemetry {
 }
 
 impl Round {
-    /// Key of the role of the speaker among the unknown keys; `user` marks a speaker who asks.
+    /// Key of the role of the speaker among the unknown keys; `user` marks a requester.
     pub(crate) const ROLE: &'static str = "role";
 
     /// Creates a round with a number and outputs only.

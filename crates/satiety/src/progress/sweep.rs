@@ -33,7 +33,7 @@ pub struct RuleResult {
     pub rule: String,
     /// Share of the steps wasted in loops that stopping would have saved, from 0 to 1.
     pub waste_saved: Option<f64>,
-    /// 95 % bootstrap-free interval of that share: by run, normal approximation of the ratio.
+    /// 95 % interval of that share, by linearization over runs.
     pub waste_saved_interval: Option<Interval>,
     /// Number of solved runs stopped before their last edit.
     pub solved_cut: usize,
@@ -152,7 +152,10 @@ pub fn sweep_work(
         .filter(|point| point.result.solved_cut_rate.is_none_or(|rate| rate <= 0.02))
         .max_by(|left, right| {
             let saved = |point: &SweepPoint| point.result.waste_saved.unwrap_or(0.0);
-            saved(left).total_cmp(&saved(right))
+            let distance = |point: &SweepPoint| (point.stop - profile.decision.stop).abs();
+            saved(left)
+                .total_cmp(&saved(right))
+                .then_with(|| distance(right).total_cmp(&distance(left)))
         })
         .map(|point| point.stop);
     let loops: Vec<&LabelledRun> = runs.iter().filter(|run| run.is_wasteful()).collect();
