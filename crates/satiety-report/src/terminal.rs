@@ -284,7 +284,7 @@ fn timeline(found: &Timeline, width: usize, paint: impl Fn(Tone, &str) -> String
     lines.join("\n")
 }
 
-/// The terminal's width, or the usual one if the output is not a terminal.
+/// The terminal's width, or the default if the output is not a terminal.
 fn terminal_width() -> usize {
     const USUAL: u16 = 80;
     comfy_table::Table::new().width().unwrap_or(USUAL).into()

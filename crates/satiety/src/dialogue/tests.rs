@@ -486,7 +486,7 @@ fn a_review_is_judged_by_what_it_still_finds() {
 fn healthy_loops_are_not_warned_of_readiness() {
     // Every round of a research loop has findings and a next step, and some have no step.
     let round = |topic: &str, action: &[&str]| {
-        let claims = [format!("{topic} is measured"), format!("Nobody owns {topic}")];
+        let claims = [format!("{topic} is measured"), format!("No team owns {topic}")];
         outputs(&[&claims[0], &claims[1]], &[], action)
     };
     let rounds = vec![
