@@ -321,11 +321,10 @@ fn judge_by_beginning(bytes: &[u8]) -> Option<Judge> {
             feed.push(&value);
         }
         let steps = feed.take_steps();
-        if steps.iter().any(Step::has_calls) {
-            Some(Judge::Progress)
-        } else {
-            // A turn without calls may be the introduction to the work.
-            (!steps.is_empty()).then_some(Judge::Dialogue)
+        match steps {
+            [] => None,
+            steps if steps.iter().any(Step::has_calls) => Some(Judge::Progress),
+            _ => Some(Judge::Dialogue),
         }
     });
     judge.or_else(|| full.then_some(Judge::Dialogue))
