@@ -277,7 +277,6 @@ impl Collector {
             let hash = hasher.finish();
             self.hasher.write_u64(hash);
             if begin < COMPARED_BYTES || begin >= tail_begins {
-                #[expect(clippy::cast_possible_truncation, reason = "half of a hash")]
                 self.words.push((hash >> 32) as u32);
             }
         }

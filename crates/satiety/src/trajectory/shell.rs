@@ -32,6 +32,7 @@ pub(super) fn commands(line: &str) -> Vec<Command<'_>> {
                 }
             }
             Token::Newline | Token::Separator => push(&mut found, &mut current),
+            Token::Skipped => {}
             Token::Here(end) => here_ends.push(end),
             Token::Redirect(kind) => redirect = Some(kind),
             Token::Word(word) => match redirect.take() {
@@ -72,18 +73,20 @@ enum Token<'a> {
     Newline,
     Redirect(Redirect),
     Here(&'a str),
+    Skipped,
 }
 
 fn next_token<'a>(rest: &mut &'a str) -> Option<Token<'a>> {
     loop {
-        if let Some(token) = token_or_skip(rest)? {
-            return Some(token);
+        match token_or_skip(rest)? {
+            Token::Skipped => {}
+            token => return Some(token),
         }
     }
 }
 
-/// Takes the next token; `Some(None)` if a comment or a descriptor was skipped instead.
-fn token_or_skip<'a>(rest: &mut &'a str) -> Option<Option<Token<'a>>> {
+/// Takes the next token, or skips a comment or a descriptor.
+fn token_or_skip<'a>(rest: &mut &'a str) -> Option<Token<'a>> {
     *rest = rest.trim_start_matches([' ', '\t', '\r']);
     let text = *rest;
     let first = text.chars().next()?;
@@ -116,7 +119,7 @@ fn token_or_skip<'a>(rest: &mut &'a str) -> Option<Option<Token<'a>>> {
                     .trim_start_matches(|character: char| character.is_ascii_digit() || character == '-');
                 if tail.len() < descriptor.len() {
                     *rest = tail;
-                    return Some(None);
+                    return Some(Token::Skipped);
                 }
             }
             (Token::Redirect(Redirect::Output), text.len() - after.len())
@@ -124,7 +127,7 @@ fn token_or_skip<'a>(rest: &mut &'a str) -> Option<Option<Token<'a>>> {
         '#' => {
             let used = text.find('\n').unwrap_or(text.len());
             *rest = &text[used..];
-            return Some(None);
+            return Some(Token::Skipped);
         }
         _ => {
             let mut tail = text;
@@ -132,13 +135,13 @@ fn token_or_skip<'a>(rest: &mut &'a str) -> Option<Option<Token<'a>>> {
             // A descriptor before a redirection (`2>`) is part of it.
             if tail.starts_with('>') && word.len() == 1 && word.as_bytes()[0].is_ascii_digit() {
                 *rest = tail;
-                return Some(None);
+                return Some(Token::Skipped);
             }
             (Token::Word(word), text.len() - tail.len())
         }
     };
     *rest = &text[used..];
-    Some(Some(token))
+    Some(token)
 }
 
 /// Takes one word and removes a pair of quotes around the whole word.
@@ -153,7 +156,7 @@ fn word<'a>(rest: &mut &'a str) -> &'a str {
             continue;
         }
         match (quote, character) {
-            (None, '\\') | (Some('"'), '\\') => escaped = true,
+            (None | Some('"'), '\\') => escaped = true,
             (None, '\'' | '"') => quote = Some(character),
             (Some(open), close) if open == close => quote = None,
             (None, ' ' | '\t' | '\r' | '\n' | ';' | '|' | '&' | '<' | '>' | '(' | ')') => {
