@@ -24,7 +24,8 @@ fn chat_log(steps: &[(&str, &str)]) -> Vec<Value> {
 }
 
 fn lines(messages: &[Value]) -> String {
-    messages.iter().map(|message| format!("{message}\n")).collect()
+    let lines: Vec<String> = messages.iter().map(ToString::to_string).collect();
+    lines.join("\n") + "\n"
 }
 
 const FAILING: (&str, &str) = ("make", "make: *** No rule to make target 'all'.  Stop.");
@@ -182,7 +183,7 @@ fn bad_input_names_the_file_and_the_reason() {
     ] {
         let shown = place.run(arguments).replace(&example(""), "[examples]/");
         let line = arguments.join(" ").replace(&example(""), "[examples]/");
-        story.push_str(&format!("$ satiety {line}\n{shown}\n\n"));
+        story.extend(["$ satiety ", &line, "\n", &shown, "\n\n"]);
     }
     assert_snapshot!(story);
     let unknown = place.run(&["progress", &looping, "--input", "csv"]);

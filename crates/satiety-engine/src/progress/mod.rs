@@ -147,6 +147,7 @@ impl ProgressOperations<'_> {
     }
 
     /// Loads a profile from a file, or the built-in one.
+    #[expect(clippy::unused_self, reason = "called like the other operations")]
     pub fn profile(self, path: Option<&Path>) -> Result<Arc<ProgressProfile>, EngineError> {
         let Some(path) = path else {
             return Ok(ProgressProfile::built_in());
@@ -173,12 +174,9 @@ impl ProgressOperations<'_> {
             for path in files {
                 cancellation.check()?;
                 let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
-                let log = match read::read(&bytes, ReadOptions::default()) {
-                    Ok(log) => log,
-                    Err(_) => {
-                        skipped += 1;
-                        continue;
-                    }
+                let Ok(log) = read::read(&bytes, ReadOptions::default()) else {
+                    skipped += 1;
+                    continue;
                 };
                 skipped += log.skipped.count;
                 for trajectory in log.trajectories {

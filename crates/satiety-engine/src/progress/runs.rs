@@ -394,7 +394,7 @@ impl ProgressOperations<'_> {
         if let Ok(scored) = self.engine.dialogue().score(request).await {
             let recommendation = &scored.report.stop_recommendation;
             appended.signal = recommendation.signal.into();
-            appended.reason = recommendation.rationale.clone();
+            appended.reason.clone_from(&recommendation.rationale);
             appended.nudge = None;
             appended.confidence = None;
         }

@@ -1,6 +1,7 @@
 //! Reports about agents at work: verdict, timeline, repeats, waste, and what to do next.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use satiety::progress::{
     EvidenceKind, LogKind, OpenEndKind, ProgressProfile, ProgressReport, ProgressSignal, RuleResult,
@@ -224,11 +225,18 @@ fn verb(kind: EvidenceKind) -> Option<[&'static str; 2]> {
     }
 }
 
+/// Steps that repeat the same step in the same way, and the sum of their weights.
+#[derive(Default)]
+struct RepeatGroup {
+    steps: Vec<usize>,
+    weight: f64,
+}
+
 /// The strongest repeats: which steps repeat which one, and what it did.
 fn repeats(report: &ProgressReport, trajectory: &Trajectory) -> Vec<Text> {
     // A repeat of a repeat repeats the first of them.
     let mut origins: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut groups: BTreeMap<(usize, [&str; 2]), (Vec<usize>, f64)> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, [&str; 2]), RepeatGroup> = BTreeMap::new();
     for verdict in &report.steps {
         for evidence in &verdict.evidence {
             let (Some(verb), Some(earlier)) = (verb(evidence.kind), evidence.earlier_step) else {
@@ -236,24 +244,24 @@ fn repeats(report: &ProgressReport, trajectory: &Trajectory) -> Vec<Text> {
             };
             let origin = origins.get(&earlier).copied().unwrap_or(earlier);
             origins.entry(verdict.step).or_insert(origin);
-            let (steps, weight) = groups.entry((origin, verb)).or_default();
-            steps.push(verdict.step);
-            *weight += evidence.weight;
+            let group = groups.entry((origin, verb)).or_default();
+            group.steps.push(verdict.step);
+            group.weight += evidence.weight;
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by(|(_, (_, left)), (_, (_, right))| right.total_cmp(left));
+    groups.sort_by(|(_, left), (_, right)| right.weight.total_cmp(&left.weight));
     groups
         .into_iter()
         .take(REPEATS)
-        .map(|((origin, verb), (steps, _))| {
-            let (noun, verb) = match steps.len() {
+        .map(|((origin, verb), group)| {
+            let (noun, verb) = match group.steps.len() {
                 1 => ("step", verb[0]),
                 _ => ("steps", verb[1]),
             };
             let what = trajectory.steps.get(origin - 1).map(summary);
             let what = what.map_or_else(String::new, |what| format!(": {what}"));
-            format!("{noun} {} {verb} step {origin}{what}", ranges(&steps)).into()
+            format!("{noun} {} {verb} step {origin}{what}", ranges(&group.steps)).into()
         })
         .collect()
 }
@@ -382,7 +390,7 @@ fn finding(verdict: &StepVerdict) -> Option<String> {
         .map(satiety::progress::Evidence::describe)
 }
 
-/// What a step did and what came of it, such as "`pytest` → ImportError".
+/// What a step did and what came of it, such as "`pytest` → `ImportError`".
 fn summary(step: &Step) -> String {
     let action = action(step);
     match outcome(step) {
@@ -572,7 +580,7 @@ pub fn sweep(sweep: &WorkSweep) -> Document {
 fn profile_snippet(point: &SweepPoint) -> String {
     let mut text = format!("[decision]\nstop = {}\nnudge = {:.2}", point.stop, point.nudge);
     if point.stop > ProgressProfile::built_in().decision.ceiling {
-        text.push_str(&format!("\nceiling = {}", point.stop));
+        let _ = write!(text, "\nceiling = {}", point.stop);
     }
     text
 }
