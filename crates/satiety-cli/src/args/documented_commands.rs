@@ -56,10 +56,13 @@ fn commands_in_prose_and_messages_exist() {
     let mut checked = Checked::default();
     for file in files("md").into_iter().chain(files("rs")) {
         let text = read(&file);
-        let starts = ["`satiety ", "\"satiety "]
-            .into_iter()
-            .flat_map(|start| text.match_indices(start));
-        for (start, _) in starts {
+        let quoted = text.match_indices("`satiety ").map(|(start, _)| start);
+        // The command of a hint is its second argument.
+        let hints = text.match_indices("with_command(").filter_map(|(start, _)| {
+            let call = text[start..].split(");").next()?;
+            Some(start + call.find("\"satiety ")?)
+        });
+        for start in quoted.chain(hints) {
             let code = text[start + 1..].split(['`', '"']).next().unwrap_or_default();
             // Lines of comments and literals continue after a break; a placeholder may stand for anything.
             let code = code.replace("///", " ").replace("//!", " ").replace('\\', " ");
