@@ -8,6 +8,7 @@ use satiety_engine::Engine;
 use satiety_engine::progress::{JudgeLogRequest, JudgedLog};
 use satiety_report::documents::progress::{self as documents, LogSource};
 use satiety_report::{Block, Document};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::ProgressArgs;
@@ -106,25 +107,32 @@ pub(super) struct ProgressOutput<'a> {
     pub(super) every_step: bool,
 }
 
+/// Judgement of a log. A log with one run has the fields of its report, a log with several has `runs`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProgressOutput")]
+pub(super) struct ProgressJson<'a> {
+    /// Name of the judge; absent if the command has only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judge: Option<&'static str>,
+    /// Format that the log was read as.
+    format: LogFormat,
+    /// Records that were not understood.
+    skipped: &'a Skipped,
+    #[serde(flatten)]
+    report: Option<&'a ProgressReport>,
+    /// Reports of the runs, in the order of the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<&'a [ProgressReport]>,
+}
+
 impl Serialize for ProgressOutput<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Output<'a> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            judge: Option<&'static str>,
-            format: LogFormat,
-            skipped: &'a Skipped,
-            #[serde(flatten)]
-            report: Option<&'a ProgressReport>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            runs: Option<&'a [ProgressReport]>,
-        }
         let runs = self.judged.runs.as_slice();
         let (report, runs) = match runs {
             [only] => (Some(only), None),
             several => (None, Some(several)),
         };
-        Output {
+        ProgressJson {
             judge: self.judge,
             format: self.judged.format,
             skipped: &self.judged.skipped,

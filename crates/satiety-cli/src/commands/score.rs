@@ -10,10 +10,11 @@ use satiety_engine::Engine;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use satiety_engine::judge_choice::{Judge, ScoreFileRequest, ScoredFile, deciding_judge};
 use satiety_report::markdown;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::args::{Judging, ScoreArgs};
-use crate::commands::progress::{ProgressOutput, overall_signal};
+use crate::commands::progress::{ProgressJson, ProgressOutput, overall_signal};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
@@ -128,8 +129,9 @@ pub(super) fn read_input(path: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
-#[derive(Serialize)]
-struct ScoreOutput {
+/// Report about a conversation.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ScoreOutput {
     /// Name of the judge that decides.
     judge: &'static str,
     #[serde(flatten)]
@@ -310,11 +312,13 @@ impl Render for ScoreOutput {
     }
 }
 
-/// Output for a conversation in which some turns call tools.
-#[derive(Serialize)]
-struct BothOutput<'a> {
+/// Report about a conversation in which some turns call tools: the fields of the dialogue report, and `progress`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct BothOutput<'a> {
     #[serde(flatten)]
     dialogue: ScoreOutput,
+    /// Report of the progress judge.
+    #[schemars(with = "ProgressJson<'_>")]
     progress: ProgressOutput<'a>,
     #[serde(skip)]
     progress_decides: bool,

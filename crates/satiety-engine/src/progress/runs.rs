@@ -97,6 +97,7 @@ pub struct StoredRun {
 
 /// Summary of a stored run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AgentRunSummary")]
 pub struct RunSummary {
     /// Id of the run.
     pub conversation_id: String,

@@ -61,6 +61,7 @@ impl std::fmt::Display for EvidenceKind {
 
 /// One finding about a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ProgressEvidence")]
 pub struct Evidence {
     /// What was found.
     pub kind: EvidenceKind,

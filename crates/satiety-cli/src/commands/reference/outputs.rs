@@ -6,6 +6,7 @@ use satiety::dialogue::Verdict;
 use satiety::eviction::EvictionFeedback;
 use satiety::eviction::gate::Scorer;
 use satiety::memory::SessionEvalSummary;
+use satiety::progress::StepVerdict;
 use satiety::retrieval::Agreement;
 use satiety_engine::bench::sandbox::probes::SandboxExamination;
 use satiety_engine::bench::suites::SuiteList;
@@ -14,7 +15,6 @@ use satiety_engine::bench::{
     RunBenchResponse, ScrubResponse, WorkResponse,
 };
 use satiety_engine::database::{BackupResponse, MigrateResponse, Retained, Status, TransferReport};
-use satiety_engine::dialogue::ScoreResponse;
 use satiety_engine::doctor::Examination;
 use satiety_engine::eviction::{
     ActivateResponse, Calibrated, Feedback, ProposeResponse, RefreshResponse, ScopeListing, ScopeUpdated,
@@ -31,6 +31,7 @@ use satiety_engine::memory::{
 };
 use satiety_engine::models::{ModelList, Verification};
 use satiety_engine::operations::Shape;
+use satiety_engine::progress::SweptWork;
 use satiety_engine::research::{ResearchResponse, SearchGateResponse};
 use satiety_engine::retrieval::{
     AnnotationStep, CompareResponse, CorpusCheck, CorpusTransfer, EvaluateResponse, HarvestResponse,
@@ -50,6 +51,8 @@ use crate::commands::demo::Demo;
 use crate::commands::eviction::{ScopeReport, WrittenVariants};
 use crate::commands::harness::changes::{Audits, GeneratedKey};
 use crate::commands::models::ChosenModel;
+use crate::commands::progress::ProgressJson;
+use crate::commands::score::{BothOutput, ScoreOutput};
 use crate::commands::serve::ServerStarted;
 use crate::commands::trust::{FileTrust, RevokedTrust, TrustedFiles};
 
@@ -102,9 +105,16 @@ pub(super) const OTHER_OUTPUT: &[(&str, &str)] = &[
 pub(super) fn outputs() -> Vec<Output> {
     let mut outputs = vec![
         object::<Demo>("demo"),
-        object::<ScoreResponse>("score"),
+        object::<ScoreOutput>("score"),
+        object::<BothOutput<'_>>("score").when("conversations with some tool calls"),
+        object::<ProgressJson<'_>>("score").when("logs of agents at work"),
+        object::<ProgressJson<'_>>("progress"),
         object::<Verdict>("watch").stream(),
+        object::<StepVerdict>("watch")
+            .when("logs of agents at work")
+            .stream(),
         object::<SweepResponse>("sweep"),
+        object::<SweptWork>("sweep").when("runs of agents"),
         object::<EvaluateResponse>("retrieval eval"),
         object::<CompareResponse>("retrieval compare"),
         object::<CorpusCheck>("retrieval corpus check"),
