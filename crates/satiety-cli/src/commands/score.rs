@@ -318,7 +318,7 @@ pub(super) struct BothOutput<'a> {
     #[serde(flatten)]
     dialogue: ScoreOutput,
     /// Report of the progress judge.
-    #[schemars(with = "ProgressJson<'_>")]
+    #[schemars(with = "ProgressJson<'a>")]
     progress: ProgressOutput<'a>,
     #[serde(skip)]
     progress_decides: bool,
