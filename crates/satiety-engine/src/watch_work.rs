@@ -320,12 +320,13 @@ fn judge_by_beginning(bytes: &[u8]) -> Option<Judge> {
         if let (true, Ok(value)) = (line.ends_with(b"\n"), serde_json::from_slice::<Value>(line)) {
             feed.push(&value);
         }
-        let steps = feed.take_steps();
-        match steps {
-            [] => None,
-            steps if steps.iter().any(Step::has_calls) => Some(Judge::Progress),
-            _ => Some(Judge::Dialogue),
-        }
+        feed.first_turn().map(|turn| {
+            if turn.has_calls() {
+                Judge::Progress
+            } else {
+                Judge::Dialogue
+            }
+        })
     });
     judge.or_else(|| full.then_some(Judge::Dialogue))
 }

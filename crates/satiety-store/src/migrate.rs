@@ -310,7 +310,8 @@ mod tests {
                 "a7e445d4d532dde9",
                 "1d4d11d80a1df139",
                 "9cbb8fc48d32312c",
-                "07b5793743a1e9bf"
+                "07b5793743a1e9bf",
+                "44ae0073cf9ab845"
             ]
         );
     }

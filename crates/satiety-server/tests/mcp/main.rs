@@ -15,7 +15,7 @@ use satiety_server::mcp::{Context, Handler, Profile, Registry};
 use serde_json::{Value, json};
 
 /// Maximum tokens that the default tools may cost a model in every request.
-const CORE_TOKENS: u64 = 1900;
+const CORE_TOKENS: u64 = 2050;
 
 struct Place {
     _folder: tempfile::TempDir,
@@ -232,6 +232,23 @@ async fn memory(place: &mut Place) {
 }
 
 async fn conversations(place: &mut Place) {
+    let step =
+        json!({"run_id": "r", "tool": "bash", "arguments": {"command": "make"}, "result": "error: no rule"});
+    for _ in 0..5 {
+        place.fine("report_step", step.clone()).await;
+    }
+    assert_eq!(place.fine("report_step", step).await["signal"], "ESCALATE");
+    let messages = json!([
+        {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "ls", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "1", "content": "a b"},
+    ]);
+    let appended = place
+        .fine("append_messages", json!({"run_id": "m", "messages": messages}))
+        .await;
+    assert_eq!(
+        (&appended["signal"], &appended["steps"]),
+        (&json!("CONTINUE"), &json!(1))
+    );
     let round = json!({"claims": ["Use a queue"], "next_actions": ["Write the worker"]});
     let begun = place
         .fine("append_round", json!({"round": round, "topic": "queue"}))

@@ -69,6 +69,28 @@ async fn populate(store: &Store) {
     crate::server::fill(store).await;
     crate::experiment::fill(store).await;
     crate::work::fill(store).await;
+    fill_agent_runs(store).await;
+}
+
+async fn fill_agent_runs(store: &Store) {
+    let run = satiety_store::agent_runs::AgentRunRow {
+        id: "agent-1".into(),
+        kind: "work".into(),
+        signal: "NUDGE".into(),
+        reason: "repeats \0".into(),
+        messages: 0,
+        steps: 2,
+        wasted_steps: 1,
+        first_nudge_step: Some(2),
+        first_stop_step: None,
+        created_at: 0,
+        updated_at: 0,
+    };
+    let messages = [
+        json!({"role": "assistant", "content": "a \0 b"}),
+        json!({"role": "user"}),
+    ];
+    assert!(store.agent_runs().append(&run, 0, &messages).await.unwrap());
 }
 
 async fn fill_evaluation(store: &Store) {

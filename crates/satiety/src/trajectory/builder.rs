@@ -248,6 +248,13 @@ impl Builder {
         &self.trajectory.steps[begin..end]
     }
 
+    /// The first step, if its calls have results and no more records of its turn can follow.
+    pub(super) fn first_turn(&self, split_turns: bool) -> Option<&Step> {
+        let steps = &self.trajectory.steps;
+        let ended = self.answered || !split_turns || steps.len() > 1;
+        steps.first().filter(|step| step.is_complete() && ended)
+    }
+
     /// Whether any step has been recorded.
     pub fn is_empty(&self) -> bool {
         self.trajectory.steps.is_empty()

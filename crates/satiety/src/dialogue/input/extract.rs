@@ -157,6 +157,7 @@ struct Speakers {
     names: usize,
     /// Index of the first message of an assistant.
     first_assistant: usize,
+    messages: usize,
 }
 
 impl Speakers {
@@ -174,6 +175,7 @@ impl Speakers {
         Self {
             has_assistant: first_assistant.is_some(),
             names: names.len(),
+            messages: log.messages.len(),
             first_assistant: first_assistant.unwrap_or(usize::MAX),
         }
     }
@@ -183,7 +185,8 @@ impl Speakers {
         if message.role == Role::System || is_executor(message) {
             Part::Ignored
         } else if (message.role == Role::User && !self.user_speaks(message, index))
-            || (opens && states_task(&message.text))
+            // A task is something that others answer; the only message of a log is not one.
+            || (opens && index + 1 < self.messages && states_task(&message.text))
         {
             Part::Request
         } else {

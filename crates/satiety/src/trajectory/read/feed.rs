@@ -57,6 +57,12 @@ impl Feed {
         self.out.builder.take_complete(split_turns)
     }
 
+    /// The first turn, once all of its records are there; it may still be answered.
+    pub fn first_turn(&self) -> Option<&Step> {
+        let split_turns = self.reader.as_ref().is_some_and(|reader| reader.splits_turns());
+        self.out.builder.first_turn(split_turns)
+    }
+
     /// Number of records so far.
     pub fn records(&self) -> usize {
         self.records
