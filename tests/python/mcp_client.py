@@ -169,7 +169,7 @@ async def profiles():
     for profile in ["core", "memory", "full"]:
         async with Client(server("profiles", "--profile", profile)) as client:
             sizes[profile] = sorted(await tools(client))
-    check(len(sizes["core"]) <= 8, sizes)
+    check(len(sizes["core"]) <= 9, sizes)
     check(set(sizes["core"]) < set(sizes["memory"]) < set(sizes["full"]), sizes)
     check(not any("approve" in name or "apply" in name or "reject" in name for name in sizes["full"]), sizes)
     async with Client(server("profiles", "--tools", "gate,memory_search")) as client:

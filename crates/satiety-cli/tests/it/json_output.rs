@@ -3,7 +3,7 @@
 
 use crate::support::{Place, example};
 
-/// Runs `satiety COMMAND --format json`, which must print an object and exit with one of these codes.
+/// Runs `--format json`, which must print an object and exit with one of these codes.
 fn check(place: &Place, command: &str, exits: &[u8]) -> String {
     let mut arguments: Vec<&str> = command.split(' ').collect();
     arguments.extend(["--format", "json"]);

@@ -76,7 +76,7 @@ fn standard_output_has_only_protocol_messages() {
         of(1)["result"]["serverInfo"]["version"],
         env!("CARGO_PKG_VERSION")
     );
-    assert_eq!(of(2)["result"]["tools"].as_array().unwrap().len(), 8);
+    assert_eq!(of(2)["result"]["tools"].as_array().unwrap().len(), 9);
     assert_eq!(of(3)["result"]["isError"], false);
     // The search belongs to the named session.
     let sessions = json_of(&place, &["memory", "sessions", "--format", "json"]);
@@ -87,7 +87,7 @@ fn standard_output_has_only_protocol_messages() {
 fn tools_are_listed_with_their_token_cost() {
     let place = Place::new();
     let listed = json_of(&place, &["mcp", "--list", "--format", "json"]);
-    assert_eq!(listed["tools"].as_array().unwrap().len(), 8);
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 9);
     let all = json_of(
         &place,
         &["mcp", "--list", "--profile", "full", "--format", "json"],

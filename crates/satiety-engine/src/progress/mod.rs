@@ -64,6 +64,7 @@ pub struct SweepWorkRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SweptWork {
     /// Name of the profile.
+    #[serde(rename = "profile_name")]
     pub profile: String,
     /// Number of files that were read.
     pub files: usize,

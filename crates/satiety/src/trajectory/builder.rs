@@ -230,17 +230,12 @@ impl Builder {
     }
 
     /// Steps that cannot change any more, except by late results: all before the last, and the last one if it
-    /// is complete: its calls have results, or it was answered. If the log splits turns into several records (`split_turns`), the last step also needs a
+    /// is complete. If the log splits turns into several records (`split_turns`), the last step also needs a
     /// result or reply, because more records of the turn may follow. Each step is returned once.
     pub fn take_complete(&mut self, split_turns: bool) -> &[Step] {
         let steps = &self.trajectory.steps;
         let mut end = steps.len().saturating_sub(1);
-        let is_complete = |step: &Step| {
-            // What follows a turn without calls may be an answer to it.
-            let ended = step.has_calls() || step.finish || self.answered || !step.replies.is_empty();
-            step.is_complete() && ended && (self.answered || !split_turns)
-        };
-        if steps.last().is_some_and(is_complete) {
+        if (self.answered || !split_turns) && steps.last().is_some_and(Step::is_complete) {
             end = steps.len();
         }
         let begin = self.taken.min(end);
