@@ -268,8 +268,21 @@ fn score_chooses_the_judge() {
 fn a_stuck_agent_in_a_discussion_decides() {
     let place = Place::new();
     let mut messages = chat_log(&[FAILING; 8]);
-    let mut talk: Vec<Value> = (0..10)
-        .map(|number| json!({"role": "assistant", "content": format!("Thought number {number}: part {number} of the build uses rule {number}.")}))
+    let thoughts = [
+        "The linker needs a newer version of glibc.",
+        "Half of the targets were renamed last spring.",
+        "A generated header is missing from the repository.",
+        "Windows builds use another toolchain file.",
+        "Our cache key ignores environment variables.",
+        "Documentation is built by a separate job.",
+        "The release branch pins an older compiler.",
+        "Static analysis runs before any unit test.",
+        "Two modules include each other by accident.",
+        "Packaging expects the binary under dist.",
+    ];
+    let mut talk: Vec<Value> = thoughts
+        .iter()
+        .map(|thought| json!({"role": "assistant", "content": thought}))
         .collect();
     talk.append(&mut messages.split_off(1));
     messages.extend(talk);
