@@ -230,9 +230,12 @@ fn score_chooses_the_judge() {
             "{name}"
         );
     }
-    let dialogue = score("failing.jsonl", &["--judge", "dialogue"]);
-    assert_eq!(dialogue["judge"], "dialogue");
-    assert!(dialogue["stop_recommendation"].is_object());
+    // Nothing is said in this log, so the dialogue judge has nothing to judge.
+    let forced = place.run(&["score", "failing.jsonl", "--judge", "dialogue"]);
+    assert!(
+        forced.starts_with("exit 2") && forced.contains("no rounds"),
+        "{forced}"
+    );
     // Rounds stay conversations.
     let report = score(&example("transcripts/checkout.json"), &[]);
     assert_eq!(report["judge"], "dialogue");
