@@ -5,6 +5,8 @@
 
 #![expect(clippy::print_stdout, reason = "prints the measurements")]
 
+use std::fmt::Write as _;
+
 use anyhow::{Result, ensure};
 use clap::Parser;
 use cpu_time::ProcessTime;
@@ -74,14 +76,12 @@ fn step(number: usize) -> Step {
 }
 
 fn output(number: usize) -> String {
-    (0..40)
-        .map(|line| {
-            format!(
-                "{line:>4}  value_{} = compute({number}, rate_{line})\n",
-                number * 40 + line
-            )
-        })
-        .collect()
+    let mut text = String::new();
+    for line in 0..40 {
+        let value = number * 40 + line;
+        let _ = writeln!(text, "{line:>4}  value_{value} = compute({number}, rate_{line})");
+    }
+    text
 }
 
 /// Reads and judges a log of chat messages of about `size` bytes.
@@ -95,7 +95,7 @@ fn measure_log(size: usize) -> Result<()> {
                 "arguments": json!({"command": format!("cat part_{count}.py")}).to_string()}}]});
         let result =
             json!({"role": "tool", "tool_call_id": format!("call_{count}"), "content": output(count)});
-        log.push_str(&format!("{call}\n{result}\n"));
+        let _ = writeln!(log, "{call}\n{result}");
         count += 1;
     }
     println!(
