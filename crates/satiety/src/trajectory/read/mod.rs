@@ -19,7 +19,7 @@ mod langchain;
 mod mini_swe_agent;
 mod openhands;
 mod otel;
-mod react;
+pub(super) mod react;
 mod responses;
 mod steps;
 mod swe_agent;
