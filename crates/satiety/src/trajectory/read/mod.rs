@@ -36,6 +36,7 @@ use super::builder::Builder;
 use super::step::Trajectory;
 
 pub use feed::Feed;
+pub use otel::{ExportedSpans, split_export};
 
 /// Formats of agent logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
