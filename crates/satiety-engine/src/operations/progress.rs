@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::page::no_cursor;
 use super::{Call, Effect, IdRequest, Operation};
 use crate::EngineError;
-use crate::progress::{AppendMessagesRequest, JudgeLogRequest, JudgedLog, RunSummary};
+use crate::progress::{AppendMessagesRequest, JudgeLogRequest, JudgedLog, ReceiveTracesRequest, RunSummary};
 use crate::tokens::Scope;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -27,6 +27,15 @@ pub(super) fn operations() -> Vec<Operation> {
             Effect::Write,
             |call: Call, request: AppendMessagesRequest| async move {
                 call.engine.progress().append_messages(request).await
+            },
+        ),
+        Operation::new(
+            "receive_traces",
+            "Receive OpenTelemetry spans (OTLP) and append those of agents to the runs of their conversations",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, request: ReceiveTracesRequest| async move {
+                call.engine.progress().receive_traces(request).await
             },
         ),
         Operation::new(

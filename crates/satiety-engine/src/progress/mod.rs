@@ -1,6 +1,7 @@
 //! Judges what agents do: logs read from files, and runs that are reported message by message.
 
 mod runs;
+mod traces;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use crate::handles::ProgressOperations;
 
 pub(crate) use runs::RunCache;
 pub use runs::{AppendMessagesRequest, AppendedMessages, RunList, RunSummary, StoredRun};
+pub(crate) use traces::TraceConversations;
+pub use traces::{PartialSuccess, ReceiveTracesRequest, ReceivedTraces};
 
 /// Bytes of a log that are read and judged in about a millisecond.
 const READ_PER_UNIT: u64 = 16 << 10;

@@ -1,4 +1,4 @@
-//! Request body parsing: JSON only, with limits of size and depth.
+//! Request body parsing: JSON, and protobuf for exported spans, with limits of size and depth.
 
 use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value};
@@ -38,13 +38,45 @@ fn check_format(headers: &HeaderMap, bytes: &[u8]) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Parses an OTLP export in protobuf into the fields of its JSON form.
+#[cfg(feature = "otel")]
+pub(crate) fn read_export(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
+    use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+    use prost::Message as _;
+
+    let export = ExportTraceServiceRequest::decode(bytes)
+        .map_err(|error| Problem::bad_request(format!("cannot parse the body as an OTLP export: {error}")))?;
+    match serde_json::to_value(export) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err(Problem::bad_request("the OTLP export has no JSON form")),
+    }
+}
+
+/// Rejects protobuf in builds without OpenTelemetry.
+#[cfg(not(feature = "otel"))]
+pub(crate) fn read_export(_bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "this build of satiety receives spans as JSON only",
+    )
+    .hint("set the exporter's protocol to `http/json`, or build with the feature `otel`"))
+}
+
+pub(crate) fn is_protobuf(headers: &HeaderMap) -> bool {
+    content_type(headers).eq_ignore_ascii_case("application/x-protobuf")
+}
+
 fn is_json(headers: &HeaderMap) -> bool {
+    content_type(headers).eq_ignore_ascii_case("application/json")
+}
+
+/// The content type without its parameters.
+fn content_type(headers: &HeaderMap) -> &str {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim();
-    kind.eq_ignore_ascii_case("application/json")
+    kind.split(';').next().unwrap_or_default().trim()
 }
 
 /// Whether brackets outside of strings nest too deeply; one pass without allocation.

@@ -64,6 +64,7 @@ pub(crate) struct Binding {
     query: &'static [&'static str],
     hidden: &'static [&'static str],
     renamed: &'static [(&'static str, &'static str)],
+    protobuf: bool,
 }
 
 /// Binds an operation to a method and a path. Fields that are not in the path come from the query for GET and
@@ -78,6 +79,7 @@ pub(crate) fn bind(operation: &'static str, method: Method, path: &'static str) 
         query: &[],
         hidden: &[],
         renamed: &[],
+        protobuf: false,
     }
 }
 
@@ -97,6 +99,12 @@ impl Binding {
     /// Takes these fields from the query although there is a body.
     pub(crate) fn query(mut self, fields: &'static [&'static str]) -> Self {
         self.query = fields;
+        self
+    }
+
+    /// Also takes the body as an OTLP export in protobuf.
+    pub(crate) fn protobuf(mut self) -> Self {
+        self.protobuf = true;
         self
     }
 
@@ -290,7 +298,12 @@ impl Bound {
         let Some(names) = &self.body else {
             return Ok(());
         };
-        for (name, value) in body::read_object(headers, bytes)? {
+        let object = if self.binding.protobuf && body::is_protobuf(headers) {
+            body::read_export(bytes)?
+        } else {
+            body::read_object(headers, bytes)?
+        };
+        for (name, value) in object {
             if !names.contains(&name) {
                 let known = names.join("`, `");
                 let said = format!("unknown field `{name}`, expected one of `{known}`");

@@ -11,7 +11,7 @@ pub enum EvidenceKind {
     ExactRepeat,
     /// A similar action had a similar outcome before.
     NearRepeat,
-    /// The repeats form a cycle of two or more steps.
+    /// The repeats form a cycle, or follow one another.
     Cycle,
     /// Another action failed with the same error.
     SameError,
@@ -99,6 +99,9 @@ impl Evidence {
         match self.kind {
             EvidenceKind::ExactRepeat => with("same action and outcome as"),
             EvidenceKind::NearRepeat => with("similar action and outcome as"),
+            EvidenceKind::Cycle if self.period == Some(1) => {
+                "again and again without anything between".to_owned()
+            }
             EvidenceKind::Cycle => format!("cycle of {} steps", self.period.unwrap_or(2)),
             EvidenceKind::SameError => with("same error as"),
             EvidenceKind::Stagnation => with("other action, same result as"),

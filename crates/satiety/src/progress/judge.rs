@@ -10,11 +10,14 @@ use super::finish::Ending;
 use super::nudge::{self, Situation};
 use super::profile::ProgressProfile;
 use super::report::{OpenEnd, ProgressSignal, StepVerdict, ToolStats, Waste};
-use super::signature::Signature;
+use super::signature::{Answer, Signature};
 use crate::trajectory::{CallKind, Step};
 
 /// Number of steps without anything new from which [`EvidenceKind::NoNewTarget`] is found.
 const LONG_SERIES: usize = 8;
+
+/// In a series of steps that try something else without another result, evidence grows up to this factor.
+const STAGNATION_GROWTH: usize = 3;
 
 /// Texts with fewer words than this are similar only if they are equal.
 const SHORT_TEXT: usize = 4;
@@ -50,6 +53,8 @@ struct Past {
     vector: Option<Arc<[f32]>>,
     /// How many steps before this one the step lies that it repeats.
     repeats: Option<usize>,
+    /// Length of the series of steps, up to this one, that try something else without another result.
+    stagnation: usize,
     new_edit: bool,
 }
 
@@ -75,6 +80,8 @@ struct Findings {
     evidence: Vec<Evidence>,
     /// Distance to the repeated step.
     repeats: Option<usize>,
+    /// Length of the series of steps, up to this one, that try something else without another result.
+    stagnation: usize,
     new_edit: bool,
     /// The step is neither evidence of progress nor of a lack of it.
     neutral: bool,
@@ -116,8 +123,22 @@ impl Progress {
         self.update_level(&findings, &signature, step);
         self.count_tools(step, &findings);
         self.ending.observe(self.steps, step, &signature);
-        let verdict = self.decide(step, &signature, findings.evidence);
-        self.remember(signature, vector, findings.repeats, findings.new_edit);
+        let Findings {
+            evidence,
+            repeats,
+            stagnation,
+            new_edit,
+            ..
+        } = findings;
+        let verdict = self.decide(step, &signature, evidence);
+        self.remember(Past {
+            step: self.steps,
+            signature,
+            vector,
+            repeats,
+            stagnation,
+            new_edit,
+        });
         verdict
     }
 
@@ -144,14 +165,15 @@ impl Progress {
     fn compare(&self, signature: &Signature, vector: Option<&[f32]>) -> Findings {
         let weights = &self.profile.evidence;
         let mut findings = Findings::default();
+        let outside = self.recent.len().saturating_sub(self.profile.similarity.window);
+        // Of equally good ones, the nearest: `max_by` returns the last.
         let best = self
             .recent
             .iter()
-            .rev()
-            .take(self.profile.similarity.window)
+            .skip(outside)
             .filter_map(|past| self.repeat_of(past, signature, vector))
             .max_by(|left, right| left.weight.total_cmp(&right.weight));
-        if let Some(best) = best {
+        if let Some(mut best) = best {
             let repeated = matches!(
                 best.kind,
                 EvidenceKind::ExactRepeat
@@ -163,9 +185,19 @@ impl Progress {
                 .earlier_step
                 .filter(|_| repeated)
                 .map(|earlier| self.steps - earlier);
+            let repeat_weight = best.weight;
+            if matches!(best.kind, EvidenceKind::SameError | EvidenceKind::Stagnation) {
+                // One or two attempts that fail alike are usual; a series of them is not.
+                let previous = self.recent.back().map_or(0, |past| past.stagnation);
+                findings.stagnation = previous + 1;
+                if !signature.runs_command {
+                    best.weight *= findings.stagnation.min(STAGNATION_GROWTH) as f64;
+                }
+            }
             findings.evidence.push(best);
             if let Some(period) = findings.repeats.filter(|period| self.continues_cycle(*period)) {
-                let mut cycle = Evidence::new(EvidenceKind::Cycle, weights.cycle, None);
+                let mut cycle =
+                    Evidence::new(EvidenceKind::Cycle, weights.cycle * repeat_weight.min(1.0), None);
                 cycle.period = Some(period);
                 findings.evidence.push(cycle);
             }
@@ -232,6 +264,7 @@ impl Progress {
             }
             let similar = same_action
                 || (signature.action.len() >= SHORT_TEXT
+                    && signature.action.numbers == other.action.numbers
                     && signature.action.similarity(&other.action, near).is_some())
                 || self.same_meaning(vector, past);
             if !similar {
@@ -276,25 +309,31 @@ impl Progress {
                 None
             };
         }
-        if !same_outcome || signature.failed || !signature.has_result {
+        let nothing_again =
+            same_outcome || (signature.answer == Answer::Empty && other.answer == Answer::Empty);
+        if !nothing_again || signature.failed || !signature.has_result || !other.has_result {
             return None;
         }
-        match (signature.kind, other.kind) {
-            (Some(CallKind::Search), Some(CallKind::Search)) => {
-                evidence(EvidenceKind::Stagnation, weights.stagnation)
-            }
+        let full = weights.stagnation;
+        let weight = match (signature.kind, other.kind) {
+            (Some(CallKind::Search), Some(CallKind::Search)) => full,
             (Some(CallKind::Read | CallKind::Search), Some(CallKind::Read | CallKind::Search))
-                if !signature.is_silent() =>
+                if !signature.is_silent()
+                    || (signature.answer == Answer::Empty && !signature.runs_command) =>
             {
-                evidence(EvidenceKind::Stagnation, weights.stagnation)
+                full
             }
-            (Some(CallKind::Run), Some(CallKind::Run))
-                if !signature.is_silent() && signature.tools == other.tools =>
-            {
-                evidence(EvidenceKind::Stagnation, 0.5 * weights.stagnation)
+            (Some(CallKind::Run), Some(CallKind::Run)) if signature.tools == other.tools => {
+                match signature.answer {
+                    Answer::Done => return None,
+                    _ if signature.runs_command && signature.is_silent() => return None,
+                    _ if signature.runs_command => 0.5 * full,
+                    _ => full,
+                }
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        evidence(EvidenceKind::Stagnation, weight)
     }
 
     /// Factor below 1 for repeats that have a good reason: an edit in between, or a pause.
@@ -339,13 +378,14 @@ impl Progress {
 
     /// Whether the steps before this one repeat at the same distance, so that they form a cycle.
     fn continues_cycle(&self, period: usize) -> bool {
-        (2..=self.profile.similarity.longest_cycle).contains(&period)
+        let before = (period - 1).max(1);
+        (1..=self.profile.similarity.longest_cycle).contains(&period)
             && self.recent.len() >= period
             && self
                 .recent
                 .iter()
                 .rev()
-                .take(period - 1)
+                .take(before)
                 .all(|past| past.repeats == Some(period))
     }
 
@@ -462,30 +502,18 @@ impl Progress {
         }
     }
 
-    fn remember(
-        &mut self,
-        signature: Signature,
-        vector: Option<Arc<[f32]>>,
-        repeats: Option<usize>,
-        new_edit: bool,
-    ) {
-        let step = self.steps;
+    fn remember(&mut self, past: Past) {
+        let Past { step, signature, .. } = &past;
         self.seen
-            .insert((signature.action.hash, signature.outcome.hash), step);
+            .insert((signature.action.hash, signature.outcome.hash), *step);
         if signature.has_result {
             self.seen_outcomes.insert(signature.outcome.hash);
         }
         self.seen_targets.extend(&signature.targets);
         for replacement in &signature.replacements {
-            self.replacements.insert(*replacement, step);
+            self.replacements.insert(*replacement, *step);
         }
-        self.recent.push_back(Past {
-            step,
-            signature,
-            vector,
-            repeats,
-            new_edit,
-        });
+        self.recent.push_back(past);
         let kept = self
             .profile
             .similarity

@@ -31,6 +31,11 @@ pub(super) fn reason(situation: &Situation<'_>) -> String {
             let what = main.map_or_else(|| "nothing new".to_owned(), Evidence::describe);
             let series = situation.episode_steps;
             match signal {
+                ProgressSignal::Escalate
+                    if main.is_some_and(|main| main.kind == EvidenceKind::RepeatedQuestion) =>
+                {
+                    format!("Stuck: {what}. Bring in a person who can answer it.")
+                }
                 ProgressSignal::Escalate => format!(
                     "Stuck: {what}; {series} steps in this series, most of them failed. Bring in a person or another approach."
                 ),
@@ -93,7 +98,7 @@ fn strongest(evidence: &[Evidence]) -> Option<&Evidence> {
     // A cycle says more than the single repeat that continues it.
     evidence
         .iter()
-        .find(|evidence| evidence.kind == EvidenceKind::Cycle)
+        .find(|evidence| evidence.kind == EvidenceKind::Cycle && evidence.period != Some(1))
         .or_else(|| {
             evidence
                 .iter()

@@ -23,9 +23,13 @@ pub(super) struct Signature {
     pub(super) tools: u64,
     /// The most consequential kind of the calls; `None` for a turn without calls.
     pub(super) kind: Option<CallKind>,
+    /// Some call is a command line.
+    pub(super) runs_command: bool,
     pub(super) waits: bool,
     pub(super) failed: bool,
     pub(super) has_result: bool,
+    /// What the results say as a whole.
+    pub(super) answer: Answer,
     /// Hashes of the files and queries that the step is about.
     pub(super) targets: Vec<u64>,
     /// Hashes of replaced and replacing text of each edit.
@@ -34,10 +38,23 @@ pub(super) struct Signature {
     pub(super) time: Option<jiff::Timestamp>,
 }
 
+/// What the results of a step say as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Something that can be new.
+    Content,
+    /// Nothing was found, whatever was asked for.
+    Empty,
+    /// What was asked for has been done; the next answer may well be the same.
+    Done,
+}
+
 /// Hash and set of the words of a text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Words {
     pub(super) hash: u64,
+    /// Hash of the numbers in their order.
+    pub(super) numbers: u64,
     /// Sorted hashes of distinct words.
     set: Vec<u32>,
 }
@@ -91,9 +108,11 @@ impl Signature {
         let mut outcome = Collector::default();
         let mut tools = FxHasher::default();
         let mut kind = None;
+        let mut runs_command = false;
         let mut waits = false;
         let mut failed = false;
         let mut has_result = false;
+        let mut answer = None;
         let mut targets = Vec::new();
         let mut replacements = Vec::new();
         for call in &step.calls {
@@ -105,10 +124,21 @@ impl Signature {
                 has_result = true;
                 outcome.text_without_volatile(&result.content);
                 failed |= has_failed(result);
+                answer = Some(answer.map_or_else(
+                    || answer_of(&result.content),
+                    |known| {
+                        if known == answer_of(&result.content) {
+                            known
+                        } else {
+                            Answer::Content
+                        }
+                    },
+                ));
                 if let Some(code) = result.exit_code {
                     outcome.number(code);
                 }
             }
+            runs_command |= call.command().is_some();
             waits |= class.waits;
             collect_targets(call, &class, &mut targets);
             collect_replacement(call, &mut replacements);
@@ -126,9 +156,11 @@ impl Signature {
             outcome: outcome.finish(),
             tools: tools.finish(),
             kind,
+            runs_command,
             waits,
             failed,
             has_result,
+            answer: answer.unwrap_or(Answer::Content),
             targets,
             replacements,
             tokens: step.usage.tokens,
@@ -223,6 +255,7 @@ fn hash_of(text: &str) -> u64 {
 #[derive(Default)]
 struct Collector {
     hasher: FxHasher,
+    numbers: FxHasher,
     words: Vec<u32>,
 }
 
@@ -276,6 +309,9 @@ impl Collector {
             }
             let hash = hasher.finish();
             self.hasher.write_u64(hash);
+            if word.iter().all(u8::is_ascii_digit) {
+                self.numbers.write_u64(hash);
+            }
             if begin < COMPARED_BYTES || begin >= tail_begins {
                 self.words.push((hash >> 32) as u32);
             }
@@ -287,6 +323,7 @@ impl Collector {
         self.words.dedup();
         Words {
             hash: self.hasher.finish(),
+            numbers: self.numbers.finish(),
             set: self.words,
         }
     }
@@ -326,7 +363,7 @@ pub fn has_failed(result: &CallResult) -> bool {
 }
 
 fn looks_failed(content: &str) -> bool {
-    let patterns = &*ERROR_PATTERNS;
+    let patterns = &*RESULT_PATTERNS;
     let content = content.trim();
     let first = content
         .lines()
@@ -345,6 +382,23 @@ fn looks_failed(content: &str) -> bool {
     last.map(head).any(|line| patterns.last.is_match(line))
 }
 
+/// What a result says as a whole. Only short results say nothing but "none" or "done".
+fn answer_of(content: &str) -> Answer {
+    const LONGEST: usize = 240;
+    let content = content.trim();
+    if content.len() > LONGEST {
+        return Answer::Content;
+    }
+    let patterns = &*RESULT_PATTERNS;
+    if content.is_empty() || patterns.empty.is_match(content) {
+        Answer::Empty
+    } else if patterns.done.is_match(content) {
+        Answer::Done
+    } else {
+        Answer::Content
+    }
+}
+
 /// The first bytes of a line, cut at a character.
 fn head(line: &str) -> &str {
     const LONGEST: usize = 200;
@@ -358,30 +412,36 @@ fn head(line: &str) -> &str {
     &line[..end]
 }
 
-struct ErrorPatterns {
+struct ResultPatterns {
     first: RegexSet,
     last: RegexSet,
+    empty: RegexSet,
+    done: RegexSet,
 }
 
 #[derive(Deserialize)]
-struct ErrorPatternTexts {
+struct ResultPatternTexts {
     first_lines: Vec<String>,
     last_lines: Vec<String>,
+    empty_results: Vec<String>,
+    done_results: Vec<String>,
 }
 
 #[expect(clippy::expect_used, reason = "the file is compiled in, and a test uses it")]
-static ERROR_PATTERNS: LazyLock<ErrorPatterns> = LazyLock::new(|| {
-    let texts: ErrorPatternTexts =
-        toml::from_str(include_str!("data/errors.toml")).expect("data/errors.toml is valid");
+static RESULT_PATTERNS: LazyLock<ResultPatterns> = LazyLock::new(|| {
+    let texts: ResultPatternTexts =
+        toml::from_str(include_str!("data/results.toml")).expect("data/results.toml is valid");
     let set = |patterns: &[String]| {
         RegexSetBuilder::new(patterns)
             .case_insensitive(true)
             .build()
-            .expect("data/errors.toml has valid expressions")
+            .expect("data/results.toml has valid expressions")
     };
-    ErrorPatterns {
+    ResultPatterns {
         first: set(&texts.first_lines),
         last: set(&texts.last_lines),
+        empty: set(&texts.empty_results),
+        done: set(&texts.done_results),
     }
 });
 
@@ -409,6 +469,40 @@ mod tests {
         assert!((similarity - 0.6).abs() < 1e-12);
         assert_eq!(words("a b c d").similarity(&words("b c d e"), 0.8), None);
         assert_eq!(words("").similarity(&words("a"), 0.1), None);
+    }
+
+    #[test]
+    fn empty_results_and_acknowledgements_are_recognized() {
+        for text in [
+            "",
+            "[]",
+            "None",
+            "No results found for 'topic 3'.",
+            "0 matches",
+            "Found 0 documents matching the query",
+            "{\"results\": []}",
+            "{\"hits\": [ ], \"total\": 0}",
+            "Nothing found.",
+            "Sorry, I could not find any record of that order.",
+        ] {
+            assert_eq!(answer_of(text), Answer::Empty, "{text}");
+        }
+        for text in [
+            "Done.",
+            "Item 3 processed successfully",
+            "{\"status\": \"ok\"}",
+            "12 passed in 0.1s",
+        ] {
+            assert_eq!(answer_of(text), Answer::Done, "{text}");
+        }
+        for text in [
+            "The order was shipped on Monday.",
+            "No. 5 Downing Street: found in section 2",
+            "status: pending",
+            "a\nb\nc",
+        ] {
+            assert_eq!(answer_of(text), Answer::Content, "{text}");
+        }
     }
 
     #[test]

@@ -71,8 +71,9 @@ pub struct LookAhead {
     pub yield_below: f64,
 }
 
-/// Settings of the saturation gate.
+/// Settings of the saturation gate. Each has a default.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct GateSettings {
     /// Assessor that scores how new results are.
     pub assessor: Assessor,

@@ -4,6 +4,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::classify::{CallKind, classify};
+use super::read::react;
 use super::step::{Call, CallResult, PlanItem, Reply, Step, Trajectory};
 
 /// Collects records in the order of the log and forms steps from them.
@@ -17,6 +18,8 @@ pub struct Builder {
     answered: bool,
     /// Steps at the front that were already taken by [`take_complete`](Self::take_complete).
     taken: usize,
+    /// Whether the log has calls of its own, so that commands in texts are quotations.
+    has_calls: bool,
     /// Whether steps without content stay.
     keeps_empty: bool,
     /// Index of the step that text and calls go to; the last one if absent.
@@ -136,6 +139,7 @@ impl Builder {
             }
             other => other,
         };
+        self.has_calls = true;
         let mut call = Call::new(tool, arguments);
         call.id = id.filter(|id| !id.is_empty()).map(str::to_owned);
         let class = classify(&call);
@@ -231,23 +235,44 @@ impl Builder {
 
     /// Steps that cannot change any more, except by late results: all before the last, and the last one if it
     /// is complete. If the log splits turns into several records (`split_turns`), the last step also needs a
-    /// result or reply, because more records of the turn may follow. Each step is returned once.
+    /// result or reply, because more records of the turn may follow; so does a turn that ends with a command
+    /// in its text. Each step is returned once.
     pub fn take_complete(&mut self, split_turns: bool) -> &[Step] {
-        let steps = &self.trajectory.steps;
-        let mut end = steps.len().saturating_sub(1);
-        if (self.answered || !split_turns) && steps.last().is_some_and(Step::is_complete) {
-            end = steps.len();
+        let mut end = self.trajectory.steps.len().saturating_sub(1);
+        if self.last_is_complete(split_turns) {
+            end = self.trajectory.steps.len();
         }
+        self.convert_commands();
         let begin = self.taken.min(end);
         self.taken = self.taken.max(end);
         &self.trajectory.steps[begin..end]
     }
 
     /// The first step, if its calls have results and no more records of its turn can follow.
-    pub(super) fn first_turn(&self, split_turns: bool) -> Option<&Step> {
-        let steps = &self.trajectory.steps;
-        let ended = self.answered || !split_turns || steps.len() > 1;
-        steps.first().filter(|step| step.is_complete() && ended)
+    pub(super) fn first_turn(&mut self, split_turns: bool) -> Option<&Step> {
+        let ended = self.trajectory.steps.len() > 1 || self.last_is_complete(split_turns);
+        self.convert_commands();
+        self.trajectory
+            .steps
+            .first()
+            .filter(|step| step.is_complete() && ended)
+    }
+
+    fn last_is_complete(&self, split_turns: bool) -> bool {
+        let Some(last) = self.trajectory.steps.last() else {
+            return false;
+        };
+        let may_continue = split_turns || (!self.has_calls && react::ends_with_command(last));
+        last.is_complete() && (self.answered || !may_continue)
+    }
+
+    /// Turns commands in texts that were answered into calls with results.
+    fn convert_commands(&mut self) {
+        if !self.has_calls {
+            for step in self.trajectory.steps.iter_mut().skip(self.taken) {
+                react::convert_answered_command(step);
+            }
+        }
     }
 
     /// Whether any step has been recorded.

@@ -21,6 +21,7 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("judge_progress", POST, "/v1/progress"),
         bind("list_agent_runs", GET, "/v1/progress"),
         bind("get_agent_run", GET, "/v1/progress/{id}"),
+        bind("receive_traces", POST, "/v1/traces").protobuf(),
         bind("gate", POST, "/v1/gate"),
         bind("list_memories", GET, "/v1/memories"),
         bind("save_memory", POST, "/v1/memories").status(201),

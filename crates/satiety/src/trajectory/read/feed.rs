@@ -58,7 +58,7 @@ impl Feed {
     }
 
     /// The first turn, once all of its records are there; it may still be answered.
-    pub fn first_turn(&self) -> Option<&Step> {
+    pub fn first_turn(&mut self) -> Option<&Step> {
         let split_turns = self.reader.as_ref().is_some_and(|reader| reader.splits_turns());
         self.out.builder.first_turn(split_turns)
     }

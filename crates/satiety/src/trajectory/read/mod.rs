@@ -19,7 +19,7 @@ mod langchain;
 mod mini_swe_agent;
 mod openhands;
 mod otel;
-mod react;
+pub(super) mod react;
 mod responses;
 mod steps;
 mod swe_agent;
@@ -36,6 +36,7 @@ use super::builder::Builder;
 use super::step::Trajectory;
 
 pub use feed::Feed;
+pub use otel::{ExportedSpans, split_export};
 
 /// Formats of agent logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]

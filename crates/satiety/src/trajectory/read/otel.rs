@@ -37,6 +37,8 @@ impl Reader for Otel {
         }
         if let Some(conversation) = &mut self.stream {
             let mut spans: Vec<Span> = self.spans.drain(begin..).collect();
+            // A retried export brings spans a second time.
+            spans.retain(|span| span.id.is_empty() || !conversation.parents.contains_key(&span.id));
             spans.sort_by_key(|span| span.start);
             out.builder
                 .id(spans.iter().find_map(|span| span.conversation.as_deref()));
@@ -97,6 +99,52 @@ impl Reader for Otel {
     fn stream(&mut self) {
         self.stream = Some(Conversation::default());
     }
+}
+
+/// Spans of one conversation in an export, for receivers that follow many conversations at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExportedSpans {
+    /// Id of the trace.
+    pub trace: String,
+    /// Id of the conversation or session, if some span of the trace has it.
+    pub conversation: Option<String>,
+    /// Spans of models, tools and agents in the order in which they began.
+    pub spans: Vec<Value>,
+}
+
+/// Groups the spans of an OTLP export by conversation. Spans that do not record the work of an agent are left
+/// out. Returns `None` if the value is not an export.
+pub fn split_export(export: &Value) -> Option<Vec<ExportedSpans>> {
+    let mut all: Vec<(Span, &Value)> = Vec::new();
+    if !span::visit(export, &mut |value| all.push((Span::new(value), value))) {
+        return None;
+    }
+    all.retain(|(span, _)| span.kind != SpanKind::Other);
+    all.sort_by_key(|(span, _)| span.start);
+    let mut of_trace: FxHashMap<&str, &str> = FxHashMap::default();
+    for (span, _) in &all {
+        if let Some(conversation) = &span.conversation {
+            of_trace.entry(&span.trace).or_insert(conversation);
+        }
+    }
+    let mut groups: Vec<ExportedSpans> = Vec::new();
+    let mut positions: FxHashMap<(&str, Option<&str>), usize> = FxHashMap::default();
+    for (span, value) in &all {
+        let conversation = span
+            .conversation
+            .as_deref()
+            .or_else(|| of_trace.get(span.trace.as_str()).copied());
+        let index = *positions.entry((&span.trace, conversation)).or_insert_with(|| {
+            groups.push(ExportedSpans {
+                trace: span.trace.clone(),
+                conversation: conversation.map(str::to_owned),
+                spans: Vec::new(),
+            });
+            groups.len() - 1
+        });
+        groups[index].spans.push((*value).clone());
+    }
+    Some(groups)
 }
 
 /// What is needed of a span to interpret the spans below it.

@@ -22,6 +22,18 @@ pub(super) fn extract_calls(trajectory: &mut Trajectory) {
     }
 }
 
+/// Whether a turn without calls ends with a command, as the turns of agents that speak in text do.
+pub(in crate::trajectory) fn ends_with_command(step: &Step) -> bool {
+    !step.has_calls() && command_in(&step.text).is_some_and(|command| command.rest.trim().is_empty())
+}
+
+/// Turns the command at the end of a text into a call, if it was answered.
+pub(in crate::trajectory) fn convert_answered_command(step: &mut Step) {
+    if !step.replies.is_empty() && ends_with_command(step) {
+        extract(step);
+    }
+}
+
 /// Turns the command of one step into a call with the first reply as its result.
 fn extract(step: &mut Step) {
     let Some(command) = command_in(&step.text) else {
@@ -55,11 +67,13 @@ fn result_of(text: String) -> CallResult {
 struct CommandText<'a> {
     tool: &'static str,
     text: &'a str,
+    /// What follows the command.
+    rest: &'a str,
 }
 
 /// The last fenced block of a text that is a command, or the last line `Action: …`.
 fn command_in(text: &str) -> Option<CommandText<'_>> {
-    if let Some((info, body)) = last_fence(text) {
+    if let Some((info, body, rest)) = last_fence(text) {
         let tool = match info.trim().to_ascii_lowercase().as_str() {
             "" | "bash" | "sh" | "shell" | "console" | "mswea_bash_command" | "zsh" | "cmd"
             | "powershell" => "bash",
@@ -67,7 +81,11 @@ fn command_in(text: &str) -> Option<CommandText<'_>> {
             _ => return None,
         };
         let body = body.trim_matches('\n');
-        return (!body.trim().is_empty()).then_some(CommandText { tool, text: body });
+        return (!body.trim().is_empty()).then_some(CommandText {
+            tool,
+            text: body,
+            rest,
+        });
     }
     let position = text
         .rfind("\nAction:")
@@ -77,11 +95,12 @@ fn command_in(text: &str) -> Option<CommandText<'_>> {
     (!action.is_empty()).then_some(CommandText {
         tool: "action",
         text: action,
+        rest: "",
     })
 }
 
-/// Info string and body of the last complete fence.
-fn last_fence(text: &str) -> Option<(&str, &str)> {
+/// Info string and body of the last complete fence, and the text after it.
+fn last_fence(text: &str) -> Option<(&str, &str, &str)> {
     let mut last = None;
     let mut open: Option<(&str, usize)> = None;
     let mut offset = 0;
@@ -89,7 +108,9 @@ fn last_fence(text: &str) -> Option<(&str, &str)> {
         let trimmed = line.trim();
         if let Some(info) = trimmed.strip_prefix("```") {
             match open.take() {
-                Some((info, begin)) => last = Some((info, &text[begin..offset])),
+                Some((info, begin)) => {
+                    last = Some((info, &text[begin..offset], &text[offset + line.len()..]))
+                }
                 None => open = Some((info, offset + line.len())),
             }
         }

@@ -210,3 +210,26 @@ proptest! {
         let _ = feed_values(&records);
     }
 }
+
+#[test]
+fn commands_in_text_are_steps_once_they_are_answered() {
+    let mut feed = Feed::new();
+    let mut steps = Vec::new();
+    for number in 0..3 {
+        for message in [
+            json!({"role": "assistant", "content": format!("I look at it.\n```bash\ncat {number}.txt\n```")}),
+            json!({"role": "user", "content": "cat: no such file"}),
+        ] {
+            feed.push(&message);
+            steps.push(feed.take_steps().to_vec());
+        }
+    }
+    let counts: Vec<usize> = steps.iter().map(Vec::len).collect();
+    assert_eq!(counts, [0, 1, 0, 1, 0, 1]);
+    let call = &steps[3][0].calls[0];
+    assert_eq!(call.command(), Some("cat 1.txt"));
+    assert_eq!(call.result.as_ref().unwrap().content, "cat: no such file");
+    // Code that is shown to a reader is part of the text.
+    feed.push(&json!({"role": "assistant", "content": "```bash\nls\n```\nThis lists the files."}));
+    assert!(!feed.take_steps()[0].has_calls());
+}

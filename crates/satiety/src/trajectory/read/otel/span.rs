@@ -52,7 +52,7 @@ pub(super) fn collect(value: &Value, spans: &mut Vec<Span>) -> bool {
 }
 
 /// Calls `action` with every span in a record. Returns whether the record has the form of spans.
-fn visit<'a>(value: &'a Value, action: &mut dyn FnMut(&'a Value)) -> bool {
+pub(super) fn visit<'a>(value: &'a Value, action: &mut dyn FnMut(&'a Value)) -> bool {
     for key in ["resourceSpans", "resource_spans", "batches"] {
         if let Some(resources) = value.get(key).and_then(Value::as_array) {
             for resource in resources {
@@ -127,7 +127,7 @@ fn id_of<'a>(span: &'a Value, keys: &[&str]) -> Option<&'a str> {
 }
 
 impl Span {
-    fn new(value: &Value) -> Self {
+    pub(super) fn new(value: &Value) -> Self {
         let mut attributes = attributes_of(value);
         let kind = kind_of(value, &attributes);
         if kind == SpanKind::Model || kind == SpanKind::Agent {
