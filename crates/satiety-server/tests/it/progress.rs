@@ -38,7 +38,7 @@ async fn the_same_call_with_the_same_result_is_stopped() {
     let server = start().await;
     let calls = (0..12).map(|number| call(number, "bash", &json!({"command": "ls"}), "a.py b.py c.py"));
     let signals = signals(&server, "same", calls.collect()).await;
-    assert!(first_stop(&signals).is_some_and(|step| step <= 5), "{signals:?}");
+    assert!(first_stop(&signals).is_some_and(|step| step <= 4), "{signals:?}");
     assert!(!signals.contains(&"SHIP".to_owned()));
     let run = server.get("/v1/progress/same").await.ok(200);
     assert_eq!(run["signal_by_step"].as_array().unwrap().len(), 12);
@@ -61,7 +61,7 @@ async fn changing_arguments_with_the_same_result_are_stopped() {
         )
     });
     let signals = signals(&server, "stagnation", calls.collect()).await;
-    assert!(first_stop(&signals).is_some_and(|step| step <= 12), "{signals:?}");
+    assert!(first_stop(&signals).is_some_and(|step| step <= 5), "{signals:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
