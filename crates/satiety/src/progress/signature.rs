@@ -38,6 +38,8 @@ pub(super) struct Signature {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Words {
     pub(super) hash: u64,
+    /// Hash of the words that are numbers, in order.
+    pub(super) numbers: u64,
     /// Sorted hashes of distinct words.
     set: Vec<u32>,
 }
@@ -141,6 +143,18 @@ impl Signature {
         self.outcome.len() <= 2
     }
 
+    /// Whether this is the same call as `other` with other numbers in its result, as when an agent polls
+    /// something that makes progress. For edits and failures, another number is nothing new.
+    pub(super) fn polls(&self, other: &Self) -> bool {
+        !self.failed
+            && self.action.hash == other.action.hash
+            && self.outcome.numbers != other.outcome.numbers
+            && matches!(
+                self.kind,
+                Some(CallKind::Read | CallKind::Search | CallKind::Run | CallKind::Wait)
+            )
+    }
+
     /// Whether the step changed something and succeeded.
     pub(super) fn is_successful_edit(&self) -> bool {
         self.kind == Some(CallKind::Edit) && !self.failed
@@ -223,6 +237,7 @@ fn hash_of(text: &str) -> u64 {
 #[derive(Default)]
 struct Collector {
     hasher: FxHasher,
+    numbers: FxHasher,
     words: Vec<u32>,
 }
 
@@ -276,6 +291,9 @@ impl Collector {
             }
             let hash = hasher.finish();
             self.hasher.write_u64(hash);
+            if word.iter().all(u8::is_ascii_digit) {
+                self.numbers.write_u64(hash);
+            }
             if begin < COMPARED_BYTES || begin >= tail_begins {
                 self.words.push((hash >> 32) as u32);
             }
@@ -287,6 +305,7 @@ impl Collector {
         self.words.dedup();
         Words {
             hash: self.hasher.finish(),
+            numbers: self.numbers.finish(),
             set: self.words,
         }
     }
