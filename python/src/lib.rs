@@ -3,6 +3,11 @@
 //! Functions take plain Python objects, release the interpreter lock while they compute, and return plain
 //! objects, which the Python package turns into frozen dataclasses. Errors are `satiety.SatietyError`.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments of functions for Python are owned"
+)]
+
 mod bench;
 mod convert;
 mod dialogue;

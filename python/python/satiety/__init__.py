@@ -14,15 +14,22 @@ from ._satiety import __version__
 
 if TYPE_CHECKING:
     from . import bench, eviction, retrieval, stats
+    from ._client import AsyncClient, Client
     from ._command import find_command
     from ._dialogue import Conversation, Report, RoundVerdict, score
     from ._embedder import Embedder
+    from ._memory import Memory, MemoryEntry, MemoryHits
     from ._search import SearchGate, SearchVerdict
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "Conversation",
     "Embedder",
     "Evidence",
+    "Memory",
+    "MemoryEntry",
+    "MemoryHits",
     "OpenEnd",
     "Progress",
     "Report",
@@ -43,6 +50,11 @@ __all__ = [
 
 # Imported on first use, so that `import satiety` stays fast.
 _LAZY = {
+    "AsyncClient": "_client",
+    "Client": "_client",
+    "Memory": "_memory",
+    "MemoryEntry": "_memory",
+    "MemoryHits": "_memory",
     "Conversation": "_dialogue",
     "Embedder": "_embedder",
     "Report": "_dialogue",
