@@ -173,6 +173,18 @@ impl Signature {
         self.outcome.len() <= 2
     }
 
+    /// Whether this is the same call as `other` with other numbers in its result, as when an agent polls
+    /// something that makes progress. For edits and failures, another number is nothing new.
+    pub(super) fn polls(&self, other: &Self) -> bool {
+        !self.failed
+            && self.action.hash == other.action.hash
+            && self.outcome.numbers != other.outcome.numbers
+            && matches!(
+                self.kind,
+                Some(CallKind::Read | CallKind::Search | CallKind::Run | CallKind::Wait)
+            )
+    }
+
     /// Whether the step changed something and succeeded.
     pub(super) fn is_successful_edit(&self) -> bool {
         self.kind == Some(CallKind::Edit) && !self.failed

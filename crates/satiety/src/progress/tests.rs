@@ -109,6 +109,17 @@ fn reports_that_differ_in_their_numbers_are_no_repeats() {
 }
 
 #[test]
+fn polling_with_a_long_report_is_progress() {
+    let report = |number: usize| {
+        let report =
+            format!("Job 7 on runner linux-x64 is running: {number} of 12 parts are ready, no errors so far.");
+        call("job_status", json!({"job": 7}), &report)
+    };
+    assert_eq!(first_stop(&signals((0..12).map(report))), None);
+    assert!(first_stop(&signals((0..12).map(|number| report(number / 6)))).is_some());
+}
+
+#[test]
 fn two_alternating_calls_are_a_cycle() {
     let steps = (0..20).map(|number| {
         if number % 2 == 0 {

@@ -1,0 +1,144 @@
+"""Microsoft Agent Framework: a middleware that ends or nudges an agent that makes no progress, and a loop predicate.
+
+Needs ``agent-framework-core``: ``pip install satiety[agent-framework]``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from agent_framework import ChatMiddleware, ChatResponse, ChatResponseUpdate, Message, ResponseStream
+
+from ._watch import Watch, assistant, call, ending, nudging, result, user
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+
+    from agent_framework import AgentResponse, ChatContext, Content
+
+    from ._watch import Run
+
+MOST_RUNS = 10_000
+"""Runs whose calls have no result yet; older ones are forgotten."""
+
+
+class SatietyMiddleware(ChatMiddleware):
+    """Ends an agent that repeats itself, after one sentence that tells it so.
+
+    Each response of the model and the results of its calls are judged, whether the framework or the service keeps the
+    conversation. NUDGE adds one message to the next request. STOP and ESCALATE end the run: the model is not called,
+    and the response is the reason, with the signal in ``additional_properties["satiety"]``.
+
+    Args:
+        profile: Thresholds as TOML that differ from the built-in ones.
+        meaning: Whether the built-in sentence model also recognizes paraphrased arguments; milliseconds per message.
+
+    """
+
+    def __init__(self, *, profile: str | None = None, meaning: bool = False) -> None:
+        self._watch = Watch(profile=profile, meaning=meaning)
+        # A run is found by the ids of its open calls: requests of one run share nothing else.
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Judge the results in a request, and end or nudge the run."""
+        results = [
+            content
+            for message in context.messages
+            for content in message.contents
+            if content.type == "function_result" and content.call_id in self._runs
+        ]
+        run = self._runs[results[-1].call_id or ""] if results else self._watch.start()
+        for content in results:
+            self._runs.pop(content.call_id or "", None)
+        verdict = run.observe(map(_result, results))
+        if verdict is not None and verdict.stops:
+            context.result = _response(ending(verdict), verdict.signal, stream=context.stream)
+            return
+        if verdict is not None:
+            context.messages = [*context.messages, Message("user", [nudging(verdict)])]
+
+        def observe(response: ChatResponse[Any]) -> ChatResponse[Any]:
+            self._observe(run, response.messages)
+            return response
+
+        if context.stream:
+            context.stream_result_hooks.append(observe)
+        await call_next()
+        if isinstance(context.result, ChatResponse):
+            observe(context.result)
+
+    def _observe(self, run: Run, messages: Sequence[Message]) -> None:
+        calls = [content for message in messages for content in message.contents if content.type == "function_call"]
+        if not calls:
+            return
+        run.observe([_assistant(messages)])
+        for content in calls:
+            self._runs[content.call_id or ""] = run
+        while len(self._runs) > MOST_RUNS:
+            self._runs.popitem(last=False)
+
+
+class SatietyContinue:
+    """Predicate for ``AgentLoopMiddleware``: whether another run of the agent is worth it.
+
+    Returns ``False`` after STOP, ESCALATE and SHIP, and ``True`` with a sentence as feedback after NUDGE.
+
+    Args:
+        profile: Thresholds as TOML that differ from the built-in ones.
+        meaning: Whether the built-in sentence model also recognizes paraphrased arguments and texts.
+
+    """
+
+    def __init__(self, *, profile: str | None = None, meaning: bool = False) -> None:
+        self._watch = Watch(profile=profile, meaning=meaning)
+        self._run: ContextVar[Run | None] = ContextVar("satiety_loop", default=None)
+
+    def __call__(self, *, iteration: int, last_result: AgentResponse[Any], **_: object) -> tuple[bool, str | None]:
+        """Judge the messages of the run that just ended."""
+        run = self._run.get()
+        if run is None or iteration <= 1:
+            run = self._watch.start()
+            self._run.set(run)
+        verdict = run.observe(_to_openai(last_result.messages))
+        if verdict is None:
+            return True, None
+        return (False, ending(verdict)) if verdict.stops else (True, nudging(verdict))
+
+
+def _response(text: str, signal: str, *, stream: bool) -> Any:
+    message = Message("assistant", [text], additional_properties={"satiety": signal})
+    if not stream:
+        return ChatResponse(messages=[message])
+
+    async def updates() -> AsyncIterator[ChatResponseUpdate]:
+        yield ChatResponseUpdate(role="assistant", contents=message.contents)
+
+    return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
+
+
+def _to_openai(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
+    for message in messages:
+        if message.role == "assistant":
+            yield _assistant([message])
+        elif message.role == "user":
+            yield user(message.text)
+        yield from (_result(content) for content in message.contents if content.type == "function_result")
+
+
+def _assistant(messages: Sequence[Message]) -> dict[str, Any]:
+    contents = [content for message in messages for content in message.contents]
+    return assistant(
+        "".join(message.text for message in messages),
+        [
+            call(content.call_id, content.name or "", content.arguments)
+            for content in contents
+            if content.type == "function_call"
+        ],
+    )
+
+
+def _result(content: Content) -> dict[str, Any]:
+    return result(content.call_id, content.result, failed=content.exception is not None or None)
