@@ -286,8 +286,16 @@ fn a_restored_judge_goes_on_as_if_it_had_never_stopped() {
     let steps: Vec<Step> = (0..60)
         .map(|number| match number % 7 {
             0 => bash("pytest tests/x.py", "E   ImportError: no module named x"),
-            1 => call("str_replace", json!({"old_str": "a", "new_str": "b", "path": "x.py"}), "ok"),
-            2 => call("str_replace", json!({"old_str": "b", "new_str": "a", "path": "x.py"}), "ok"),
+            1 => call(
+                "str_replace",
+                json!({"old_str": "a", "new_str": "b", "path": "x.py"}),
+                "ok",
+            ),
+            2 => call(
+                "str_replace",
+                json!({"old_str": "b", "new_str": "a", "path": "x.py"}),
+                "ok",
+            ),
             3 => call(
                 "TodoWrite",
                 json!({"todos": [{"content": "fix", "status": "pending"}]}),
