@@ -7,7 +7,7 @@
 use satiety::trajectory::CallResult;
 use serde_json::{Map, Value, json};
 
-use super::event::{Decision, Event, EventKind, FinishedCall, Host, Notification};
+use super::event::{Decision, Event, EventKind, FinishedCall, Host, MARK, Notification};
 
 /// Bytes of a tool's output that are judged, at the beginning and at the end each.
 const JUDGED_BYTES: usize = 64 << 10;
@@ -54,13 +54,18 @@ pub fn read(payload: &Value, event: &str, host: Option<Host>) -> Option<Notifica
                 .text("compact_summary", "compactSummary")
                 .map(str::to_owned),
         },
-        EventKind::PromptSubmitted => Event::Prompt {
-            text: middle_out(fields.text("prompt", "prompt").unwrap_or_default()).into_owned(),
-            by_person: !matches!(
+        EventKind::PromptSubmitted => {
+            let text = fields.text("prompt", "prompt").unwrap_or_default();
+            let is_generated = matches!(
                 fields.text("source", "source"),
                 Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event")
-            ),
-        },
+            );
+            Event::Prompt {
+                // Some hosts submit the reason for which a hook keeps the agent working as a prompt.
+                by_person: !is_generated && !text.starts_with(MARK),
+                text: middle_out(text).into_owned(),
+            }
+        }
         EventKind::SessionStarted => Event::SessionStarted {
             source: fields.text("source", "source").unwrap_or("startup").to_owned(),
             prompt: fields

@@ -4,6 +4,9 @@ use satiety::trajectory::CallResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Mark at the beginning of text for an agent, which says where it comes from.
+pub(super) const MARK: &str = "[satiety]";
+
 /// Program that calls hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

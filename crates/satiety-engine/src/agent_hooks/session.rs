@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::codec::takes_context;
 use super::compaction::{Pins, WorkingSet};
 use super::event::{
-    Decision, Event, FinishReaction, FinishedCall, HookPolicy, Judgement, Notification, ProgressReaction,
+    Decision, Event, FinishReaction, FinishedCall, HookPolicy, Judgement, MARK, Notification,
+    ProgressReaction,
 };
 
 /// Number of call ids that are remembered, so that a call that two hooks report is judged once.
@@ -236,7 +237,7 @@ impl Session {
             FinishReaction::Block if !self.state.kept_working => {
                 self.state.kept_working = true;
                 Judgement::new(
-                    Decision::KeepWorking(format!("[satiety] {sentence}")),
+                    Decision::KeepWorking(format!("{MARK} {sentence}")),
                     "keep_working",
                     reason,
                 )
@@ -311,8 +312,11 @@ impl Session {
     /// Text about what was open before a compaction, once.
     fn restore(&mut self, policy: &HookPolicy) -> Option<String> {
         let pins = self.state.pins.take()?;
-        (policy.compaction && !pins.is_empty())
-            .then(|| pins.describe("[satiety] The context was compacted. Before that, this was open"))
+        (policy.compaction && !pins.is_empty()).then(|| {
+            pins.describe(&format!(
+                "{MARK} The context was compacted. Before that, this was open"
+            ))
+        })
     }
 }
 
@@ -320,7 +324,7 @@ impl Session {
 fn react(verdict: &StepVerdict, step: &Step, reaction: ProgressReaction) -> Judgement {
     let nudge = || {
         let sentence = verdict.nudge.as_deref().unwrap_or(&verdict.reason);
-        format!("[satiety] {sentence}")
+        format!("{MARK} {sentence}")
     };
     let judge = |decision, label| Judgement::new(decision, label, &verdict.reason);
     match (verdict.signal, reaction) {
