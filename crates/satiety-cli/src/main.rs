@@ -14,6 +14,7 @@ mod table;
 
 use std::panic;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Parser;
 
@@ -26,10 +27,15 @@ use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    let started = Instant::now();
     // Re-executed as the sandbox helper of a target: it execs the target, so this must run first.
     if let Some(code) = satiety_engine::bench::sandbox::helper::run_if_requested(std::env::args_os().skip(1))
     {
         return ExitCode::from(code);
+    }
+    // Not even a usage error may reach an agent that calls a hook.
+    if let Some(invocation) = commands::HookInvocation::recognize(std::env::args_os().skip(1)) {
+        return commands::run_event(invocation, started);
     }
     // A panic is a bug: report it with a distinct exit code instead of Rust's 101.
     let exit = panic::catch_unwind(run).unwrap_or_else(|_| {

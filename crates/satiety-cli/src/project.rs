@@ -1,6 +1,6 @@
 //! Detects the project of a command: the repository of the working directory, or that directory itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use satiety::memory::{Project, Scope};
 
@@ -14,12 +14,16 @@ pub(crate) fn current_project() -> Project {
 /// Project of a directory: the nearest ancestor with `.git` (a directory, or a file in worktrees and
 /// submodules), else the directory itself. Symbolic links are resolved, so that one location is one project.
 pub(crate) fn project_of(directory: &Path) -> Project {
+    Project::at(&root_of(directory).to_string_lossy())
+}
+
+/// Directory of the project that a directory belongs to.
+pub(crate) fn root_of(directory: &Path) -> PathBuf {
     let directory = fs_err::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
     let root = directory
         .ancestors()
-        .find(|ancestor| fs_err::symlink_metadata(ancestor.join(".git")).is_ok())
-        .unwrap_or(&directory);
-    Project::at(&root.to_string_lossy())
+        .find(|ancestor| fs_err::symlink_metadata(ancestor.join(".git")).is_ok());
+    root.unwrap_or(&directory).to_path_buf()
 }
 
 /// Parses `--project`: a directory, `all`, `global`, or the name or id of a project.

@@ -29,6 +29,8 @@ handles! {
     dialogue: DialogueOperations;
     /// Agents at work: logs, runs reported message by message, calibration.
     progress: ProgressOperations;
+    /// Hooks of command-line agents.
+    agent_hooks: AgentHookOperations;
     /// Research loops and the gate for search loops of other programs.
     research: ResearchOperations;
     /// Rankings, judgments and evaluation corpora.

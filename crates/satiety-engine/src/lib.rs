@@ -5,6 +5,7 @@
 //! database themselves.
 
 pub mod admission;
+pub mod agent_hooks;
 pub mod bench;
 mod category;
 pub mod conversations;
@@ -36,9 +37,9 @@ pub mod watch_work;
 pub use category::ErrorCategory;
 pub use error::EngineError;
 pub use handles::{
-    BenchOperations, DatabaseOperations, DialogueOperations, EvictionOperations, ExperimentOperations,
-    HarnessOperations, MemoryOperations, ModelOperations, ResearchOperations, RetrievalOperations,
-    TokenOperations,
+    AgentHookOperations, BenchOperations, DatabaseOperations, DialogueOperations, EvictionOperations,
+    ExperimentOperations, HarnessOperations, MemoryOperations, ModelOperations, ResearchOperations,
+    RetrievalOperations, TokenOperations,
 };
 pub use hooks::{Alert, HarnessCycle, HookSettings};
 use satiety::bench::SandboxRequirement;

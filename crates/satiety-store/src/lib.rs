@@ -13,6 +13,7 @@
 //! | [`evaluation`] | queries, judgments and metrics of retrieval |
 //! | [`golden`] | annotations, and replays of the evaluation corpus |
 //! | [`mod@bench`] | benchmark runs, baselines, gates, ablations, cases queued for workers |
+//! | [`hook_sessions`] | sessions of command-line agents that call hooks |
 //! | [`mod@harness`] | hash-chained log, versions and audits of harnesses |
 //! | [`eviction`] | scopes, proposals and feedback, scorer versions |
 //! | [`research`] | research runs, their rounds, cached searches |
@@ -34,6 +35,7 @@ pub mod experiment;
 pub mod golden;
 mod group_commit;
 pub mod harness;
+pub mod hook_sessions;
 pub mod idempotency;
 pub mod journal;
 pub mod maintenance;
@@ -152,6 +154,11 @@ impl Store {
     /// Runs of agents at work.
     pub fn agent_runs(&self) -> agent_runs::AgentRuns<'_> {
         agent_runs::AgentRuns(self)
+    }
+
+    /// Sessions of command-line agents that call hooks.
+    pub fn hook_sessions(&self) -> hook_sessions::HookSessions<'_> {
+        hook_sessions::HookSessions(self)
     }
 
     /// Scored conversations.

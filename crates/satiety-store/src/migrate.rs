@@ -97,6 +97,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "progress",
         sql: include_str!("migrations/0016_progress.sql"),
     },
+    Migration {
+        version: 17,
+        name: "hooks",
+        sql: include_str!("migrations/0017_hooks.sql"),
+    },
 ];
 
 /// Schema version that this program writes.

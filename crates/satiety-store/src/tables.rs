@@ -255,6 +255,13 @@ pub const TABLES: &[Table] = tables! {
     agent_messages since 16 key(run_id, position) {
         run_id: text, position: integer, body: text
     }
+    hook_sessions since 17 key(id) age(updated_at) children(hook_calls.session_id) {
+        id: text, host: text, state: text, judge: text, revision: integer, created_at: integer, updated_at: integer
+    }
+    hook_calls since 17 key(session_id, event, decision) {
+        session_id: text, event: text, decision: text, calls: integer, total_micros: integer, max_micros: integer,
+        reason: text, updated_at: integer
+    }
 };
 
 impl Table {

@@ -4,6 +4,7 @@ mod bench;
 mod eviction;
 mod experiment;
 mod harness;
+mod hook;
 mod mcp;
 mod memory;
 mod progress;
@@ -23,6 +24,7 @@ pub(crate) use bench::*;
 pub(crate) use eviction::*;
 pub(crate) use experiment::*;
 pub(crate) use harness::*;
+pub(crate) use hook::*;
 pub(crate) use mcp::*;
 pub(crate) use memory::*;
 pub(crate) use progress::*;
@@ -160,6 +162,8 @@ pub(crate) enum Command {
     /// Choose which context to evict: propose, exclude, calibrate, simulate
     #[command(subcommand, alias = "eviction")]
     Evict(Box<Evict>),
+    /// Watch over a command-line agent with hooks: stop loops, restore context, add memories
+    Hook(HookArgs),
     /// Search in rounds until nothing is new, and report with sources
     Research(ResearchArgs),
     /// Decide per round whether your own search loop should continue

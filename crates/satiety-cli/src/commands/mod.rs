@@ -11,6 +11,7 @@ mod eviction;
 mod experiment;
 mod gate;
 mod harness;
+mod hook;
 #[cfg_attr(not(feature = "mcp"), path = "mcp_stub.rs")]
 mod mcp;
 mod memory;
@@ -26,6 +27,8 @@ mod token;
 mod trust;
 mod watch;
 mod worker;
+
+pub(crate) use hook::{HookInvocation, run_event};
 
 use std::future::Future;
 
@@ -71,6 +74,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         Command::Memory(command) => with_engine(settings, async |engine| {
             Box::pin(memory::run(*command, engine, printer)).await
         }),
+        Command::Hook(arguments) => hook::run(arguments, settings, printer),
         Command::Serve(arguments) => serve::run(*arguments, settings, printer),
         Command::Worker(arguments) => with_engine(settings, async |engine| {
             Box::pin(worker::run(arguments, engine, settings, printer)).await

@@ -345,6 +345,48 @@ pub(crate) const KEYS: &[Key] = &[
                 log keeps the first 512 characters of a query.",
     },
     Key {
+        name: "hooks.enabled",
+        takes: ValueType::Boolean,
+        default: "true",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "Whether `satiety hook EVENT` does anything when an agent calls it.",
+    },
+    Key {
+        name: "hooks.progress",
+        takes: ValueType::OneOf(&["off", "report", "nudge", "stop"]),
+        default: "stop",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "Reaction to an agent that repeats itself: `stop` adds a sentence to its context and later ends \
+                the turn, `nudge` only adds sentences, `report` only counts, `off` does not judge.",
+    },
+    Key {
+        name: "hooks.finish",
+        takes: ValueType::OneOf(&["off", "report", "block"]),
+        default: "report",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "Reaction to an agent that stops while items of its plan are open or a check fails: `report` \
+                shows a message to you, `block` keeps the agent working once per prompt, `off` does nothing.",
+    },
+    Key {
+        name: "hooks.compaction",
+        takes: ValueType::Boolean,
+        default: "true",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "Whether hooks record what a compaction drops and restore open items after it.",
+    },
+    Key {
+        name: "hooks.memory_tokens",
+        takes: ValueType::Text,
+        default: "600",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "Maximum number of tokens of memories that hooks add to a prompt; 0 adds none.",
+    },
+    Key {
         name: "output.format",
         takes: ValueType::OneOf(&["human", "json", "markdown", "csv", "html"]),
         default: "human",

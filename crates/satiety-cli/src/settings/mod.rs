@@ -18,6 +18,7 @@ use etcetera::BaseStrategy;
 use satiety::bench::SandboxRequirement;
 use satiety::harness::Driver;
 use satiety::memory::Scope;
+use satiety_engine::agent_hooks::{FinishReaction, HookPolicy, ProgressReaction};
 use satiety_engine::experiment::ExperimentSettings;
 use satiety_engine::memory::MemorySettings;
 use satiety_engine::{Alert, Engine, HarnessCycle, HookSettings, StoreUrl};
@@ -99,6 +100,10 @@ pub(crate) struct Settings {
     pub(crate) research_source: String,
     pub(crate) research_base_url: Option<String>,
     pub(crate) ab: ExperimentSettings,
+    /// Whether hooks of command-line agents do anything.
+    pub(crate) hooks_enabled: bool,
+    /// What these hooks may do.
+    pub(crate) hooks: HookPolicy,
     pub(crate) format: Format,
     pub(crate) color: ColorChoice,
     pub(crate) log_level: String,
@@ -434,6 +439,22 @@ fn parse_settings(
             settle: span(&values, "ab.settle_minutes", MINUTES)?,
             ..ExperimentSettings::default()
         },
+        hooks_enabled: text("hooks.enabled") == "true",
+        hooks: HookPolicy {
+            progress: match text("hooks.progress") {
+                "off" => ProgressReaction::Off,
+                "report" => ProgressReaction::Report,
+                "nudge" => ProgressReaction::Nudge,
+                _ => ProgressReaction::Stop,
+            },
+            finish: match text("hooks.finish") {
+                "off" => FinishReaction::Off,
+                "block" => FinishReaction::Block,
+                _ => FinishReaction::Report,
+            },
+            compaction: text("hooks.compaction") == "true",
+            memory_tokens: usize::try_from(count(&values, "hooks.memory_tokens", 0)?).unwrap_or(usize::MAX),
+        },
         format: match text("output.format") {
             "json" => Format::Json,
             "markdown" => Format::Markdown,
@@ -574,6 +595,9 @@ fn depends_on(command: &Command, name: &str) -> bool {
         Command::Score(arguments) => {
             store && arguments.record
                 || name == "models.chat" && matches!(arguments.extract, crate::args::ExtractWith::Model)
+        }
+        Command::Hook(arguments) => {
+            store && matches!(arguments.command, Some(crate::args::HookCommand::Status))
         }
         Command::Models(_) | Command::Calibrate(_) => name == "models.embedder",
         Command::Research(_) => store || matches!(name, "research.source" | "research.base_url"),

@@ -280,7 +280,7 @@ fn foreign(_: &std::fs::Metadata, _: &Path) -> Option<String> {
     None
 }
 
-fn make_private_directory(directory: &Path) -> std::io::Result<()> {
+pub(crate) fn make_private_directory(directory: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::DirBuilderExt as _;

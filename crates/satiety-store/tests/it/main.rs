@@ -14,6 +14,7 @@ mod experiment;
 mod faults;
 mod golden;
 mod harness;
+mod hook_sessions;
 mod memory;
 mod migrations;
 mod retention;

@@ -70,6 +70,7 @@ async fn populate(store: &Store) {
     crate::experiment::fill(store).await;
     crate::work::fill(store).await;
     fill_agent_runs(store).await;
+    crate::hook_sessions::fill(store).await;
 }
 
 async fn fill_agent_runs(store: &Store) {

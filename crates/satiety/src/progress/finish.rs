@@ -1,5 +1,7 @@
 //! What is unfinished when an agent ends: items of its plan, failed checks, questions.
 
+use serde::{Deserialize, Serialize};
+
 use super::report::{OpenEnd, OpenEndKind};
 use super::signature::Signature;
 use crate::trajectory::{CallKind, PlanItem, Step};
@@ -28,7 +30,7 @@ const CHECK_WORDS: &[&str] = &[
 ];
 
 /// Follows plan, checks and questions of a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Ending {
     plan: Vec<PlanItem>,
     failed_check: Option<(usize, String)>,

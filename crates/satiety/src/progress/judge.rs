@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 use super::evidence::{Evidence, EvidenceKind};
 use super::finish::Ending;
@@ -25,42 +26,42 @@ const SHORT_TEXT: usize = 4;
 /// Judges the steps of one run.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    profile: Arc<ProgressProfile>,
-    steps: usize,
-    recent: VecDeque<Past>,
+    pub(super) profile: Arc<ProgressProfile>,
+    pub(super) steps: usize,
+    pub(super) recent: VecDeque<Past>,
     /// The last step with an action and outcome.
-    seen: FxHashMap<(u64, u64), usize>,
-    seen_outcomes: FxHashSet<u64>,
-    seen_targets: FxHashSet<u64>,
+    pub(super) seen: FxHashMap<(u64, u64), usize>,
+    pub(super) seen_outcomes: FxHashSet<u64>,
+    pub(super) seen_targets: FxHashSet<u64>,
     /// Edits by replaced and replacing text, with their step.
-    replacements: FxHashMap<(u64, u64), usize>,
-    level: f64,
+    pub(super) replacements: FxHashMap<(u64, u64), usize>,
+    pub(super) level: f64,
     /// The current series of steps in which the level is above zero.
-    episode: Episode,
-    nudged: bool,
+    pub(super) episode: Episode,
+    pub(super) nudged: bool,
     /// Steps since a new outcome, target or edit.
-    since_new: usize,
-    ending: Ending,
-    tools: BTreeMap<String, ToolStats>,
-    wasted_steps: usize,
+    pub(super) since_new: usize,
+    pub(super) ending: Ending,
+    pub(super) tools: BTreeMap<String, ToolStats>,
+    pub(super) wasted_steps: usize,
 }
 
 /// An earlier step.
 #[derive(Debug, Clone)]
-struct Past {
-    step: usize,
-    signature: Signature,
-    vector: Option<Arc<[f32]>>,
+pub(super) struct Past {
+    pub(super) step: usize,
+    pub(super) signature: Signature,
+    pub(super) vector: Option<Arc<[f32]>>,
     /// How many steps before this one the step lies that it repeats.
-    repeats: Option<usize>,
+    pub(super) repeats: Option<usize>,
     /// Length of the series of steps, up to this one, that try something else without another result.
-    stagnation: usize,
-    new_edit: bool,
+    pub(super) stagnation: usize,
+    pub(super) new_edit: bool,
 }
 
 /// The current series of suspicious steps.
-#[derive(Debug, Clone, Copy, Default)]
-struct Episode {
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(super) struct Episode {
     steps: usize,
     failed: usize,
     tokens: u64,
@@ -140,6 +141,15 @@ impl Progress {
             new_edit,
         });
         verdict
+    }
+
+    /// Starts a new series: the level returns to zero, while all earlier steps stay known. For hosts in which a
+    /// person has stepped in, or that have acted on STOP: the next repeats have to add up again.
+    pub fn begin_series(&mut self) {
+        self.level = 0.0;
+        self.episode = Episode::default();
+        self.nudged = false;
+        self.since_new = 0;
     }
 
     /// Number of steps so far.

@@ -28,6 +28,7 @@ mod nudge;
 mod profile;
 mod report;
 mod signature;
+mod snapshot;
 mod sweep;
 #[cfg(test)]
 mod tests;

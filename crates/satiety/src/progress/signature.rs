@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::{RegexSet, RegexSetBuilder};
 use rustc_hash::FxHasher;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::trajectory::{Call, CallClass, CallKind, CallResult, Step, classify};
@@ -15,7 +15,7 @@ use crate::trajectory::{Call, CallClass, CallKind, CallResult, Step, classify};
 const COMPARED_BYTES: usize = 16 * 1024;
 
 /// The compared part of a step.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Signature {
     pub(super) action: Words,
     pub(super) outcome: Words,
@@ -39,7 +39,7 @@ pub(super) struct Signature {
 }
 
 /// What the results of a step say as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// Something that can be new.
     Content,
@@ -50,12 +50,13 @@ pub(super) enum Answer {
 }
 
 /// Hash and set of the words of a text.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Words {
     pub(super) hash: u64,
     /// Hash of the numbers in their order.
     pub(super) numbers: u64,
     /// Sorted hashes of distinct words.
+    #[serde(with = "super::snapshot::packed_words")]
     set: Vec<u32>,
 }
 

@@ -111,8 +111,9 @@ fn reports_that_differ_in_their_numbers_are_no_repeats() {
 #[test]
 fn polling_with_a_long_report_is_progress() {
     let report = |number: usize| {
-        let report =
-            format!("Job 7 on runner linux-x64 is running: {number} of 12 parts are ready, no errors so far.");
+        let report = format!(
+            "Job 7 on runner linux-x64 is running: {number} of 12 parts are ready, no errors so far."
+        );
         call("job_status", json!({"job": 7}), &report)
     };
     assert_eq!(first_stop(&signals((0..12).map(report))), None);
@@ -328,4 +329,78 @@ fn expected_waste_grows_with_the_loop_and_has_the_units_of_the_log() {
         }
         last = verdict.expected_waste.steps;
     }
+}
+
+#[test]
+fn a_restored_judge_goes_on_as_if_it_had_never_stopped() {
+    let steps: Vec<Step> = (0..60)
+        .map(|number| match number % 7 {
+            0 => bash("pytest tests/x.py", "E   ImportError: no module named x"),
+            1 => call(
+                "str_replace",
+                json!({"old_str": "a", "new_str": "b", "path": "x.py"}),
+                "ok",
+            ),
+            2 => call(
+                "str_replace",
+                json!({"old_str": "b", "new_str": "a", "path": "x.py"}),
+                "ok",
+            ),
+            3 => call(
+                "TodoWrite",
+                json!({"todos": [{"content": "fix", "status": "pending"}]}),
+                "ok",
+            ),
+            _ => bash(&format!("cat file{}.py", number % 5), "some content\nof a file"),
+        })
+        .collect();
+    let mut whole = Progress::default();
+    let mut restored = Progress::default();
+    for step in &steps {
+        assert_eq!(whole.observe(step), restored.observe(step));
+        restored = Progress::restore(&restored.snapshot(), ProgressProfile::built_in()).unwrap();
+    }
+    assert_eq!(whole.open_ends(), restored.open_ends());
+    assert_eq!(whole.tools(), restored.tools());
+    assert_eq!(whole.wasted_steps(), restored.wasted_steps());
+    assert_eq!(whole.snapshot(), restored.snapshot());
+}
+
+#[test]
+fn a_damaged_snapshot_is_refused() {
+    let mut progress = Progress::default();
+    for number in 0..5 {
+        progress.observe(&bash(&format!("cat {number}"), &format!("content {number}")));
+    }
+    let snapshot = progress.snapshot();
+    let restore = |text: &str| Progress::restore(text, ProgressProfile::built_in());
+    assert!(restore(&snapshot).is_some());
+    for (from, to) in [
+        ("\"version\":1", "\"version\":2"),
+        ("\"steps\":5", "\"steps\":3"),
+        ("\"seen\":\"", "\"seen\":\"A"),
+        ("\"step\":2", "\"step\":9"),
+        ("\"level\":0.0", "\"level\":null"),
+    ] {
+        let damaged = snapshot.replacen(from, to, 1);
+        assert_ne!(damaged, snapshot, "{from}");
+        assert!(restore(&damaged).is_none(), "{from}");
+    }
+    for end in 0..snapshot.len().min(400) {
+        assert!(restore(&snapshot[..end]).is_none());
+    }
+}
+
+#[test]
+fn a_new_series_has_to_add_up_again() {
+    let mut progress = Progress::default();
+    let mut stops = Vec::new();
+    for number in 1..=12 {
+        if progress.observe(&bash("ls", "a\nb\nc\nd")).signal.stops() {
+            stops.push(number);
+            progress.begin_series();
+        }
+    }
+    assert!(stops.len() >= 2);
+    assert!(stops.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{stops:?}");
 }

@@ -50,6 +50,7 @@ use crate::commands::db::RetentionRules;
 use crate::commands::demo::Demo;
 use crate::commands::eviction::{ScopeReport, WrittenVariants};
 use crate::commands::harness::changes::{Audits, GeneratedKey};
+use crate::commands::hook::HookChanges;
 use crate::commands::models::ChosenModel;
 use crate::commands::progress::ProgressJson;
 use crate::commands::score::{BothOutput, ScoreOutput};
@@ -210,6 +211,9 @@ pub(super) fn outputs() -> Vec<Output> {
         object::<TokenList>("token list"),
         object::<Token>("token revoke"),
         object::<AuditLog>("token audit"),
+        object::<HookChanges>("hook install"),
+        object::<HookChanges>("hook uninstall"),
+        object::<satiety_engine::agent_hooks::HookStatus>("hook status"),
         object::<ModelList>("models list"),
         object::<Verification>("models verify"),
         object::<ChosenModel>("models use"),
