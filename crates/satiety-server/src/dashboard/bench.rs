@@ -16,7 +16,10 @@ use super::shell::{ago, empty_state, frame, moment, segment, short_id};
 /// Suites with their runs, and a form to compare two.
 pub(super) fn list_page(runs: &[RunSummary], ablations: &[AblationRecord], now: Timestamp) -> String {
     if runs.is_empty() {
-        let hint = empty_state("No runs yet.", "satiety bench run SUITE");
+        let hint = empty_state(
+            "No runs yet. Create a small suite and run it:",
+            "satiety bench init suites/first\nsatiety bench run suites/first",
+        );
         return frame("/bench", "Bench", &[hint]);
     }
     let mut suites: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();

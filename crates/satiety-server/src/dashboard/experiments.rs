@@ -7,7 +7,10 @@ use super::shell::{command, empty_state, frame, segment};
 
 pub(super) fn list_page(found: &ExperimentList) -> String {
     let body = if found.features.is_empty() {
-        empty_state("No experiments yet.", "satiety ab start NAME --pipeline FILE")
+        empty_state(
+            "No experiments yet. Start one with a change to the memory search:",
+            "satiety ab start critical-first --pipeline '{\"tiers\": {\"critical\": 10.0}}'",
+        )
     } else {
         let address = |feature: &str| format!("/ab/{}", segment(feature));
         blocks(&found.document(Some(address)).blocks)

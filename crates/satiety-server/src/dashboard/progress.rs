@@ -15,7 +15,7 @@ use satiety_report::series::{Lines, Series};
 use satiety_report::{Block, Chart, Table, Text, Tone, row};
 use serde_json::Value;
 
-use super::shell::{ago, command, count, frame, moment, run_tone, segment};
+use super::shell::{ago, command, count, frame, lead, moment, run_tone, segment};
 use super::timeline::Timeline;
 
 /// Maximum number of steps on a page.
@@ -59,9 +59,13 @@ pub(super) fn list_page(found: &RunList, next: Option<String>, now: Timestamp) -
         "first stop",
         "updated",
     ];
+    let lead = lead(
+        "Agents at work with the latest recommendation. Wasted steps brought nothing new; the columns “first nudge” \
+         and “first stop” name the step.",
+    );
     let mut body = vec![Block::Table(Table::new(&header, &[3, 4, 5, 6], rows))];
     body.extend(next.map(|to| Block::Text(link(to, "Earlier runs"))));
-    frame("/progress", "Agent runs", &[blocks(&body)])
+    frame("/progress", "Agent runs", &[lead, blocks(&body)])
 }
 
 /// Empty state: how to report a run.
@@ -75,7 +79,7 @@ fn no_runs() -> Html {
         command(report),
         paragraph("Or let the agent report its steps with the MCP tool `report_step`."),
     ];
-    Html(format!("<section>\n{}\n</section>", joined(&parts)))
+    Html(format!("<div class=\"empty\">\n{}\n</div>", joined(&parts)))
 }
 
 fn run_path(id: &str) -> String {

@@ -12,7 +12,10 @@ use super::shell::{ago, empty_state, frame, segment};
 /// List of stored runs.
 pub(super) fn list_page(runs: &[ResearchSummary], now: Timestamp) -> String {
     if runs.is_empty() {
-        let hint = empty_state("No runs yet.", "satiety research \"TASK\" --in DIR");
+        let hint = empty_state(
+            "No runs yet. Search a directory:",
+            "satiety research \"how do heat pumps cope with cold climates\" --in DIR",
+        );
         return frame("/research", "Research", &[hint]);
     }
     let rows = runs.iter().map(|run| {

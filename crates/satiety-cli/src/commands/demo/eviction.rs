@@ -24,6 +24,7 @@ pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
         json!({"ctx_id": "fact", "zone": "memory", "kind": "fact", "content": "The staging database is called ada."}),
         json!({"ctx_id": "small-talk", "zone": "chronicle", "content": "Good morning! How was the weekend?"}),
         json!({"ctx_id": "old-diff", "zone": "workspace", "kind": "tool_result", "token_count": 700, "snippet": "a diff that was merged"}),
+        json!({"ctx_id": "plan", "zone": "workspace", "kind": "plan", "token_count": 120, "snippet": "the plan, not read since it was written"}),
     ];
     let update = UpdateScopeRequest {
         scope_id: "demo".into(),
@@ -43,7 +44,7 @@ pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
         .eviction()
         .propose(ProposeScopeRequest {
             scope_id: "demo".into(),
-            budget_tokens: Some(800),
+            budget_tokens: Some(1050),
             timeout_ms: Some(60_000),
             exploration: Some(0.0),
             ..ProposeScopeRequest::default()
@@ -57,10 +58,10 @@ pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
             exclude_ctx_ids: proposed
                 .view
                 .iter()
-                .take(1)
                 .map(|candidate| candidate.ctx_id.clone())
+                .filter(|id| id == "plan")
                 .collect(),
-            exclude_reasons: std::collections::BTreeMap::new(),
+            exclude_reasons: [("plan".to_owned(), "still needed".to_owned())].into(),
             quota: Some(0.5),
         })
         .await?;
@@ -97,15 +98,17 @@ pub(super) struct EvictionScene {
 impl EvictionScene {
     pub(super) fn lines(&self) -> Vec<String> {
         let feedback = &self.feedback.0;
+        let kept = feedback.excluded.first();
         let mut lines = vec![
             format!(
                 "An agent's context is {} tokens over its budget:",
                 feedback.need_tokens
             ),
             format!(
-                "  evict {} ({} tokens)",
+                "  evict {} ({} tokens){}",
                 feedback.evicted.join(", "),
-                feedback.freed_tokens
+                feedback.freed_tokens,
+                kept.map_or_else(String::new, |one| format!("; the agent keeps its {}", one.ctx_id))
             ),
             format!(
                 "Replayed on {}, share of needed items still in the context:",
