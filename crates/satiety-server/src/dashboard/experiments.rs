@@ -1,5 +1,6 @@
 //! Experiment pages: features, sequential test with its boundaries, shadow runs, checklist.
 
+use satiety::experiment::GraduationVerdict;
 use satiety_engine::experiment::{ExperimentList, ExperimentStatus};
 use satiety_report::html::blocks;
 
@@ -22,7 +23,13 @@ pub(super) fn detail_page(found: &ExperimentStatus) -> String {
     let name = &found.feature.feature_id;
     let mut body = vec![blocks(&found.document().blocks)];
     if found.status == "running" {
-        body.push(command(&format!("satiety ab graduate {name}")));
+        let next = match found.checklist.verdict {
+            GraduationVerdict::Graduate => "graduate",
+            GraduationVerdict::Refuse => "reject",
+            // Measures both pipelines on the judged query set.
+            GraduationVerdict::Undecided => "check",
+        };
+        body.push(command(&format!("satiety ab {next} {name}")));
     }
     frame("/ab", &format!("Experiment {name}"), &body)
 }

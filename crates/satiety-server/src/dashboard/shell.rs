@@ -1,7 +1,8 @@
 //! Page frame of the dashboard, and helpers that the pages share.
 
-use std::fmt::{Display, Write};
+use std::fmt::Write;
 
+pub(super) use satiety_report::document::count;
 use satiety_report::document::time;
 use satiety_report::html::{Html, escape, joined, render_inline};
 use satiety_report::{Text, Tone};
@@ -127,13 +128,6 @@ pub(super) fn short_id(id: &str) -> String {
     };
     let end: Vec<char> = rest.chars().rev().take(6).collect();
     format!("{kind} …{}", end.iter().rev().collect::<String>())
-}
-
-/// Number with its singular or plural noun.
-pub(super) fn count<N: Display + PartialEq + From<bool>>(number: N, one: &str, many: &str) -> String {
-    // `true` is 1 in every integer type.
-    let noun = if number == N::from(true) { one } else { many };
-    format!("{number} {noun}")
 }
 
 /// Empty state of a page, with the commands to run next.

@@ -325,6 +325,37 @@ pub fn has_failed(result: &CallResult) -> bool {
     }
 }
 
+/// The line of a result that says most: of a failed result the last error message, otherwise the first line.
+/// Lines without a letter or digit and rules such as `=====` around a text are left out.
+pub fn telling_line(result: &CallResult) -> Option<&str> {
+    let lines = || {
+        let lines = result.content.lines().map(without_rule);
+        lines.filter(|line| line.contains(char::is_alphanumeric))
+    };
+    if !has_failed(result) {
+        return lines().next();
+    }
+    let patterns = &*ERROR_PATTERNS;
+    let last = |set: &RegexSet| lines().rfind(|line| set.is_match(head(line)));
+    last(&patterns.messages)
+        .or_else(|| last(&patterns.last))
+        .or_else(|| last(&patterns.first))
+        .or_else(|| lines().next_back())
+}
+
+/// A line without the rule that is drawn around it.
+fn without_rule(line: &str) -> &str {
+    const SHORTEST: usize = 3;
+    let text = line.trim();
+    let rule = text.chars().next().filter(|first| "=-_*#~".contains(*first));
+    match rule {
+        Some(rule) if text.chars().take_while(|letter| *letter == rule).count() >= SHORTEST => {
+            text.trim_matches(rule).trim()
+        }
+        _ => text,
+    }
+}
+
 fn looks_failed(content: &str) -> bool {
     let patterns = &*ERROR_PATTERNS;
     let content = content.trim();
@@ -360,12 +391,14 @@ fn head(line: &str) -> &str {
 
 struct ErrorPatterns {
     first: RegexSet,
+    messages: RegexSet,
     last: RegexSet,
 }
 
 #[derive(Deserialize)]
 struct ErrorPatternTexts {
     first_lines: Vec<String>,
+    messages: Vec<String>,
     last_lines: Vec<String>,
 }
 
@@ -381,6 +414,7 @@ static ERROR_PATTERNS: LazyLock<ErrorPatterns> = LazyLock::new(|| {
     };
     ErrorPatterns {
         first: set(&texts.first_lines),
+        messages: set(&texts.messages),
         last: set(&texts.last_lines),
     }
 });
@@ -393,6 +427,32 @@ mod tests {
         let mut collector = Collector::default();
         collector.text_without_volatile(text);
         collector.finish()
+    }
+
+    #[test]
+    fn the_message_of_an_error_says_more_than_the_summary_below_it() {
+        let line = |content: &str, exit_code| {
+            let result = CallResult {
+                content: content.into(),
+                exit_code: Some(exit_code),
+                ..CallResult::default()
+            };
+            telling_line(&result).map(str::to_owned)
+        };
+        let pytest = "====== ERRORS ======\n__ ERROR collecting t.py __\nE   ImportError: cannot import name 'x'\n\
+            === short test summary info ===\nERROR t.py\n====== 1 error in 0.31s ======";
+        assert_eq!(
+            line(pytest, 1).as_deref(),
+            Some("E   ImportError: cannot import name 'x'")
+        );
+        assert_eq!(
+            line("compiling\n--- 2 failed ---\n-----", 1).as_deref(),
+            Some("2 failed")
+        );
+        assert_eq!(line("first\nsecond", 2).as_deref(), Some("second"));
+        assert_eq!(line("=====\nall good\nsecond", 0).as_deref(), Some("all good"));
+        assert_eq!(line("-x: an option", 0).as_deref(), Some("-x: an option"));
+        assert_eq!(line("\n---\n", 1), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Eviction in the demo: a proposal, an exclusion, and a policy comparison on a trace.
+//! Eviction in the demo: a proposal, and a policy comparison on a trace.
 
 use satiety::eviction::EvictionFeedback;
 use satiety::eviction::simulation::Budget;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// Trace of six short sessions.
 const TRACE: &str = include_str!("../../../../../examples/eviction/trace.jsonl");
 
-/// Fills a context, proposes evictions, excludes an item, and simulates policies on a trace.
+/// Fills a context, proposes and accepts evictions, and simulates policies on a trace.
 pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
     let items = [
         json!({"ctx_id": "rules", "zone": "system", "content": "Answer briefly.", "pinned": true}),
@@ -55,13 +55,8 @@ pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
         .resolve(ResolveRequest {
             proposal_id: proposed.proposal.proposal_id.clone(),
             resolved_by: None,
-            exclude_ctx_ids: proposed
-                .view
-                .iter()
-                .map(|candidate| candidate.ctx_id.clone())
-                .filter(|id| id == "plan")
-                .collect(),
-            exclude_reasons: [("plan".to_owned(), "still needed".to_owned())].into(),
+            exclude_ctx_ids: Vec::new(),
+            exclude_reasons: std::collections::BTreeMap::new(),
             quota: Some(0.5),
         })
         .await?;
@@ -98,17 +93,15 @@ pub(super) struct EvictionScene {
 impl EvictionScene {
     pub(super) fn lines(&self) -> Vec<String> {
         let feedback = &self.feedback.0;
-        let kept = feedback.excluded.first();
         let mut lines = vec![
             format!(
                 "An agent's context is {} tokens over its budget:",
                 feedback.need_tokens
             ),
             format!(
-                "  evict {} ({} tokens){}",
+                "  evict {} ({} tokens)",
                 feedback.evicted.join(", "),
-                feedback.freed_tokens,
-                kept.map_or_else(String::new, |one| format!("; the agent keeps its {}", one.ctx_id))
+                feedback.freed_tokens
             ),
             format!(
                 "Replayed on {}, share of needed items still in the context:",

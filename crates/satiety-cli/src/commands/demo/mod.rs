@@ -18,7 +18,7 @@ use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
-use satiety_engine::progress::AppendedMessages;
+use satiety_engine::progress::StoredRun;
 use satiety_engine::research::ResearchResponse;
 use satiety_engine::retrieval::{CompareRequest, CompareResponse, FactFiles, ImportCorpusRequest, Rankings};
 use schemars::JsonSchema;
@@ -273,7 +273,7 @@ pub(super) struct Demo {
     conversations: Option<Vec<ScoreResponse>>,
     /// Scene `progress`: a looping agent and a working one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Vec<AppendedMessages>>,
+    progress: Option<Vec<StoredRun>>,
     /// Scene `memory`.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<memory::MemoryScene>,

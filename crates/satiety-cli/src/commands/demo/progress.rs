@@ -2,7 +2,7 @@
 
 use owo_colors::OwoColorize;
 use satiety_engine::Engine;
-use satiety_engine::progress::{AppendMessagesRequest, AppendedMessages};
+use satiety_engine::progress::{AppendMessagesRequest, StoredRun};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ const LOGS: [(&str, &str); 2] = [
 ];
 
 /// Reports the messages of both agents, as a hook in their loop would.
-pub(super) async fn report(engine: &Engine) -> Result<Vec<AppendedMessages>, Failure> {
+pub(super) async fn report(engine: &Engine) -> Result<Vec<StoredRun>, Failure> {
     let mut runs = Vec::new();
     for (id, log) in LOGS {
         let messages: Result<Vec<Value>, _> = log.lines().map(serde_json::from_str).collect();
@@ -28,26 +28,33 @@ pub(super) async fn report(engine: &Engine) -> Result<Vec<AppendedMessages>, Fai
             conversation_id: id.into(),
             messages: messages.map_err(satiety_engine::EngineError::from)?,
         };
-        runs.push(engine.progress().append_messages(request).await?);
+        engine.progress().append_messages(request).await?;
+        runs.push(engine.progress().run(id).await?);
     }
     Ok(runs)
 }
 
-pub(super) fn lines(runs: &[AppendedMessages]) -> Vec<String> {
+pub(super) fn lines(runs: &[StoredRun]) -> Vec<String> {
     let mut lines = Vec::new();
     for run in runs {
-        lines.push(format!("{}, {} steps", run.conversation_id, run.steps));
-        lines.push(format!("  {}  {}", run.signal.as_str().bold(), run.reason));
+        let report = &run.report;
         let warned = [
-            run.first_nudge_step.map(|step| format!("NUDGE at step {step}")),
-            run.first_stop_step
-                .map(|step| format!("first stop at step {step}")),
+            report
+                .first_nudge_step
+                .map(|step| format!(", NUDGE at step {step}")),
+            report
+                .first_stop_step
+                .map(|step| format!(", stuck at step {step}")),
         ];
-        let warned: Vec<String> = warned.into_iter().flatten().collect();
-        if !warned.is_empty() {
-            lines.push(format!("  {}", warned.join(", ")));
-        }
-        lines.extend(run.nudge.iter().map(|nudge| format!("  tell it: {nudge}")));
+        let warned: String = warned.into_iter().flatten().collect();
+        lines.push(format!(
+            "{}: {} steps{warned}",
+            run.conversation_id,
+            report.steps.len()
+        ));
+        lines.push(format!("  {}  {}", report.signal.as_str().bold(), report.reason));
+        let nudge = report.steps.last().and_then(|step| step.nudge.as_ref());
+        lines.extend(nudge.map(|nudge| format!("  tell it: {nudge}")));
     }
     lines
 }
