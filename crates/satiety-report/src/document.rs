@@ -1,5 +1,7 @@
 //! Document model: the content of a report, independent of its rendering.
 
+use std::fmt::Display;
+
 use crate::charts::{Calibration, IntervalMark, MarginMark, Mark, Stack};
 use crate::series::Lines;
 use crate::timeline::Timeline;
@@ -119,6 +121,13 @@ pub fn link(to: impl Into<String>, words: impl Into<String>) -> Text {
 /// Formats a value, or a dash when it is missing.
 pub fn or_dash(value: Option<f64>, format: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".into(), format)
+}
+
+/// Number with its singular or plural noun.
+pub fn count<N: Display + PartialEq + From<bool>>(number: N, one: &str, many: &str) -> String {
+    // `true` is 1 in every integer type.
+    let noun = if number == N::from(true) { one } else { many };
+    format!("{number} {noun}")
 }
 
 /// Formats a share in percent, or a dash when it is missing.

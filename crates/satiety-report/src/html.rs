@@ -232,6 +232,9 @@ pub(crate) fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<
     )
 }
 
+/// Tables with more columns than this show one cell per line on a narrow screen.
+const NARROW_COLUMNS: usize = 3;
+
 /// Renders a table whose cells may contain markup.
 fn table_of(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = Vec<Html>>) -> Html {
     let class = |column: usize| {
@@ -241,22 +244,23 @@ fn table_of(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = V
             ""
         }
     };
-    let cells = |tag: &str, scope: &str, cells: &[Html]| -> String {
-        let cells = cells
-            .iter()
-            .enumerate()
-            .map(|(column, cell)| format!("<{tag}{scope}{}>{cell}</{tag}>", class(column)));
-        cells.collect()
+    let stacked = header.len() > NARROW_COLUMNS;
+    let label = |column: usize| match header.get(column) {
+        Some(name) if stacked && !name.is_empty() => format!(" data-label=\"{}\"", escape(name)),
+        _ => String::new(),
     };
-    let head: Vec<Html> = header.iter().map(|name| escape(name)).collect();
-    let rows: Vec<String> = rows
-        .into_iter()
-        .map(|row| format!("<tr>{}</tr>", cells("td", "", &row)))
-        .collect();
+    let head = header.iter().enumerate();
+    let head = head.map(|(column, name)| format!("<th scope=\"col\"{}>{}</th>", class(column), escape(name)));
+    let rows = rows.into_iter().map(|row| {
+        let cells = row.iter().enumerate();
+        let cells = cells.map(|(column, cell)| format!("<td{}{}>{cell}</td>", class(column), label(column)));
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    });
     Html(format!(
-        "<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>",
-        cells("th", " scope=\"col\"", &head),
-        rows.join("\n")
+        "<div class=\"wide\" tabindex=\"0\"><table{}>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>",
+        if stacked { " class=\"stack\"" } else { "" },
+        head.collect::<String>(),
+        rows.collect::<Vec<_>>().join("\n")
     ))
 }
 

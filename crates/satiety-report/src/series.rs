@@ -173,12 +173,12 @@ pub(crate) fn lines(chart: &Lines) -> Html {
 
 /// Grid lines at both ends, in the middle and at thresholds.
 fn scale(inside: &mut String, chart: &Lines, (low, high): (f64, f64), y: &dyn Fn(f64) -> f64) {
+    let decimals = if high - low >= 20.0 { 0 } else { 2 };
     for value in [low, f64::midpoint(low, high), high] {
         let _ = write!(
             inside,
             "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text x=\"{tx}\" y=\"{ty:.1}\" text-anchor=\"end\">{}</text>",
-            short(value),
+             <text x=\"{tx}\" y=\"{ty:.1}\" text-anchor=\"end\">{value:.decimals$}</text>",
             at = TOP + y(value),
             tx = LEFT - 6.0,
             ty = TOP + y(value) + 4.0
@@ -208,7 +208,13 @@ fn names(inside: &mut String, chart: &Lines, step: f64) {
     let fit = (LETTERS / longest.clamp(1, 12)).clamp(2, NAMES);
     let last = chart.places.len().saturating_sub(1);
     let every = chart.places.len().div_ceil(fit).max(1);
+    let mut before = "";
     for (place, name) in chart.places.iter().enumerate().step_by(every) {
+        // Runs within a minute have the same label.
+        if place > 0 && name == before {
+            continue;
+        }
+        before = name;
         // Labels at the ends stay inside; on a narrow screen only those are shown.
         let (anchor, class) = match place {
             0 => ("start", "place"),

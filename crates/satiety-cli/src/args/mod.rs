@@ -109,7 +109,7 @@ pub(crate) enum ColorWhen {
 /// Arguments of `satiety demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  satiety demo                  # all five scenes
+  satiety demo                  # all seven scenes
   satiety demo dialogue         # one scene
   satiety demo --keep           # keep the results, for `satiety serve`")]
 pub(crate) struct DemoArgs {
@@ -126,9 +126,13 @@ pub(crate) struct DemoArgs {
 pub(crate) enum DemoScene {
     /// When a conversation should end
     Dialogue,
+    /// Whether an agent at work is stuck
+    Progress,
     /// Whether a change broke the agent, and whether the evals are still hard enough
     #[value(alias = "harness")]
     Bench,
+    /// What an agent already knows, and how good its search is
+    Memory,
     /// Whether one memory search is better than another
     Retrieval,
     /// Which context can be dropped
@@ -140,7 +144,7 @@ pub(crate) enum DemoScene {
 /// Top-level commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Take a tour of five scenes on bundled examples
+    /// Take a tour of seven scenes on bundled examples
     Demo(DemoArgs),
     /// Score a conversation: CONTINUE, SHIP, STOP or ESCALATE, with reasons
     Score(ScoreArgs),

@@ -7,6 +7,7 @@ use owo_colors::OwoColorize as _;
 use satiety::research::Decision;
 use satiety_engine::ResearchOperations;
 use satiety_engine::research::{GateRequest, GateSummary, SearchGateResponse};
+use satiety_report::document::count;
 use serde::Serialize;
 
 use super::research::gate_settings;
@@ -64,8 +65,11 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
 
 fn text(summary: &GateSummary) -> String {
     let mut text = format!(
-        "{} rounds of {} runs: {} searches until the gate stops, {} accepted",
-        summary.rounds, summary.runs, summary.searches, summary.accepted
+        "{} of {}: {} until the gate stops, {} accepted",
+        count(summary.rounds, "round", "rounds"),
+        count(summary.runs, "run", "runs"),
+        count(summary.searches, "search", "searches"),
+        summary.accepted
     );
     if summary.after_stop > 0 {
         let _ = write!(text, "; {} rounds after the stop", summary.after_stop);
@@ -73,11 +77,11 @@ fn text(summary: &GateSummary) -> String {
     for pair in &summary.agreement {
         let _ = write!(
             text,
-            "\n{} and {} agree on {} of {} rounds (mean difference {:.2})",
+            "\nnovelty by `{}` and by `{}` is on the same side of the threshold in {} of {} (mean difference {:.2})",
             pair.a.name(),
             pair.b.name(),
             pair.same_side,
-            pair.rounds,
+            count(pair.rounds, "round", "rounds"),
             pair.mean_difference
         );
     }

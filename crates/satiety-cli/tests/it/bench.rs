@@ -276,7 +276,7 @@ fn errors_name_file_and_field() {
     suite(&place);
     place.write("typo/suite.json", "{\"suite_id\": \"t\", \"target\": \"x\", \"version\": \"1.0.0\", \"cases\": [{\"case_id\": \"a\", \"input\": {\"goal\": \"g\"}, \"expected\": {\"mode\": \"contians\", \"value\": \"x\"}}]}");
     place.write("odd.toml", "type = \"exec\"\ncomand = \"x\"\n");
-    for (arguments, told) in [
+    for (arguments, message) in [
         (&["bench", "run", "nowhere"][..], "no suite found at nowhere"),
         (&["bench", "run", "typo"], "cases[0].expected.mode"),
         (&["bench", "check", "typo"], "did you mean `contains`"),
@@ -302,7 +302,7 @@ fn errors_name_file_and_field() {
     ] {
         let text = place.run(arguments);
         assert!(
-            text.starts_with("exit 2") && text.contains(told),
+            text.starts_with("exit 2") && text.contains(message),
             "{arguments:?}: {text}"
         );
     }

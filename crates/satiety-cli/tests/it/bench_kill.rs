@@ -126,19 +126,19 @@ impl Bench {
         if resume {
             arguments.push("--resume");
         }
-        let said = self.place.path("stderr");
+        let stderr = self.place.path("stderr");
         let mut command = self.command(&arguments);
         let mut child = command
             .stdout(Stdio::null())
-            .stderr(fs_err::File::create(&said).unwrap().into_parts().0)
+            .stderr(fs_err::File::create(&stderr).unwrap().into_parts().0)
             .spawn()
             .unwrap();
         let until = Instant::now() + Duration::from_secs(30);
         while self.asked() < before + questions {
             if let Some(status) = child.try_wait().unwrap() {
-                let said = fs_err::read_to_string(&said).unwrap();
+                let stderr = fs_err::read_to_string(&stderr).unwrap();
                 panic!(
-                    "the run ended by itself after {} questions: {status}\n{said}",
+                    "the run ended by itself after {} questions: {status}\n{stderr}",
                     self.asked()
                 );
             }

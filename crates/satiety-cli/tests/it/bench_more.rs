@@ -623,7 +623,7 @@ fn regressed(place: &Place) {
 fn a_regression_alerts_the_configured_hooks() {
     let place = Place::new();
     regressed(&place);
-    let (sender, told) = mpsc::channel();
+    let (sender, alerts) = mpsc::channel();
     let url = serve(move |_, body| {
         sender.send(body.clone()).unwrap();
         (200, json!({}))
@@ -647,7 +647,7 @@ fn a_regression_alerts_the_configured_hooks() {
         (&on_stdin["verdict"], &on_stdin["suite_id"]),
         (&json!("regression"), &json!("greeter"))
     );
-    assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), on_stdin);
+    assert_eq!(alerts.recv_timeout(Duration::from_secs(10)).unwrap(), on_stdin);
 
     // A failing hook is a warning; the verdict stays.
     let compare = ["bench", "compare", "greeter/baseline.json", "latest"];
@@ -670,7 +670,7 @@ fn a_regression_alerts_the_configured_hooks() {
     let accepted = [&gate[..], &["--accept-regression", "known", "--by", "me"]].concat();
     let shown = show(&accepted, "cat > told.json", &url);
     assert!(shown.starts_with("exit 0"), "{shown}");
-    assert!(!place.path("told.json").exists() && told.try_recv().is_err());
+    assert!(!place.path("told.json").exists() && alerts.try_recv().is_err());
 }
 
 #[test]

@@ -53,10 +53,10 @@ impl Seeding<'_> {
     /// Runs a command that exits with one of these codes, and parses its JSON.
     fn run_to(&self, codes: &[i32], arguments: &[&str]) -> Value {
         let output = self.output(&[&["--format", "json"], arguments].concat());
-        let told = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.code().is_some_and(|code| codes.contains(&code)),
-            "{arguments:?}: {told}"
+            "{arguments:?}: {stderr}"
         );
         serde_json::from_slice(&output.stdout).unwrap()
     }
@@ -614,7 +614,7 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
     let seeding = Seeding { place };
     let evil = format!("{SCRIPT} {IMAGE} says so");
     let evil = evil.as_str();
-    let said = vec![evil.to_owned()];
+    let script_text = vec![evil.to_owned()];
     let conversation = json!({"conversation_id": "evil", "topic": evil, "rounds": [
         {"round": 1, "agent": evil, "outputs": {"claims": [evil, "a plain claim"], "open_questions": [evil], "next_actions": [evil]}},
         {"round": 2, "agent": evil, "outputs": {"claims": [evil], "blockers": [evil], "open_questions": [evil]}},
@@ -715,7 +715,16 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         server,
         pages: pages
             .into_iter()
-            .map(|path| (path.clone(), if shows(&path) { said.clone() } else { Vec::new() }))
+            .map(|path| {
+                (
+                    path.clone(),
+                    if shows(&path) {
+                        script_text.clone()
+                    } else {
+                        Vec::new()
+                    },
+                )
+            })
             .collect(),
     }
 }

@@ -132,11 +132,11 @@ fn missing_http_answers_count_as_failures() {
                 }
                 let text = String::from_utf8_lossy(&seen).into_owned();
                 let easy = ["c00", "c01", "c02"].into_iter().find(|id| text.contains(*id));
-                let said = easy.map_or_else(
+                let reply = easy.map_or_else(
                     || answer.to_owned(),
                     |id| format!("HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\n{id}"),
                 );
-                let _ = stream.write_all(said.as_bytes());
+                let _ = stream.write_all(reply.as_bytes());
             }
         });
         let lab = Lab::new(6);

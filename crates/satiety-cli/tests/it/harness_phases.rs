@@ -31,8 +31,8 @@ fn store(lab: &Lab, name: &str, arguments: &[&str]) -> (Option<i32>, String) {
         .env("SATIETY_STORE_URL", url)
         .output()
         .unwrap();
-    let said = [done.stdout, done.stderr].concat();
-    (done.status.code(), String::from_utf8_lossy(&said).into_owned())
+    let printed = [done.stdout, done.stderr].concat();
+    (done.status.code(), String::from_utf8_lossy(&printed).into_owned())
 }
 
 #[test]
@@ -244,10 +244,10 @@ fn another_database_does_not_reset_the_history() {
     let bench = ["bench", "run", "suites/echoes", "--quiet"];
     assert_eq!(store(&lab, "fresh.db", &bench).0, Some(0));
     // Weaker or not: a database without the history cannot continue it.
-    let (code, said) = store(&lab, "fresh.db", &["harness", "record"]);
+    let (code, printed) = store(&lab, "fresh.db", &["harness", "record"]);
     assert!(
-        code == Some(1) && said.contains("--new-history"),
-        "{code:?} {said}"
+        code == Some(1) && printed.contains("--new-history"),
+        "{code:?} {printed}"
     );
     assert_eq!(store(&lab, "fresh.db", &["harness", "verify"]).0, Some(1));
     lab.place.write("proposals.json", r#"{"expansion_proposals": {"new_edge_cases": [{"category": "c", "description": "d", "expected_failure_mode": "f", "suite": "echoes", "case": {"case_id": "n", "input": {"goal": "n"}, "expected": {"mode": "exact", "value": "n"}}}]}}"#);
@@ -269,16 +269,19 @@ fn another_database_does_not_reset_the_history() {
     ];
     lab.place
         .write("suites/echoes/cases/c00.json", &case.replace("exact", "contains"));
-    let (code, said) = store(&lab, "fresh.db", &begin);
-    assert!(code == Some(1) && said.contains("version"), "{code:?} {said}");
+    let (code, printed) = store(&lab, "fresh.db", &begin);
+    assert!(
+        code == Some(1) && printed.contains("version"),
+        "{code:?} {printed}"
+    );
     lab.place.write("suites/echoes/cases/c00.json", &case);
     let anchor = fs_err::read_to_string(lab.place.path("suites/.harness/anchor.json")).unwrap();
     assert_eq!(
         store(&lab, "fresh.db", &["harness", "record", "--new-history"]).0,
         Some(2)
     );
-    let (code, said) = store(&lab, "fresh.db", &begin);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = store(&lab, "fresh.db", &begin);
+    assert_eq!(code, Some(0), "{printed}");
     let (_, history) = store(&lab, "fresh.db", &["harness", "history"]);
     assert!(
         history.contains("history_begun") && history.contains("anna"),

@@ -46,7 +46,7 @@ fn standard_output_has_only_protocol_messages() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let said = [
+    let messages = [
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
             "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}}),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
@@ -55,7 +55,7 @@ fn standard_output_has_only_protocol_messages() {
             "arguments": {"query": "anything"}}}),
     ];
     let mut input = server.stdin.take().unwrap();
-    for message in said {
+    for message in messages {
         writeln!(input, "{message}").unwrap();
     }
     drop(input);

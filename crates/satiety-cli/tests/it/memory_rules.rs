@@ -38,8 +38,8 @@ impl Desk {
     fn json(&self, project: &str, arguments: &[&str]) -> Value {
         let arguments = [&["memory"], arguments, &["--format", "json"]].concat();
         let output = self.command(project, &arguments).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {told}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
@@ -138,13 +138,13 @@ fn only_people_create_rules() {
         "--tier",
         "constitutional",
     ];
-    let (code, said) = desk.at_terminal("a", &rule, "yes");
-    assert_eq!(code, Some(2), "{said}");
-    let (code, said) = desk.at_terminal("a", &rule, "confirm");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = desk.at_terminal("a", &rule, "yes");
+    assert_eq!(code, Some(2), "{printed}");
+    let (code, printed) = desk.at_terminal("a", &rule, "confirm");
+    assert_eq!(code, Some(0), "{printed}");
     assert!(
-        said.contains("Never force push.") && said.contains("type `confirm`"),
-        "{said}"
+        printed.contains("Never force push.") && printed.contains("type `confirm`"),
+        "{printed}"
     );
     let listed = desk.json("a", &["list", "--tier", "constitutional"]);
     let rule = listed["memories"][0]["id"].as_str().unwrap().to_owned();
@@ -175,8 +175,8 @@ fn only_people_create_rules() {
         (&json!("Never force push."), &json!("constitutional"))
     );
     assert_eq!(desk.json("a", &["list"])["memories"].as_array().unwrap().len(), 2);
-    let (code, said) = desk.at_terminal("a", &["memory", "delete", &rule], "confirm");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = desk.at_terminal("a", &["memory", "delete", &rule], "confirm");
+    assert_eq!(code, Some(0), "{printed}");
 }
 
 #[test]
@@ -249,8 +249,8 @@ fn importing_rules_needs_a_person() {
         .command(&["--db", "sqlite:new.db", "db", "import", "-"]);
     piped.stdin(fs_err::File::open(&path).unwrap().into_parts().0);
     assert!(desk.place.show(&mut piped).starts_with("exit 2"));
-    let (code, said) = desk.at_terminal("", &import, "confirm");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = desk.at_terminal("", &import, "confirm");
+    assert_eq!(code, Some(0), "{printed}");
     let listed = desk
         .place
         .run(&["--db", "sqlite:new.db", "memory", "list", "--all-projects"]);
@@ -348,8 +348,8 @@ fn projects_are_isolated() {
         "Queues are first in, first out.",
         "--global",
     ];
-    let (code, said) = desk.at_terminal("a", &wide, "confirm");
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed) = desk.at_terminal("a", &wide, "confirm");
+    assert_eq!(code, Some(0), "{printed}");
     let found = desk.json("b", &["search", "queues"]);
     assert_eq!(titles(&found), ["Wide queue"]);
     assert_eq!(found["results"][0]["project"], Value::Null);

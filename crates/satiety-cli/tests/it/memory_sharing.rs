@@ -24,10 +24,10 @@ fn concurrent_processes_lose_nothing_and_see_no_lock_errors() {
     let (saved, searched, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let run = |arguments: &[&str]| -> Value {
         let output = place.command(arguments).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        if !output.status.success() || said.contains("lock") || said.contains("busy") {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() || stderr.contains("lock") || stderr.contains("busy") {
             failed.store(true, Ordering::SeqCst);
-            panic!("{arguments:?}: {said}");
+            panic!("{arguments:?}: {stderr}");
         }
         serde_json::from_slice(&output.stdout).unwrap()
     };

@@ -175,7 +175,7 @@ fn errors_name_file_and_line() {
     place.write("twice.txt", "q1 Q0 b 1 9 t\nq1 Q0 b 2 8 t\n");
     place.write("other.txt", "x1 Q0 b 1 9 t\n");
     place.write("empty.txt", "");
-    for (run, told) in [
+    for (run, message) in [
         ("short.txt", "short.txt: line 2: expected 6 fields"),
         (
             "twice.txt",
@@ -189,7 +189,7 @@ fn errors_name_file_and_line() {
         ("absent.txt", "cannot read absent.txt"),
     ] {
         let text = place.run(&["retrieval", "eval", "--qrels", "qrels.txt", "--run", run]);
-        assert!(text.starts_with("exit 2") && text.contains(told), "{text}");
+        assert!(text.starts_with("exit 2") && text.contains(message), "{text}");
     }
     let base = ["retrieval", "eval", "--qrels", "qrels.txt", "--run"];
     let text = place.run(&[&base[..], &["twice.txt", "--dedup", "first"]].concat());
@@ -219,7 +219,7 @@ fn files_without_rankings_are_refused() {
         packed.write_all(&vec![b'x'; 1 << 20]).unwrap();
     }
     fs_err::write(place.path("line.gz"), packed.finish().unwrap()).unwrap();
-    for (qrels, run, told) in [
+    for (qrels, run, message) in [
         (
             "qrels.txt",
             "nan.txt",
@@ -234,7 +234,7 @@ fn files_without_rankings_are_refused() {
         ("empty.txt", "run.txt", "empty.txt: the input is empty"),
     ] {
         let text = place.run(&["retrieval", "eval", "--qrels", qrels, "--run", run]);
-        assert!(text.starts_with("exit 2") && text.contains(told), "{text}");
+        assert!(text.starts_with("exit 2") && text.contains(message), "{text}");
     }
 }
 
@@ -243,7 +243,7 @@ fn files_without_rankings_are_refused() {
 fn an_endless_line_is_refused_with_bounded_memory() {
     let place = Place::new();
     place.write("qrels.txt", QRELS);
-    for (name, told) in [
+    for (name, message) in [
         ("run.txt", "run.txt: line 1 is longer than 65535 bytes"),
         ("run.csv", "run.csv: line 1 is longer than 65535 bytes"),
         ("run.jsonl", "run.jsonl: line 1 is longer than 16777216 bytes"),
@@ -263,7 +263,10 @@ fn an_endless_line_is_refused_with_bounded_memory() {
             .output()
             .unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && text.contains(told), "{text}");
+        assert!(
+            output.status.code() == Some(2) && text.contains(message),
+            "{text}"
+        );
     }
 }
 

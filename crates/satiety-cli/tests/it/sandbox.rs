@@ -116,10 +116,10 @@ async fn only_allowed_files_are_readable_and_only_the_working_directory_is_writa
              cp inside /usr/bin/x; touch /tmp/satiety-escape; touch ~/.profile; ls ~/.profile; \
              mount -o remount,rw / 2>/dev/null; echo after > {file}; echo sunk > /dev/null && echo end"
         );
-        let said = sh(folder.path(), &script, json!({"backend": backend})).await;
-        assert!(said.contains("system\nx\n"), "{backend}: {said}");
-        assert!(!said.contains("before"), "{backend}: {said}");
-        assert!(said.ends_with("/.profile\nend"), "{backend}: {said}");
+        let printed = sh(folder.path(), &script, json!({"backend": backend})).await;
+        assert!(printed.contains("system\nx\n"), "{backend}: {printed}");
+        assert!(!printed.contains("before"), "{backend}: {printed}");
+        assert!(printed.ends_with("/.profile\nend"), "{backend}: {printed}");
         assert_eq!(fs_err::read_to_string(&file).unwrap(), "before", "{backend}");
         let mode = fs_err::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o666, "{backend}");
@@ -150,17 +150,17 @@ async fn the_network_is_unreachable_unless_allowed() {
         let datagrams = std::net::UdpSocket::bind(listener.local_addr().unwrap()).unwrap();
         datagrams.set_nonblocking(true).unwrap();
         let script = script.replace("PORT", &listener.local_addr().unwrap().port().to_string());
-        let said = python(folder.path(), &script, json!({"backend": backend})).await;
-        assert!(said.starts_with("refused"), "{backend}: {said}");
+        let printed = python(folder.path(), &script, json!({"backend": backend})).await;
+        assert!(printed.starts_with("refused"), "{backend}: {printed}");
         assert!(listener.accept().is_err(), "{backend}");
         assert!(datagrams.recv(&mut [0; 16]).is_err(), "{backend}");
-        let said = python(
+        let printed = python(
             folder.path(),
             &script,
             json!({"backend": backend, "network": true}),
         )
         .await;
-        assert_eq!(said, "sent sent", "{backend}");
+        assert_eq!(printed, "sent sent", "{backend}");
         assert!(
             listener.accept().is_ok() && datagrams.recv(&mut [0; 16]).is_ok(),
             "{backend}"
@@ -180,13 +180,13 @@ async fn a_fork_bomb_is_limited_and_leaves_no_process() {
                   print(n)";
     for backend in means() {
         let folder = open_folder();
-        let said = python(
+        let printed = python(
             folder.path(),
             script,
             json!({"backend": backend, "processes": 20}),
         )
         .await;
-        let forked: u32 = said.parse().unwrap();
+        let forked: u32 = printed.parse().unwrap();
         // For ordinary users the limit counts all processes of the user, so other processes may end meanwhile.
         assert!((1..100).contains(&forked), "{backend}: {forked}");
         assert!(left(folder.path()).is_empty(), "{backend}");
@@ -238,25 +238,25 @@ async fn other_processes_are_protected_and_the_target_is_not_root() {
             "kill -9 {id} 2> /dev/null; cat /proc/{id}/mem > /dev/null 2>&1 && echo seen; \
              grep -E '^(Uid|NoNewPrivs|CapEff):' /proc/self/status | tr '\\n' ' '"
         );
-        let said = sh(folder.path(), &script, json!({"backend": backend})).await;
+        let printed = sh(folder.path(), &script, json!({"backend": backend})).await;
         std::thread::sleep(Duration::from_millis(100));
         let lives = bystander.try_wait().unwrap().is_none();
         let _ = bystander.kill();
         let _ = bystander.wait();
         assert!(lives, "{backend}");
         assert!(
-            !said.contains("seen") && !said.contains("Uid:\t0\t"),
-            "{backend}: {said}"
+            !printed.contains("seen") && !printed.contains("Uid:\t0\t"),
+            "{backend}: {printed}"
         );
-        assert!(said.contains("NoNewPrivs:\t1"), "{backend}: {said}");
-        let rights = said
+        assert!(printed.contains("NoNewPrivs:\t1"), "{backend}: {printed}");
+        let rights = printed
             .split("CapEff:\t")
             .nth(1)
             .unwrap()
             .split_whitespace()
             .next()
             .unwrap();
-        assert_eq!(rights, "0000000000000000", "{backend}: {said}");
+        assert_eq!(rights, "0000000000000000", "{backend}: {printed}");
     }
 }
 

@@ -206,11 +206,11 @@ fn no_answer(agent: &str, arguments: &[&str], prepare: impl Fn(&Attack)) {
                 run["config_snapshot"]["sandbox"]["isolation"], isolation,
                 "{who:?} {isolation}"
             );
-            for said in outputs(&run) {
-                assert!(!said.contains(SECRET), "{who:?} {isolation}: {said}");
+            for printed in outputs(&run) {
+                assert!(!printed.contains(SECRET), "{who:?} {isolation}: {printed}");
                 assert!(
-                    said.contains("tried"),
-                    "{who:?} {isolation}: the agent did not run: {said}"
+                    printed.contains("tried"),
+                    "{who:?} {isolation}: the agent did not run: {printed}"
                 );
             }
         }
@@ -307,9 +307,9 @@ read('../../suite/suite.json'); read('../' * 20 + suite)
                 "json",
             ]);
             let report: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
-            for said in outputs(&report) {
-                assert!(said.starts_with("tried"), "{who:?} {isolation}: {said}");
-                assert!(!said.contains(SECRET), "{who:?} {isolation}: {said}");
+            for printed in outputs(&report) {
+                assert!(printed.starts_with("tried"), "{who:?} {isolation}: {printed}");
+                assert!(!printed.contains(SECRET), "{who:?} {isolation}: {printed}");
             }
         }
     }
@@ -352,11 +352,11 @@ for p in sorted(set([os.getppid()] + [int(p) for p in os.listdir('/proc') if p.i
             bystander.kill().unwrap();
             bystander.wait().unwrap();
             assert!(same && alive, "{who:?} {isolation}");
-            for said in outputs(&run) {
-                assert!(said.starts_with("tried"), "{who:?} {isolation}: {said}");
+            for printed in outputs(&run) {
+                assert!(printed.starts_with("tried"), "{who:?} {isolation}: {printed}");
                 // The agent sees only the first process of its own namespace.
                 for word in ["traced", "signalled"] {
-                    assert!(!said.contains(word), "{who:?} {isolation}: {said}");
+                    assert!(!printed.contains(word), "{who:?} {isolation}: {printed}");
                 }
             }
         }
@@ -390,7 +390,7 @@ import time; time.sleep(0.3)
                 let attack = Attack::new(who, isolation, &agent);
                 let run = attack.run(arguments);
                 assert!(
-                    outputs(&run).iter().all(|said| said.contains("tried")),
+                    outputs(&run).iter().all(|printed| printed.contains("tried")),
                     "{:?}",
                     outputs(&run)
                 );
@@ -622,7 +622,7 @@ for line in sys.stdin:
             attack.open_up();
             let run = attack.run(&[]);
             assert!(
-                outputs(&run).iter().all(|said| said == "tried"),
+                outputs(&run).iter().all(|printed| printed == "tried"),
                 "{:?}",
                 outputs(&run)
             );
@@ -647,7 +647,7 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
     let run = attack.run(&["--no-sandbox"]);
     assert_eq!(run["config_snapshot"]["sandbox"]["isolation"], "none");
     assert_eq!(run["config_snapshot"]["sandbox"]["requirement"], "off");
-    assert!(outputs(&run).iter().all(|said| said.contains(SECRET)));
+    assert!(outputs(&run).iter().all(|printed| printed.contains(SECRET)));
     let human = attack
         .command(&["bench", "report", run["run_id"].as_str().unwrap()])
         .output()
@@ -672,15 +672,15 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
     assert_eq!(run["config_snapshot"]["sandbox"]["isolation"], "none");
     let run = attack.run(&["--sandbox"]);
     assert_eq!(run["config_snapshot"]["sandbox"]["requirement"], "require");
-    assert!(outputs(&run).iter().all(|said| !said.contains(SECRET)));
+    assert!(outputs(&run).iter().all(|printed| !printed.contains(SECRET)));
     let run = attack.run(&["--gate"]);
     assert_eq!(run["config_snapshot"]["sandbox"]["requirement"], "require");
-    assert!(outputs(&run).iter().all(|said| !said.contains(SECRET)));
+    assert!(outputs(&run).iter().all(|printed| !printed.contains(SECRET)));
     // Answers cached without a sandbox are not used with one.
     let run = attack.run(&["--no-sandbox", "--cache"]);
-    assert!(outputs(&run).iter().all(|said| said.contains(SECRET)));
+    assert!(outputs(&run).iter().all(|printed| printed.contains(SECRET)));
     let run = attack.run(&["--gate", "--cache"]);
-    assert!(outputs(&run).iter().all(|said| !said.contains(SECRET)));
+    assert!(outputs(&run).iter().all(|printed| !printed.contains(SECRET)));
     // A degraded sandbox is refused if a sandbox is required.
     attack.place.write(
         "suite/target.toml",
@@ -707,7 +707,9 @@ fn a_gate_requires_the_sandbox_and_a_run_without_one_says_so() {
     attack.open_up();
     let run = attack.run(&["--gate"]);
     assert!(
-        outputs(&run).iter().all(|said| said == "tried from the helper"),
+        outputs(&run)
+            .iter()
+            .all(|printed| printed == "tried from the helper"),
         "{:?}",
         outputs(&run)
     );

@@ -106,13 +106,16 @@ fn rounds_with_thousands_of_claims_are_refused_before_any_computation() {
     let server = serve(&place, &[], &["--embedder", "builtin"]);
     time_until_idle(&server);
     let before = processor_time(&server);
-    let said = answer(post(&server.address, "/v1/score", "", &invented(9000, 1)));
-    assert_eq!(status(&said), "413", "{said}");
-    let told = problem(&said);
-    assert!(told["estimated"].as_u64() > told["limit"].as_u64(), "{told}");
+    let response = answer(post(&server.address, "/v1/score", "", &invented(9000, 1)));
+    assert_eq!(status(&response), "413", "{response}");
+    let details = problem(&response);
     assert!(
-        told["hint"].as_str().unwrap().contains("send less at once"),
-        "{told}"
+        details["estimated"].as_u64() > details["limit"].as_u64(),
+        "{details}"
+    );
+    assert!(
+        details["hint"].as_str().unwrap().contains("send less at once"),
+        "{details}"
     );
     time_until_idle(&server);
     let used = processor_time(&server).saturating_sub(before);
@@ -129,8 +132,8 @@ fn rounds_with_thousands_of_claims_are_refused_before_any_computation() {
     );
     let kept: Value = serde_json::from_str(&invented(9000, 2)).unwrap();
     let kept = json!({"rounds": kept["conversation"]["rounds"]}).to_string();
-    let said = answer(post(&server.address, "/v1/conversations", "", &kept));
-    assert_eq!(status(&said), "413", "{said}");
+    let response = answer(post(&server.address, "/v1/conversations", "", &kept));
+    assert_eq!(status(&response), "413", "{response}");
     assert!(get(&server.address, "/healthz", None).starts_with("HTTP/1.1 200"));
 }
 
@@ -142,9 +145,9 @@ fn computation_stops_when_the_request_ends() {
     let server = serve(&place, &settings, &["--embedder", "builtin", "--timeout", "2"]);
     let body = invented(9000, 3);
     let began = Instant::now();
-    let said = answer(post(&server.address, "/v1/score", "", &body));
+    let response = answer(post(&server.address, "/v1/score", "", &body));
     let took = began.elapsed();
-    assert_eq!(status(&said), "503", "{said}");
+    assert_eq!(status(&response), "503", "{response}");
     assert!(took < Duration::from_secs(8), "{took:?}");
     let idle = time_until_idle(&server);
     assert!(
@@ -256,14 +259,14 @@ fn idle_streams_and_connections_do_not_block_health_checks() {
     }
     for path in ["/healthz", "/readyz"] {
         let began = Instant::now();
-        let said = get(&server.address, path, None);
-        assert!(said.starts_with("HTTP/1.1 200"), "{path}: {said}");
+        let response = get(&server.address, path, None);
+        assert!(response.starts_with("HTTP/1.1 200"), "{path}: {response}");
         assert!(began.elapsed() < Duration::from_secs(2), "{path}");
     }
-    let said = get(&server.address, "/v1/health", None);
+    let response = get(&server.address, "/v1/health", None);
     assert!(
-        said.starts_with("HTTP/1.1 503") && said.to_lowercase().contains("retry-after"),
-        "{said}"
+        response.starts_with("HTTP/1.1 503") && response.to_lowercase().contains("retry-after"),
+        "{response}"
     );
     drop(held);
     // Capacity is available again.
@@ -305,9 +308,9 @@ fn mcp_sessions_and_bodies_are_limited() {
     let open = || beginning(post(&server.address, "/mcp", MCP, &hello));
     let mut sessions = Vec::new();
     for _ in 0..3 {
-        let said = open();
-        assert_eq!(status(&said), "200", "{said}");
-        let id = said
+        let response = open();
+        assert_eq!(status(&response), "200", "{response}");
+        let id = response
             .lines()
             .find_map(|line| {
                 let (name, value) = line.split_once(':')?;
@@ -317,8 +320,8 @@ fn mcp_sessions_and_bodies_are_limited() {
             .unwrap();
         sessions.push(id);
     }
-    let said = open();
-    assert_eq!(status(&said), "429", "{said}");
+    let response = open();
+    assert_eq!(status(&response), "429", "{response}");
     let mut ending = TcpStream::connect(&server.address).unwrap();
     write!(
         ending,
@@ -331,8 +334,8 @@ fn mcp_sessions_and_bodies_are_limited() {
 
     let large =
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"x": "x".repeat(30_000)}});
-    let said = beginning(post(&server.address, "/mcp", MCP, &large.to_string()));
-    assert_eq!(status(&said), "413", "{said}");
+    let response = beginning(post(&server.address, "/mcp", MCP, &large.to_string()));
+    assert_eq!(status(&response), "413", "{response}");
     // The same without a content length.
     let mut chunked = TcpStream::connect(&server.address).unwrap();
     write!(
@@ -346,8 +349,8 @@ fn mcp_sessions_and_bodies_are_limited() {
             break;
         }
     }
-    let said = beginning(chunked);
-    assert!(said.is_empty() || status(&said) == "413", "{said}");
+    let response = beginning(chunked);
+    assert!(response.is_empty() || status(&response) == "413", "{response}");
     // A body that never arrives.
     let mut slow = TcpStream::connect(&server.address).unwrap();
     slow.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -357,11 +360,11 @@ fn mcp_sessions_and_bodies_are_limited() {
         server.address
     )
     .unwrap();
-    let said = beginning(slow);
-    assert_eq!(status(&said), "408", "{said}");
+    let response = beginning(slow);
+    assert_eq!(status(&response), "408", "{response}");
     let deep = format!("{}{}", "[".repeat(9000), "]".repeat(9000));
-    let said = beginning(post(&server.address, "/mcp", MCP, &deep));
-    assert_eq!(status(&said), "400", "{said}");
+    let response = beginning(post(&server.address, "/mcp", MCP, &deep));
+    assert_eq!(status(&response), "400", "{response}");
 }
 
 /// A call over `/mcp` has the limits of a request.
@@ -373,8 +376,8 @@ fn tool_calls_with_thousands_of_claims_are_refused() {
         json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
         "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}}})
         .to_string();
-    let said = beginning(post(&server.address, "/mcp", MCP, &hello));
-    let session = said
+    let response = beginning(post(&server.address, "/mcp", MCP, &hello));
+    let session = response
         .lines()
         .find_map(|line| {
             line.to_lowercase()
@@ -409,10 +412,13 @@ fn callers_have_a_budget_and_the_model_queue_is_limited() {
     let server = serve(&place, &[("caller_cost", "700")], &["--embedder", "builtin"]);
     let first = answer(post(&server.address, "/v1/score", "", &invented(120, 1)));
     assert_eq!(status(&first), "200", "{first}");
-    let said = answer(post(&server.address, "/v1/score", "", &invented(120, 2)));
-    assert_eq!(status(&said), "429", "{said}");
-    assert!(said.to_lowercase().contains("retry-after:"), "{said}");
-    assert!(problem(&said)["estimated"].as_u64().unwrap() > 500, "{said}");
+    let response = answer(post(&server.address, "/v1/score", "", &invented(120, 2)));
+    assert_eq!(status(&response), "429", "{response}");
+    assert!(response.to_lowercase().contains("retry-after:"), "{response}");
+    assert!(
+        problem(&response)["estimated"].as_u64().unwrap() > 500,
+        "{response}"
+    );
     drop(server);
 
     let place = Place::new();
@@ -421,10 +427,22 @@ fn callers_have_a_budget_and_the_model_queue_is_limited() {
     let streams: Vec<TcpStream> = (0..8)
         .map(|seed| post(&server.address, "/v1/score", "", &invented(40, 100 + seed)))
         .collect();
-    let said: Vec<String> = streams.into_iter().map(answer).collect();
-    let count = |wanted: &str| said.iter().filter(|said| status(said) == wanted).count();
-    assert!(count("200") >= 1 && count("503") >= 1, "{}", said.join("\n---\n"));
+    let response: Vec<String> = streams.into_iter().map(answer).collect();
+    let count = |wanted: &str| {
+        response
+            .iter()
+            .filter(|response| status(response) == wanted)
+            .count()
+    };
+    assert!(
+        count("200") >= 1 && count("503") >= 1,
+        "{}",
+        response.join("\n---\n")
+    );
     assert_eq!(count("200") + count("503"), 8);
-    let busy = said.iter().find(|said| status(said) == "503").unwrap();
+    let busy = response
+        .iter()
+        .find(|response| status(response) == "503")
+        .unwrap();
     assert!(busy.to_lowercase().contains("retry-after:"), "{busy}");
 }

@@ -24,13 +24,13 @@ enum Surface {
 /// A directory with a harness, a database, and a webhook for all alerts.
 struct Site {
     lab: Lab,
-    told: mpsc::Receiver<Value>,
+    alerts: mpsc::Receiver<Value>,
 }
 
 impl Site {
     fn new() -> Self {
         let lab = Lab::new(12);
-        let (sender, told) = mpsc::channel();
+        let (sender, alerts) = mpsc::channel();
         let url = web_hook(sender);
         lab.settings(
             &[&lab.key],
@@ -39,7 +39,7 @@ impl Site {
                  [models]\nembedder = \"none\"\n"
             ),
         );
-        Self { lab, told }
+        Self { lab, alerts }
     }
 
     fn store(&self) -> String {
@@ -55,9 +55,9 @@ impl Site {
     }
 
     /// Alerts that the webhook received since the last call, by event.
-    fn told(&self) -> Vec<(String, String)> {
+    fn alerts(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        self.told
+        self.alerts
             .try_iter()
             .map(|body| (text(&body["event"]), text(&body["suite_id"])))
             .collect()
@@ -144,7 +144,7 @@ fn a_gated_run_alerts_and_records_a_cycle() {
         let gates = site.rows(&["suite_id", "verdict"], "FROM bench_gates");
         let ledger = site.rows(&["kind"], "FROM harness_ledger ORDER BY seq");
         let answers = site.rows(&["key"], "FROM bench_responses");
-        let told = site.told();
+        let alerts = site.alerts();
         assert_eq!(gates, ["echoes regression"], "{surface:?}");
         assert!(ledger.contains(&"cycle".to_owned()), "{surface:?}: {ledger:?}");
         assert!(
@@ -152,8 +152,8 @@ fn a_gated_run_alerts_and_records_a_cycle() {
             "{surface:?} stores answers without a request to do so"
         );
         let alert = ("bench_regression".to_owned(), "echoes".to_owned());
-        assert!(told.contains(&alert), "{surface:?}: {told:?}");
-        seen.push((gates, ledger, told));
+        assert!(alerts.contains(&alert), "{surface:?}: {alerts:?}");
+        seen.push((gates, ledger, alerts));
     }
     assert!(seen.iter().all(|one| *one == seen[0]), "{seen:#?}");
 }
@@ -167,7 +167,7 @@ fn a_cycle_that_needs_a_person_alerts() {
         // All cases pass in several runs, until the harness is too easy.
         site.lab.cycles(9);
         site.lab.expect(0, &["bench", "run", "suites/echoes"]);
-        site.told();
+        site.alerts();
         match surface {
             Surface::Cli => {
                 site.lab.expect(0, &["harness", "record", "--cycle", "tenth"]);
@@ -184,13 +184,13 @@ fn a_cycle_that_needs_a_person_alerts() {
             }
         }
         let ledger = site.rows(&["kind"], "FROM harness_ledger ORDER BY seq");
-        let told = site.told();
+        let alerts = site.alerts();
         assert_eq!(
-            told,
+            alerts,
             [("harness_saturation".into(), String::new())],
             "{surface:?}"
         );
-        seen.push((ledger, told));
+        seen.push((ledger, alerts));
     }
     assert!(seen.iter().all(|one| *one == seen[0]), "{seen:#?}");
 }

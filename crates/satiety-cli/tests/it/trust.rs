@@ -153,11 +153,11 @@ fn untrusted_settings_send_nothing() {
         }
         let _ = child.kill();
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(attacker.requests(), Vec::<String>::new(), "{arguments:?}");
         assert!(!clone.place.path("repo/pwned").exists(), "{arguments:?}");
-        let told = said.contains("is not trusted") && said.contains("satiety trust");
-        assert!(told || arguments == ["doctor"], "{arguments:?}: {said}");
+        let told = stderr.contains("is not trusted") && stderr.contains("satiety trust");
+        assert!(told || arguments == ["doctor"], "{arguments:?}: {stderr}");
     }
     let shown = clone.run(&["trust", "--show"]);
     assert!(

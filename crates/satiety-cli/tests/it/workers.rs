@@ -123,8 +123,8 @@ impl Cluster {
     #[track_caller]
     fn json(&self, arguments: &[&str]) -> Value {
         let output = self.output(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {stderr}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
@@ -188,10 +188,10 @@ impl Drop for Worker {
 
 impl Worker {
     fn ended(mut self) -> (std::process::ExitStatus, String, String) {
-        let (mut out, mut said) = (String::new(), String::new());
+        let (mut out, mut stderr) = (String::new(), String::new());
         self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        (self.0.wait().unwrap(), out, said)
+        self.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        (self.0.wait().unwrap(), out, stderr)
     }
 
     fn signal(&self, name: &str) {
@@ -366,8 +366,8 @@ fn disturbed(cluster: &Cluster, cases: usize, kills: usize) {
     }
     for worker in workers {
         worker.signal("-TERM");
-        let (status, _, said) = worker.ended();
-        assert_eq!(status.code(), Some(0), "{said}");
+        let (status, _, stderr) = worker.ended();
+        assert_eq!(status.code(), Some(0), "{stderr}");
     }
     nothing_lives(&cluster.place.path("scratch"));
 }
@@ -409,13 +409,13 @@ fn a_stopping_worker_returns_its_cases_at_once() {
         });
         let began = Instant::now();
         worker.signal("-TERM");
-        let (status, out, said) = worker.ended();
+        let (status, out, stderr) = worker.ended();
         assert!(
             status.code() == Some(0) && began.elapsed() < Duration::from_secs(10),
-            "{said}"
+            "{stderr}"
         );
-        let told: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((&told["kept"], &told["given_back"]), (&json!(0), &json!(1)));
+        let summary: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((&summary["kept"], &summary["given_back"]), (&json!(0), &json!(1)));
         assert!(cluster.left().values().all(|left| *left == (0, false)));
         nothing_lives(&cluster.place.path("scratch"));
         // The waiting command is not the run: the run can be cancelled, and open cases are not run.
@@ -436,14 +436,14 @@ fn a_case_that_kills_its_worker_becomes_an_error() {
         let mut deaths = 0;
         // Restarts it when it dies, as a supervisor would.
         loop {
-            let (status, _, said) = cluster
+            let (status, _, stderr) = cluster
                 .worker(&["-j", "1", "--lease", "0.4", "--until-idle"])
                 .ended();
             if status.success() {
                 break;
             }
             deaths += 1;
-            assert!(deaths < 10, "the case is retried forever: {said}");
+            assert!(deaths < 10, "the case is retried forever: {stderr}");
         }
         assert_eq!(deaths, 5);
         let report = cluster.report(&run);
@@ -495,11 +495,11 @@ fn a_worker_with_different_files_skips_the_run() {
             fs_err::write(other.join(file), changed).unwrap();
         }
         let root = other.display().to_string();
-        let (status, _, said) = cluster.worker(&["--root", &root, "--until-idle"]).ended();
-        assert!(status.success(), "{said}");
+        let (status, _, stderr) = cluster.worker(&["--root", &root, "--until-idle"]).ended();
+        assert!(status.success(), "{stderr}");
         assert!(
-            said.contains(&run) && said.contains(what) && said.matches("skipping run").count() == 1,
-            "{said}"
+            stderr.contains(&run) && stderr.contains(what) && stderr.matches("skipping run").count() == 1,
+            "{stderr}"
         );
         assert_eq!(cluster.left().len(), 2);
     }
@@ -542,10 +542,10 @@ fn plans_with_outside_paths_or_commands_are_refused() {
         (&["suite", "--detach"], "--distributed"),
     ] {
         let output = cluster.output(&[&["bench", "run"], arguments].concat());
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.code() == Some(2) && said.contains(what),
-            "{arguments:?}: {said}"
+            output.status.code() == Some(2) && stderr.contains(what),
+            "{arguments:?}: {stderr}"
         );
     }
     // An edited database cannot make a worker run files elsewhere, or a command.
@@ -582,10 +582,10 @@ fn plans_with_outside_paths_or_commands_are_refused() {
                 "UPDATE bench_plans SET plan = replace(plan, '\"suite_hash\":\"', '\"suite_hash\":\"0')",
             );
         }
-        let (status, _, said) = cluster.worker(&["--until-idle"]).ended();
+        let (status, _, stderr) = cluster.worker(&["--until-idle"]).ended();
         assert!(
-            status.success() && said.contains(&run) && said.contains(what),
-            "{to}: {said}"
+            status.success() && stderr.contains(&run) && stderr.contains(what),
+            "{to}: {stderr}"
         );
         assert_eq!(cluster.left().len(), 1);
     }
@@ -610,8 +610,8 @@ fn a_detached_gated_run_is_decided_and_alerts_once() {
         cluster
             .place
             .write("repo/suite/agent.sh", "cat > /dev/null; printf no");
-        let told = cluster.place.path("told");
-        let hook = format!("cat >> {0}; echo >> {0}", told.display());
+        let summary = cluster.place.path("told");
+        let hook = format!("cat >> {0}; echo >> {0}", summary.display());
         let run = cluster.detach(&[&["--gate"][..], &repeats].concat());
         let children: Vec<Worker> = (0..3)
             .map(|_| {
@@ -627,8 +627,8 @@ fn a_detached_gated_run_is_decided_and_alerts_once() {
             })
             .collect();
         for child in children {
-            let (status, _, said) = child.ended();
-            assert!(status.success(), "{said}");
+            let (status, _, stderr) = child.ended();
+            assert!(status.success(), "{stderr}");
         }
         // Later callers get the same verdict, and no second alert is sent.
         let arguments = [
@@ -659,8 +659,8 @@ fn a_detached_gated_run_is_decided_and_alerts_once() {
             (&late["gate"]["verdict"], &late["run_id"]),
             (&json!("regression"), &json!(run))
         );
-        let told = fs_err::read_to_string(&told).unwrap();
-        assert_eq!(told.lines().count(), 1, "{told}");
+        let summary = fs_err::read_to_string(&summary).unwrap();
+        assert_eq!(summary.lines().count(), 1, "{summary}");
         let kept = rows(
             &cluster.url,
             "SELECT gate_id, CAST(1 AS BIGINT), CASE WHEN verdict = 'regression' THEN 1 ELSE 0 END FROM bench_gates",

@@ -80,7 +80,7 @@ impl ExperimentStatus {
         }
         let change = serde_json::to_string(&feature.pipeline).unwrap_or_default();
         parts.push(Block::Text(dim(change)));
-        parts.push(graduation(self.checklist.verdict));
+        parts.push(graduation(&self.checklist));
         parts.push(Block::section(
             "Sequential test",
             test(&feature.feature_id, &self.test),
@@ -94,13 +94,15 @@ impl ExperimentStatus {
     }
 }
 
-fn graduation(verdict: GraduationVerdict) -> Block {
-    let (tone, word) = match verdict {
-        GraduationVerdict::Graduate => (Tone::Good, "may graduate"),
-        GraduationVerdict::Refuse => (Tone::Bad, "may not graduate"),
-        GraduationVerdict::Undecided => (Tone::Unsure, "undecided"),
+fn graduation(list: &Checklist) -> Block {
+    let met = list.checks.iter().filter(|one| one.check == Check::Pass).count();
+    let (tone, word) = match list.verdict {
+        GraduationVerdict::Graduate => (Tone::Good, "May graduate"),
+        GraduationVerdict::Refuse => (Tone::Bad, "May not graduate"),
+        GraduationVerdict::Undecided => (Tone::Unsure, "Undecided"),
     };
-    Block::Text(Text::from("checklist  ").then(badge(tone, word)))
+    let sentence = format!("{met} of {} graduation conditions are met", list.checks.len());
+    Block::verdict(tone, word, sentence, &[])
 }
 
 fn test(feature_id: &str, test: &Standing) -> Vec<Block> {
@@ -159,6 +161,10 @@ fn test(feature_id: &str, test: &Standing) -> Vec<Block> {
         name: name.into(),
         value,
     };
+    // Symmetric around zero, which means no evidence.
+    let bounds = [test.lower_bound, test.upper_bound];
+    let most = test.history.iter().chain(&bounds).map(|value| value.abs());
+    let most = 1.05 * most.filter(|value| value.is_finite()).fold(0.0, f64::max);
     let lines = Lines {
         title: "Evidence for the feature, with decision thresholds".into(),
         axis: "queries compared",
@@ -171,7 +177,7 @@ fn test(feature_id: &str, test: &Standing) -> Vec<Block> {
             threshold("better above", test.upper_bound),
             threshold("not better below", test.lower_bound),
         ],
-        range: None,
+        range: (most > 0.0).then_some((-most, most)),
     };
     parts.insert(0, Block::Chart(Chart::Lines(lines)));
     parts.insert(0, Block::fields(fields));

@@ -69,11 +69,12 @@ impl HarnessStatus {
         blocks.extend(self.measured.as_ref().map(dead));
         if let Some(evidence) = &self.evidence {
             let significance = match evidence.shown_after {
-                Some(_) => " (significant)",
-                None => " (20 is significant)",
+                Some(_) => "significant",
+                None => "not significant",
             };
             blocks.push(Block::text(format!(
-                "{} of {} results failed; e-value for fewer than {:.0} % failures: {}{significance}",
+                "{} of {} results over all versions failed. Evidence that fewer than {:.0} % fail: e-value {} \
+                 ({significance}; 20 is required)",
                 evidence.failures,
                 evidence.results,
                 100.0 * evidence.rate,
@@ -164,6 +165,8 @@ fn level_badge(level: Level) -> Text {
 
 fn action(consistency: &Consistency) -> Text {
     let word = match consistency.action {
+        // A reason says why nothing follows from a bad state.
+        Action::Continue if consistency.reason.is_some() => badge(Tone::Plain, "CONTINUE"),
         Action::Continue => badge(Tone::Good, "CONTINUE"),
         Action::FlagForReview => badge(Tone::Unsure, "FLAG_FOR_REVIEW"),
         Action::TriggerExpansionResearch => badge(Tone::Bad, "TRIGGER_EXPANSION_RESEARCH"),
@@ -202,7 +205,11 @@ fn standing(measured: Option<&Measured>, not_measured: Option<&str>) -> Block {
             "Discriminates",
             "The harness still distinguishes versions",
         ),
-        Verdict::Saturated => (Tone::Bad, "Saturated", "The harness is saturated"),
+        Verdict::Saturated => (
+            Tone::Bad,
+            "Saturated",
+            "The suites can no longer show an improvement",
+        ),
         Verdict::Underpowered => (Tone::Unsure, "Underpowered", "Too few results to decide"),
     };
     Block::verdict(tone, word, sentence, &measured.reasons)
@@ -254,7 +261,15 @@ fn suites(suites: &[SuiteState]) -> Option<Block> {
             said,
         ]
     });
-    let header = ["suite", "cases", "runs", "passed", "unseen", "dead", "verdict"];
+    let header = [
+        "suite",
+        "cases",
+        "runs",
+        "passed",
+        "saturation",
+        "dead cases",
+        "verdict",
+    ];
     let table = Table::new(&header, &[1, 2, 3, 4, 5], rows);
     (!suites.is_empty()).then_some(Block::Table(table))
 }

@@ -148,6 +148,8 @@ struct RunJudge {
     first_nudge_step: Option<usize>,
     first_stop_step: Option<usize>,
     last: Option<StepVerdict>,
+    /// Verdict if the run has ended with its last step, which is text without calls.
+    ended: Option<StepVerdict>,
 }
 
 impl RunJudge {
@@ -161,11 +163,25 @@ impl RunJudge {
             first_nudge_step: None,
             first_stop_step: None,
             last: None,
+            ended: None,
         }
     }
 
     fn kind(&self) -> LogKind {
         LogKind::from_counts(self.working_steps, self.progress.steps())
+    }
+
+    /// Verdict about text without calls as the final answer of the agent, as for a complete log.
+    fn judge_as_answer(&self, step: &Step, vector: Option<&[f32]>) -> Option<StepVerdict> {
+        if self.working_steps == 0 || step.has_calls() || !step.replies.is_empty() {
+            return None;
+        }
+        let answer = Step {
+            finish: true,
+            ..step.clone()
+        };
+        // On a copy, because the agent may go on.
+        Some(self.progress.clone().observe_with(&answer, vector))
     }
 
     fn observe(&mut self, step: &Step, vector: Option<&[f32]>) -> StepVerdict {
@@ -209,11 +225,16 @@ impl ProgressOperations<'_> {
             let appended = self
                 .summarize(id, &judge, verdicts, before, &request.messages)
                 .await?;
+            // The list of runs agrees with the judgement of the whole run, for which the log has ended.
+            let (signal, reason) = match &judge.ended {
+                Some(ended) => (ended.signal, &ended.reason),
+                None => (appended.signal, &appended.reason),
+            };
             let row = AgentRunRow {
                 id: id.clone(),
                 kind: appended.kind.as_str().to_owned(),
-                signal: appended.signal.to_string(),
-                reason: appended.reason.clone(),
+                signal: signal.to_string(),
+                reason: reason.clone(),
                 messages: 0,
                 steps: signed(appended.steps),
                 wasted_steps: signed(judge.progress.wasted_steps()),
@@ -325,12 +346,17 @@ impl ProgressOperations<'_> {
             cache.embed_texts(&texts).await?;
             embeddings = Some(cache);
         }
-        let observe = |step: &Step| {
+        judge.ended = None;
+        let last = steps.len().saturating_sub(1);
+        let observe = |(index, step): (usize, &Step)| {
             let text = texts_to_embed(step);
             let vector = text.as_deref().and_then(|text| embeddings.as_ref()?.vector(text));
+            if index == last {
+                judge.ended = judge.judge_as_answer(step, vector);
+            }
             judge.observe(step, vector)
         };
-        Ok(steps.iter().map(observe).collect())
+        Ok(steps.iter().enumerate().map(observe).collect())
     }
 
     async fn summarize(

@@ -181,10 +181,10 @@ async fn invalid_and_late_answers_change_nothing() {
         .unwrap_err()
         .to_string();
     assert!(late.contains("timed out"), "{late}");
-    let told = engine.eviction().feedback(Some("s")).await.unwrap();
-    assert_eq!((told.answered, told.timed_out, told.open), (1, 1, 1));
+    let feedback = engine.eviction().feedback(Some("s")).await.unwrap();
+    assert_eq!((feedback.answered, feedback.timed_out, feedback.open), (1, 1, 1));
     // A timed-out proposal gives no labels.
-    assert_eq!(told.report.unwrap().labels, 3);
+    assert_eq!(feedback.report.unwrap().labels, 3);
     let story = engine.eviction().timeline("s").await.unwrap();
     assert_eq!(story.rows.len(), 3);
 }

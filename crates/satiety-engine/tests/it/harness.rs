@@ -52,8 +52,8 @@ async fn model(proposes: Value) -> MockServer {
     let answer = move |request: &Request| {
         let asked: Value = request.body_json().unwrap();
         // The request contains the brief and the answer schema.
-        let told = asked["messages"][1]["content"].as_str().unwrap();
-        assert!(told.contains("### Ceiling cases\n- echoes/a"), "{told}");
+        let prompt = asked["messages"][1]["content"].as_str().unwrap();
+        assert!(prompt.contains("### Ceiling cases\n- echoes/a"), "{prompt}");
         assert!(
             asked["format"]["properties"]["new_edge_cases"].is_object(),
             "{asked}"

@@ -163,7 +163,7 @@ proptest! {
 }
 
 /// Results of a search, without run-specific parts.
-fn told(found: &MemorySearch) -> Vec<String> {
+fn summarize(found: &MemorySearch) -> Vec<String> {
     let results = found.results.iter();
     results
         .map(|one| {
@@ -271,7 +271,7 @@ async fn cached_indexes_follow_changes_of_other_processes() {
                     ..SearchRequest::default()
                 };
                 let fresh = engine(folder.path(), "builtin");
-                let expected = told(
+                let expected = summarize(
                     &fresh
                         .memory()
                         .search_with(&request.pipeline, &request)
@@ -285,7 +285,7 @@ async fn cached_indexes_follow_changes_of_other_processes() {
                         .search_with(&request.pipeline, &request)
                         .await
                         .unwrap();
-                    assert_eq!(told(&found), expected, "step {step}, {query}, {mode}");
+                    assert_eq!(summarize(&found), expected, "step {step}, {query}, {mode}");
                 }
             }
         }

@@ -83,13 +83,13 @@ fn documents(folder: &Path) -> String {
 async fn a_directory_is_searched_until_saturation() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), None);
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let source = documents(folder.path());
     let researched = engine
         .research()
         .run(request(TASK, &source), &Stop::default(), |seen| {
             if let ResearchProgress::Decided(record) = seen {
-                told.push(record.round);
+                reported.push(record.round);
             }
         })
         .await
@@ -97,7 +97,7 @@ async fn a_directory_is_searched_until_saturation() {
     let report = researched.report;
     assert_eq!(report.stop, StopReason::Saturated);
     assert_eq!((report.searches, report.rounds_accepted), (3, 2));
-    assert_eq!(told, [1, 2, 3]);
+    assert_eq!(reported, [1, 2, 3]);
     assert!(report.sources.len() >= 5);
     assert!(!report.answers[0].findings.is_empty());
     for finding in report.answers.iter().flat_map(|answer| &answer.findings) {

@@ -516,8 +516,12 @@ async fn missing_models_and_keys_have_a_hint() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let nobody = chat(Provider::Ollama, &format!("http://{free}"), settings());
-    let error = nobody.complete(request(None)).await.unwrap_err().to_string();
+    let unreachable_model = chat(Provider::Ollama, &format!("http://{free}"), settings());
+    let error = unreachable_model
+        .complete(request(None))
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("start it with `ollama serve`"), "{error}");
 }
 

@@ -11,7 +11,9 @@ use satiety::bench::{
 use satiety::stats::wilson;
 
 use crate::charts::{IntervalMark, MarginMark, Mark};
-use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, or_dash, percent, strong};
+use crate::document::{
+    Block, Chart, Document, Medium, Table, Text, Tone, badge, count, or_dash, percent, strong,
+};
 use crate::row;
 
 /// Maximum number of cases in a plot; those with the lowest pass rates come first.
@@ -85,9 +87,10 @@ fn run_section(report: RunReport<'_>) -> Block {
     let mut parts: Vec<Block> = gate.map(verdict).into_iter().collect();
     parts.extend(sandbox_note(run).map(Block::note));
     parts.push(headline(&found));
-    for (owner, count) in &found.errors_by_owner {
+    for (owner, errors) in &found.errors_by_owner {
         parts.push(Block::text(format!(
-            "{count} errors caused by the {}",
+            "{} caused by the {}",
+            count(*errors, "error", "errors"),
             owner_name(*owner)
         )));
     }
@@ -128,19 +131,19 @@ fn run_section(report: RunReport<'_>) -> Block {
 fn headline(summary: &BenchmarkSummary) -> Block {
     let counts = &summary.counts;
     let mut text = format!(
-        "{} passed: {} of {} results, {} cases",
+        "{} passed: {} of {} results, {}",
         interval(summary),
         counts.pass,
         counts.pass + counts.fail + counts.timeout,
-        summary.cases
+        count(summary.cases, "case", "cases")
     );
-    for (count, what) in [
+    for (number, what) in [
         (counts.error, "errors"),
         (counts.skipped, "skipped"),
         (counts.pending, "waiting for a judge or a human label"),
     ] {
-        if count > 0 {
-            let _ = write!(text, ", {count} {what}");
+        if number > 0 {
+            let _ = write!(text, ", {number} {what}");
         }
     }
     let share = percent(summary.pass_rate);
@@ -304,8 +307,15 @@ fn verdict(report: &GateReport) -> Block {
                     100.0 * ci.high
                 )
             });
+            let worse = report.changes.iter().filter(|change| change.decides).count();
+            let although = match worse {
+                _ if report.verdict != GateVerdict::Regression || pass.difference < 0.0 => String::new(),
+                0 => String::new(),
+                1 => "1 case got worse, although the pass rate did not fall: ".into(),
+                worse => format!("{worse} cases got worse, although the pass rate did not fall: "),
+            };
             format!(
-                "{} cases passed {} before and {} now ({:+.1} points{range})",
+                "{although}{} cases passed {} before and {} now ({:+.1} points{range})",
                 pass.cases,
                 percent(Some(pass.baseline)),
                 percent(Some(pass.candidate)),

@@ -8,13 +8,14 @@ use satiety::eviction::{ItemOutcome, ResolvedBy, Timeline, TimelineRow};
 use satiety::stats::wilson;
 
 use crate::charts::{Calibration, CalibrationPoint, IntervalMark, Stack, StackBar};
-use crate::document::{Block, Chart, Document, Medium, Table, or_dash};
+use crate::document::{Block, Chart, Document, Medium, Table, count, or_dash};
 use crate::row;
 
 /// Reports how often items were excluded from eviction, and how well that was predicted.
 pub fn feedback(answered: usize, timed_out: usize, open: usize, report: Option<&FeedbackReport>) -> Document {
     let mut blocks = vec![Block::text(format!(
-        "{answered} proposals answered, {timed_out} timed out (not used for learning), {open} open"
+        "{} answered, {timed_out} timed out (not used for learning), {open} open",
+        count(answered, "proposal", "proposals")
     ))];
     if let Some(report) = report {
         blocks.extend(report_blocks(report));
@@ -259,8 +260,10 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
     });
     let mut blocks = vec![
         Block::text(format!(
-            "{trace}: {} sessions, {} turns, {} uses; context of {budget}",
-            found.sessions, found.turns, found.uses
+            "{trace}: {}, {}, {}; context of {budget}",
+            count(found.sessions, "session", "sessions"),
+            count(found.turns, "turn", "turns"),
+            count(found.uses, "use", "uses")
         )),
         Block::Table(Table::new(&header, &[1, 2, 3, 4, 5, 6], rows)),
     ];

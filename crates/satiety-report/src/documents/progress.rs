@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 
 use satiety::progress::{
     EvidenceKind, LogKind, OpenEndKind, ProgressProfile, ProgressReport, ProgressSignal, RuleResult,
-    StepVerdict, SweepPoint, Waste, WorkSweep, describe_call, has_failed,
+    StepVerdict, SweepPoint, Waste, WorkSweep, describe_call, has_failed, telling_line,
 };
 use satiety::stats::Interval;
 use satiety::trajectory::{CallKind, LogFormat, Skipped, Step, Trajectory, classify};
 
-use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, dim, or_dash, strong};
+use crate::document::{
+    Block, Chart, Document, Medium, Table, Text, Tone, badge, count, dim, or_dash, strong,
+};
 use crate::row;
 use crate::series::{Lines, Series};
 use crate::timeline::{CellKind, Timeline, TimelineCell};
@@ -291,9 +293,15 @@ fn cost(report: &ProgressReport) -> Block {
         ("first stop", Some(at(report.first_stop_step).into())),
         (
             "wasted",
-            Some(format!("{} steps brought nothing new", report.wasted_steps).into()),
+            Some(match report.wasted_steps {
+                0 => "none".into(),
+                wasted => format!("{} brought nothing new", count(wasted, "step", "steps")).into(),
+            }),
         ),
-        ("expected", Some(expected(&report.expected_waste).into())),
+        (
+            "expected",
+            (report.expected_waste.steps > 0.0).then(|| expected(&report.expected_waste).into()),
+        ),
         (
             "confidence",
             Some(format!("{:.0} %", 100.0 * report.confidence).into()),
@@ -408,8 +416,7 @@ pub fn action(step: &Step) -> String {
     }
 }
 
-/// The line of a step's results that says most: of a failed result the last line with an error, otherwise
-/// the first line.
+/// The line of a step's results that says most, of the first failed result if there is one.
 fn outcome(step: &Step) -> Option<String> {
     let results = || step.calls.iter().filter_map(|call| call.result.as_ref());
     let result = results()
@@ -418,20 +425,7 @@ fn outcome(step: &Step) -> Option<String> {
     let Some(result) = result else {
         return step.replies.first().map(|reply| shorten(&reply.text, 80));
     };
-    let mut lines = result
-        .content
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty());
-    let error = has_failed(result).then(|| {
-        result.content.lines().rev().map(str::trim).find(|line| {
-            let line = line.to_ascii_lowercase();
-            ["error", "exception", "failed", "not found", "no such"]
-                .iter()
-                .any(|word| line.contains(word))
-        })
-    });
-    let line = error.flatten().or_else(|| lines.next());
+    let line = telling_line(result);
     Some(line.map_or_else(|| "no output".to_owned(), |line| shorten(line, 120)))
 }
 

@@ -63,6 +63,26 @@ for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
   drawing.addEventListener("dblclick", () => look(full.x, full.width));
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") look(full.x, full.width); });
 }
+// Commands: the address of this server, and a button that copies.
+for (const box of document.querySelectorAll("pre.command")) {
+  const code = box.querySelector("code");
+  code.textContent = code.textContent.replaceAll("http://127.0.0.1:8787", location.origin);
+  if (!navigator.clipboard) continue;
+  const text = code.textContent;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not copied";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+  box.append(button);
+}
 // Annotation: keyboard shortcuts for the grade buttons.
 const grades = document.querySelector("form.grades");
 if (grades) {

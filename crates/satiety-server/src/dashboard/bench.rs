@@ -16,7 +16,10 @@ use super::shell::{ago, empty_state, frame, moment, segment, short_id};
 /// Suites with their runs, and a form to compare two.
 pub(super) fn list_page(runs: &[RunSummary], ablations: &[AblationRecord], now: Timestamp) -> String {
     if runs.is_empty() {
-        let hint = empty_state("No runs yet.", "satiety bench run SUITE");
+        let hint = empty_state(
+            "No runs yet. Create a small suite and run it:",
+            "satiety bench init suites/first\nsatiety bench run suites/first",
+        );
         return frame("/bench", "Bench", &[hint]);
     }
     let mut suites: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();
@@ -47,8 +50,16 @@ pub(super) fn list_page(runs: &[RunSummary], ablations: &[AblationRecord], now: 
 fn over_time(suite: &str, runs: &[&RunSummary], now: Timestamp) -> Block {
     let oldest_first = || runs.iter().rev();
     let places = oldest_first().map(|run| run.started_at.strftime("%m-%d %H:%M").to_string());
-    let series = Series::new("pass rate", oldest_first().map(|run| run.pass_rate).collect());
-    let chart = Lines::shares("Pass rate over runs", "run", places.collect(), vec![series]);
+    let rates = oldest_first().map(|run| run.pass_rate.map(|rate| 100.0 * rate));
+    let chart = Lines {
+        range: Some((0.0, 100.0)),
+        ..Lines::shares(
+            "Pass rate over runs, in %",
+            "run",
+            places.collect(),
+            vec![Series::new("pass rate", rates.collect())],
+        )
+    };
     let rows = runs.iter().map(|run| {
         let to = format!("/bench/runs/{}", segment(&run.run_id));
         // Only incomplete runs are marked.

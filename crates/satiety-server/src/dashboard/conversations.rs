@@ -12,12 +12,15 @@ use satiety_report::html::{Html, blocks, escape};
 use satiety_report::series::{Lines, Series, Threshold};
 use satiety_report::{Block, Chart, Table, Text, Tone, row};
 
-use super::shell::{ago, empty_state, frame, segment, signal_tone};
+use super::shell::{ago, empty_state, frame, lead, segment, signal_tone};
 
 /// List of stored conversations.
 pub(super) fn list_page(found: &ConversationList, next: Option<String>, now: Timestamp) -> String {
     if found.conversations.is_empty() {
-        let hint = empty_state("No conversations yet.", "satiety score --record FILE");
+        let hint = empty_state(
+            "No conversations yet. Score one and keep it:",
+            "satiety score --record FILE",
+        );
         return frame("/conversations", "Conversations", &[hint]);
     }
     let rows = found.conversations.iter().map(|one| {
@@ -45,7 +48,11 @@ pub(super) fn list_page(found: &ConversationList, next: Option<String>, now: Tim
     ];
     let mut body = vec![Block::Table(Table::new(&header, &[2, 3], rows))];
     body.extend(next.map(|to| Block::Text(link(to, "Earlier conversations"))));
-    frame("/conversations", "Conversations", &[blocks(&body)])
+    let lead = lead(
+        "Conversations with the latest recommendation. Saturation is the share of claims in the last rounds that \
+         were not new, from 0 to 1.",
+    );
+    frame("/conversations", "Conversations", &[lead, blocks(&body)])
 }
 
 pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round]) -> String {
@@ -76,12 +83,16 @@ pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round]) -> String
     }
     body.push(Block::section("Round by round", round_parts(report, rounds)));
     body.push(Block::section("Explanation", explained(&report.explanation)));
+    let levels: Vec<&str> = report.levels.iter().map(|level| level_name(level)).collect();
     body.push(Block::text(format!(
-        "Profile {}, scoring {}, levels {}, sentence model {}.",
+        "Profile `{}`, scoring version {}. Claims are compared by {}{}.",
         report.profile,
         report.scoring_version,
-        report.levels.join(", "),
-        report.embedder.as_deref().unwrap_or("none")
+        levels.join(", "),
+        report.embedder.as_ref().map_or_else(
+            || " (no sentence model)".to_owned(),
+            |model| format!(" (`{model}`)")
+        )
     )));
     frame("/conversations", title, &[live, blocks(&body)])
 }
@@ -209,8 +220,11 @@ fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> B
         match source {
             None => text,
             Some(one) => text.then(dim(format!(
-                " {near} round {}: “{}” ({}, {:.2})",
-                one.of_round, one.of, one.level, one.similarity
+                " {near} round {}: “{}” ({}, similarity {:.2})",
+                one.of_round,
+                one.of,
+                level_name(&one.level),
+                one.similarity
             ))),
         }
     });
@@ -219,6 +233,16 @@ fn claims(round: &Round, restated: &[Restatement], perhaps: &[Restatement]) -> B
         return Block::text("No claims.");
     }
     Block::List(items)
+}
+
+/// What a level compares; see the glossary.
+fn level_name(level: &str) -> &str {
+    match level {
+        "L0" => "text",
+        "L1" => "words",
+        "L2" => "meaning",
+        other => other,
+    }
 }
 
 /// Explanation of a decision: its numbers, and its parts as collapsible lists.

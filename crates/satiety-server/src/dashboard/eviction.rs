@@ -7,12 +7,15 @@ use satiety_report::documents::eviction;
 use satiety_report::html::blocks;
 use satiety_report::{Block, Table, Tone, row};
 
-use super::shell::{empty_state, frame, segment, short_id};
+use super::shell::{empty_state, frame, lead, segment, short_id};
 
 /// All contexts, scorer versions and feedback.
 pub(super) fn list_page(scopes: &ScopeListing, feedback: &Feedback, scorers: &Scorers) -> String {
     if scopes.scopes.is_empty() {
-        let hint = empty_state("No contexts yet.", "satiety evict add NAME items.json");
+        let hint = empty_state(
+            "No contexts yet. Add items, then propose what to drop:",
+            "satiety evict add NAME items.json\nsatiety evict propose NAME --budget TOKENS",
+        );
         return frame("/eviction", "Eviction", &[hint]);
     }
     let rows = scopes.scopes.iter().map(|scope| {
@@ -32,7 +35,10 @@ pub(super) fn list_page(scopes: &ScopeListing, feedback: &Feedback, scorers: &Sc
         Block::section("Scorers", vec![Block::Table(versions(scorers))]),
         Block::section("Exclusions", learned.blocks),
     ];
-    frame("/eviction", "Eviction", &[blocks(&body)])
+    let lead = lead(
+        "Contexts of agents, the scorers that choose what to drop, and how often agents excluded an item from eviction.",
+    );
+    frame("/eviction", "Eviction", &[lead, blocks(&body)])
 }
 
 fn versions(scorers: &Scorers) -> Table {

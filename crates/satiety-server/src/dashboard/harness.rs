@@ -20,7 +20,9 @@ pub(super) fn page(
 ) -> String {
     let mut body = status.document().blocks;
     body.extend(open_expansion(status, proposal, now));
-    body.push(Block::section("History", log(&history.entries, now)));
+    if !history.entries.is_empty() {
+        body.push(Block::section("History", log(&history.entries, now)));
+    }
     frame("/harness", "Harness", &[blocks(&body)])
 }
 
@@ -29,7 +31,7 @@ pub(super) fn absent(why: &str) -> String {
     let body = [
         blocks(&[Block::text(why)]),
         empty_state(
-            "No harness configured.",
+            "No harness configured. Start the server with the directory of your suites:",
             "SATIETY_HARNESS_FOLDER=DIR satiety serve",
         ),
     ];

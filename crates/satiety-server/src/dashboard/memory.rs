@@ -7,7 +7,7 @@ use satiety_report::document::{badge, link};
 use satiety_report::html::{Html, blocks, escape};
 use satiety_report::{Block, Table, Text, Tone, row};
 
-use super::shell::{ago_text, empty_state, frame, segment};
+use super::shell::{ago_text, count, empty_state, frame, segment};
 
 /// Name of a project; memories without a project are global.
 fn project(project: Option<&satiety::memory::Project>) -> &str {
@@ -16,11 +16,14 @@ fn project(project: Option<&satiety::memory::Project>) -> &str {
 
 /// List of memories.
 pub(super) fn list_page(health: &MemoryHealth, found: &Memories) -> String {
-    let mut body = vec![state(health), form("")];
-    if found.memories.is_empty() {
-        body.push(empty_state("No memories yet.", "satiety memory save TITLE TEXT"));
-        return frame("/memory", "Memory", &body);
+    if found.memories.is_empty() && health.memories == 0 {
+        let hint = empty_state(
+            "No memories yet. Save one, index a directory of Markdown files, or connect an agent:",
+            "satiety memory save \"Deploys\" \"Deploy on Mondays only\"\nsatiety memory index notes\nsatiety mcp",
+        );
+        return frame("/memory", "Memory", &[hint]);
     }
+    let mut body = vec![state(health), form("")];
     let rows = found.memories.iter().map(|one| {
         row![
             link(format!("/memory/{}", segment(&one.id)), &one.title),
@@ -41,8 +44,11 @@ pub(super) fn list_page(health: &MemoryHealth, found: &Memories) -> String {
 
 fn state(health: &MemoryHealth) -> Html {
     let counts = format!(
-        "{} memories in {} chunks, {} with a vector; {} constitutional.",
-        health.memories, health.chunks, health.embedded, health.constitutional
+        "{} in {}, {} with a vector; {} constitutional.",
+        count(health.memories, "memory", "memories"),
+        count(health.chunks, "chunk", "chunks"),
+        health.embedded,
+        health.constitutional
     );
     blocks(&[match &health.degraded {
         Some(why) => Block::verdict(Tone::Unsure, "Degraded", format!("{why}. {counts}"), &[]),
@@ -66,7 +72,7 @@ pub(super) fn search(found: &MemorySearch) -> String {
     }
     if found.results.is_empty() {
         body.push(Block::text(
-            "No results. Check the index with `satiety memory health`.",
+            "No results. Try other words, or check the index with `satiety memory health`.",
         ));
     }
     for result in &found.results {
@@ -117,8 +123,9 @@ pub(super) fn detail_page(memory: &Memory, now: Timestamp) -> String {
             "confidence",
             Some(
                 format!(
-                    "{:.2} after {} validations",
-                    memory.confidence, memory.validations
+                    "{:.2} (0 to 1) after {}",
+                    memory.confidence,
+                    count(memory.validations, "validation", "validations")
                 )
                 .into(),
             ),

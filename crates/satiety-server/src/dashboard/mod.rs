@@ -20,7 +20,8 @@ mod timeline;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Form, Path, Query, State};
+use axum::extract::{Form, FromRequest, FromRequestParts, Path, Query, Request, State};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -32,6 +33,7 @@ use satiety_engine::memory::{ListRequest, SearchRequest};
 use satiety_engine::retrieval::{AnnotateRequest, AnnotationVerdict};
 use satiety_engine::{EngineError, ErrorCategory};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::http::App;
 use satiety_report::html::paragraph;
@@ -112,7 +114,7 @@ struct BeforeCursor {
     id: Option<String>,
 }
 
-async fn conversation_list(State(at): State<Arc<App>>, Query(before): Query<BeforeCursor>) -> Page {
+async fn conversation_list(State(at): State<Arc<App>>, Fields(before): Fields<BeforeCursor>) -> Page {
     let request = ListConversationsRequest {
         before: before.at.zip(before.id),
         limit: ROWS,
@@ -134,7 +136,7 @@ async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Pag
     Ok(Html(conversations::detail_page(&kept, &rounds)))
 }
 
-async fn agent_run_list(State(at): State<Arc<App>>, Query(before): Query<BeforeCursor>) -> Page {
+async fn agent_run_list(State(at): State<Arc<App>>, Fields(before): Fields<BeforeCursor>) -> Page {
     let found = at.engine.progress().runs(before.at.zip(before.id), ROWS).await?;
     let next = found.next.as_ref();
     let next = next.map(|(at, id)| format!("/progress?at={at}&id={}", shell::segment(id)));
@@ -149,7 +151,7 @@ struct FirstStep {
 async fn agent_run(
     State(at): State<Arc<App>>,
     Path(id): Path<String>,
-    Query(first): Query<FirstStep>,
+    Fields(first): Fields<FirstStep>,
 ) -> Page {
     let run = at.engine.progress().run(&id).await?;
     Ok(Html(progress::detail_page(&run, first.from, Timestamp::now())))
@@ -176,7 +178,7 @@ struct AfterCursor {
     after: i64,
 }
 
-async fn memory_list(State(at): State<Arc<App>>, Query(from): Query<AfterCursor>) -> Page {
+async fn memory_list(State(at): State<Arc<App>>, Fields(from): Fields<AfterCursor>) -> Page {
     let request = ListRequest {
         limit: Some(ROWS as usize),
         // The dashboard is for the operator of the server: it shows the memories of all projects.
@@ -192,7 +194,7 @@ struct FormInput {
     q: String,
 }
 
-async fn memory_search(State(at): State<Arc<App>>, Query(asked): Query<FormInput>) -> Page {
+async fn memory_search(State(at): State<Arc<App>>, Fields(asked): Fields<FormInput>) -> Page {
     let found = at
         .engine
         .memory()
@@ -234,7 +236,7 @@ struct ComparedPair {
     candidate: String,
 }
 
-async fn bench_compare(State(at): State<Arc<App>>, Query(two): Query<ComparedPair>) -> Page {
+async fn bench_compare(State(at): State<Arc<App>>, Fields(two): Fields<ComparedPair>) -> Page {
     stored_only(&two.baseline)?;
     stored_only(&two.candidate)?;
     let request = CompareRunsRequest {
@@ -333,7 +335,7 @@ struct Annotator {
     annotator: Option<String>,
 }
 
-async fn annotate_next(State(at): State<Arc<App>>, Query(who): Query<Annotator>) -> Page {
+async fn annotate_next(State(at): State<Arc<App>>, Fields(who): Fields<Annotator>) -> Page {
     let Some(annotator) = who.annotator.filter(|name| !name.trim().is_empty()) else {
         return Ok(Html(retrieval::annotator()));
     };
@@ -353,7 +355,7 @@ struct JudgedForm {
     grade: String,
 }
 
-async fn annotate(State(at): State<Arc<App>>, Form(said): Form<JudgedForm>) -> Page {
+async fn annotate(State(at): State<Arc<App>>, FormFields(said): FormFields<JudgedForm>) -> Page {
     let request = AnnotateRequest::of(&said.annotator);
     let step = if said.grade == "undo" {
         at.engine.retrieval().undo_annotation(&request).await?
@@ -399,11 +401,62 @@ fn asset(kind: &'static str, text: impl IntoResponse) -> Response {
         .into_response()
 }
 
+/// Fields of a page's address. Invalid fields are answered with an error page.
+struct Fields<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Fields<T> {
+    type Rejection = ErrorPage;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ErrorPage> {
+        let Query(fields) = Query::from_request_parts(parts, state)
+            .await
+            .map_err(|error| ErrorPage::invalid(&error))?;
+        Ok(Self(fields))
+    }
+}
+
+/// Fields of a submitted form; like [`Fields`].
+struct FormFields<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for FormFields<T> {
+    type Rejection = ErrorPage;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ErrorPage> {
+        let Form(fields) = Form::from_request(request, state)
+            .await
+            .map_err(|error| ErrorPage::invalid(&error))?;
+        Ok(Self(fields))
+    }
+}
+
+/// Page for an address that does not exist.
+pub(crate) fn not_found() -> Response {
+    ErrorPage {
+        status: StatusCode::NOT_FOUND,
+        words: "no page has this address".into(),
+        hint: Some("choose a page from the menu".into()),
+    }
+    .into_response()
+}
+
 /// Error page.
 struct ErrorPage {
     status: StatusCode,
     words: String,
     hint: Option<String>,
+}
+
+impl ErrorPage {
+    /// Page for fields that cannot be read; their error names the field in its cause.
+    fn invalid(error: &dyn std::error::Error) -> Self {
+        let cause = std::iter::successors(error.source(), |cause| cause.source()).last();
+        let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            words: format!("cannot read the request: {cause}"),
+            hint: Some("go back and fill in the form again".into()),
+        }
+    }
 }
 
 impl From<EngineError> for ErrorPage {
@@ -424,8 +477,8 @@ impl From<EngineError> for ErrorPage {
 
 impl IntoResponse for ErrorPage {
     fn into_response(self) -> Response {
-        let mut body = vec![paragraph(&self.words)];
-        body.extend(self.hint.map(|hint| paragraph(&hint)));
+        let mut body = vec![paragraph(&shell::sentence(&self.words))];
+        body.extend(self.hint.map(|hint| paragraph(&shell::sentence(&hint))));
         let title = match self.status {
             StatusCode::NOT_FOUND => ErrorCategory::NotFound.title(),
             StatusCode::SERVICE_UNAVAILABLE => ErrorCategory::Unavailable.title(),

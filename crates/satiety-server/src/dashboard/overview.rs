@@ -60,12 +60,12 @@ pub(super) fn page(seen: &Overview, now: Timestamp) -> String {
         agent_runs(&seen.agent_runs),
         research(&seen.research),
         memory(&seen.memory),
+        retrieval(&seen.measured),
+        features(&seen.features),
         bench(&seen.runs, &seen.gates),
         eviction(&seen.scopes),
     ];
     cards.extend(seen.harness.as_ref().map(harness));
-    cards.push(retrieval(&seen.measured));
-    cards.push(features(&seen.features));
     let body = [
         attention(seen, now),
         Html(format!("<ul class=\"cards\">{}</ul>", joined(&cards))),
@@ -78,7 +78,7 @@ fn first_steps() -> Html {
     let steps = [
         (
             "Score a conversation or an agent's session log:",
-            "satiety score FILE",
+            "satiety score --record FILE",
         ),
         (
             "Run a small benchmark suite:",
@@ -87,7 +87,7 @@ fn first_steps() -> Html {
         ("Give an agent a memory, over MCP:", "satiety mcp"),
         (
             "Or look around in the results of the demo:",
-            "satiety demo --keep\nsatiety --db sqlite:satiety-demo/demo.db serve",
+            "satiety demo --keep\ncd satiety-demo && satiety serve",
         ),
     ];
     let steps = steps.map(|(what, run)| Html(format!("<li><p>{}</p>{}</li>", escape(what), command(run))));
@@ -131,7 +131,7 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
             );
             let suite = link(&to, &gate.suite_id);
             let when = line(&ago(gate.decided_at, now));
-            items.push(item("bad", "regression", &Html(format!("{suite}, {when}"))));
+            items.push(item("bad", "regression", &Html(format!("suite {suite}, {when}"))));
         }
     }
     for one in seen
@@ -146,14 +146,20 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
         } else {
             &one.topic
         };
-        items.push(item("unsure", "escalate", &link(&to, name)));
+        let conversation = link(&to, name);
+        items.push(item(
+            "unsure",
+            "escalate",
+            &Html(format!("conversation “{conversation}”")),
+        ));
     }
     for run in seen.agent_runs.iter().flatten() {
         // Older runs have ended, whatever their last signal was.
         let recent = now.as_second() - run.updated_at.as_second() < 24 * 60 * 60;
         if recent && is_stuck(run) {
             let to = format!("/progress/{}", super::shell::segment(&run.conversation_id));
-            items.push(item("bad", "stuck", &link(&to, &run.conversation_id)));
+            let run = link(&to, &run.conversation_id);
+            items.push(item("bad", "stuck", &Html(format!("agent run {run}"))));
         }
     }
     let features = seen.features.iter().flat_map(|found| &found.features);
@@ -221,9 +227,12 @@ fn conversations(found: &Result<Vec<ConversationSummary>, String>) -> Html {
                 Html(format!("<p>{}</p>", line(&signal.then(" ").then(name))))
             });
             let going = all.iter().filter(|one| one.signal == "CONTINUE").count();
-            let label = format!("of {} recent conversations still running", all.len());
-            let count = large(&going.to_string(), &label);
-            card(title, to, &[vec![count], latest.into_iter().collect()].concat())
+            let label = format!(
+                "of {} still running",
+                count(all.len(), "recent conversation", "recent conversations")
+            );
+            let running = large(&going.to_string(), &label);
+            card(title, to, &[vec![running], latest.into_iter().collect()].concat())
         }
     }
 }
@@ -267,13 +276,16 @@ fn research(found: &Result<Vec<ResearchSummary>, String>) -> Html {
                 let why = run.stop_reason.as_deref().unwrap_or("in progress");
                 Html(format!("<p>{} {}</p>", badge("plain", why), escape(&run.task)))
             });
-            let count = large(
-                &all.len().to_string(),
-                &match open {
-                    0 => "recent runs, all complete".to_owned(),
-                    open => format!("recent runs, {open} incomplete"),
-                },
-            );
+            let runs = if all.len() == 1 {
+                "recent run"
+            } else {
+                "recent runs"
+            };
+            let label = match open {
+                0 => format!("{runs}, complete"),
+                open => format!("{runs}, {open} incomplete"),
+            };
+            let count = large(&all.len().to_string(), &label);
             card(title, to, &[vec![count], latest.into_iter().collect()].concat())
         }
     }
@@ -282,6 +294,11 @@ fn research(found: &Result<Vec<ResearchSummary>, String>) -> Html {
 fn memory(found: &Result<MemoryHealth, String>) -> Html {
     match found {
         Err(why) => error_card("Memory", "/memory", why),
+        Ok(health) if health.memories == 0 => card(
+            "Memory",
+            "/memory",
+            &[paragraph("No memories yet. Run `satiety memory index DIR`.")],
+        ),
         Ok(health) => {
             let state = match &health.degraded {
                 Some(why) => Html(format!(
@@ -294,7 +311,17 @@ fn memory(found: &Result<MemoryHealth, String>) -> Html {
             card(
                 "Memory",
                 "/memory",
-                &[large(&health.memories.to_string(), "memories"), state],
+                &[
+                    large(
+                        &health.memories.to_string(),
+                        if health.memories == 1 {
+                            "memory"
+                        } else {
+                            "memories"
+                        },
+                    ),
+                    state,
+                ],
             )
         }
     }
@@ -306,7 +333,10 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
         Ok(runs) => {
             let latest = runs.first().map_or_else(
                 || paragraph("No runs yet. Run `satiety bench run SUITE`."),
-                |run| large(&percent(run.pass_rate), &format!("pass rate of {}", run.suite_id)),
+                |run| {
+                    let label = format!("pass rate of the latest run, {}", run.suite_id);
+                    large(&percent(run.pass_rate), &label)
+                },
             );
             let gate = gates.as_ref().ok().and_then(|gates| gates.first()).map(|gate| {
                 let class = match gate.verdict.as_str() {
@@ -314,7 +344,11 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
                     "regression" => "bad",
                     _ => "unsure",
                 };
-                Html(format!("<p>latest gate: {}</p>", badge(class, &gate.verdict)))
+                Html(format!(
+                    "<p>{} latest gate, {}</p>",
+                    badge(class, &gate.verdict),
+                    escape(&gate.suite_id)
+                ))
             });
             card(
                 "Bench",
@@ -348,6 +382,13 @@ fn retrieval(found: &Result<Option<MeasuredRun>, String>) -> Html {
 fn features(found: &Result<ExperimentList, String>) -> Html {
     match found {
         Err(why) => error_card("Experiments", "/ab", why),
+        Ok(found) if found.features.is_empty() => card(
+            "Experiments",
+            "/ab",
+            &[paragraph(
+                "No experiments yet. Run `satiety ab start --file FILE`.",
+            )],
+        ),
         Ok(found) => {
             let running = found
                 .features
@@ -416,11 +457,19 @@ fn harness(found: &Result<HarnessStatus, String>) -> Html {
                 Some(Verdict::Underpowered) => badge("unsure", "underpowered"),
                 None => badge("plain", "not measured"),
             };
-            let count = large(
-                &format!("{:.2}", status.rolling_metrics.avg_saturation_score),
-                &format!("mean saturation over {} cycles", status.cycles_tracked),
-            );
-            card("Harness", "/harness", &[count, Html(format!("<p>{verdict}</p>"))])
+            let cycles = status.cycles_tracked as usize;
+            let mean = if cycles == 0 {
+                paragraph("No cycles yet. Run `satiety harness record` after each run of the suites.")
+            } else {
+                large(
+                    &format!("{:.2}", status.rolling_metrics.avg_saturation_score),
+                    &format!(
+                        "mean saturation over {}, 0 to 1",
+                        count(cycles, "cycle", "cycles")
+                    ),
+                )
+            };
+            card("Harness", "/harness", &[mean, Html(format!("<p>{verdict}</p>"))])
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 use satiety::progress::{
     Evidence, EvidenceKind, LogKind, OpenEnd, OpenEndKind, ProgressProfile, ProgressSignal, StepVerdict,
-    Waste,
+    Waste, telling_line,
 };
 use satiety::trajectory::{Call, CallResult, Step};
 use satiety_engine::progress::{RunList, StoredRun};
@@ -15,7 +15,7 @@ use satiety_report::series::{Lines, Series};
 use satiety_report::{Block, Chart, Table, Text, Tone, row};
 use serde_json::Value;
 
-use super::shell::{ago, command, count, frame, moment, run_tone, segment};
+use super::shell::{ago, command, count, frame, lead, moment, run_tone, segment};
 use super::timeline::Timeline;
 
 /// Maximum number of steps on a page.
@@ -59,9 +59,13 @@ pub(super) fn list_page(found: &RunList, next: Option<String>, now: Timestamp) -
         "first stop",
         "updated",
     ];
+    let lead = lead(
+        "Agents at work with the latest recommendation. Wasted steps brought nothing new; the columns “first nudge” \
+         and “first stop” name the step.",
+    );
     let mut body = vec![Block::Table(Table::new(&header, &[3, 4, 5, 6], rows))];
     body.extend(next.map(|to| Block::Text(link(to, "Earlier runs"))));
-    frame("/progress", "Agent runs", &[blocks(&body)])
+    frame("/progress", "Agent runs", &[lead, blocks(&body)])
 }
 
 /// Empty state: how to report a run.
@@ -75,7 +79,7 @@ fn no_runs() -> Html {
         command(report),
         paragraph("Or let the agent report its steps with the MCP tool `report_step`."),
     ];
-    Html(format!("<section>\n{}\n</section>", joined(&parts)))
+    Html(format!("<div class=\"empty\">\n{}\n</div>", joined(&parts)))
 }
 
 fn run_path(id: &str) -> String {
@@ -308,12 +312,12 @@ fn step_table(shown: &StepRange<'_>) -> Html {
     let rows = shown.verdicts.iter().zip(shown.actions).map(|(verdict, step)| {
         let agent = several.then(|| {
             let name = step.agent.as_deref().unwrap_or("-");
-            format!("<td>{}</td>", escape(&shorten(name, 40)))
+            format!("<td data-label=\"agent\">{}</td>", escape(&shorten(name, 40)))
         });
         format!(
-            "<tr id=\"step-{number}\"><th scope=\"row\">{number}</th><td>{signal}</td>{agent}\
+            "<tr id=\"step-{number}\"><th scope=\"row\">{number}</th><td data-label=\"signal\">{signal}</td>{agent}\
              <td class=\"action\"><details><summary>{action}</summary>\n{details}\n</details></td>\
-             <td class=\"words\">{outcome}</td><td class=\"words\">{findings}</td></tr>",
+             <td class=\"words\" data-label=\"outcome\">{outcome}</td><td class=\"words\" data-label=\"finding\">{findings}</td></tr>",
             number = verdict.step,
             signal = line(&badge(run_tone(verdict.signal.as_str()), verdict.signal.as_str())),
             agent = agent.unwrap_or_default(),
@@ -325,7 +329,7 @@ fn step_table(shown: &StepRange<'_>) -> Html {
     });
     let rows: Vec<String> = rows.collect();
     Html(format!(
-        "<section>\n<h2>Steps</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"steps\">\n\
+        "<section>\n<h2>Steps</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"steps stack\">\n\
          <thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table></div>\n</section>",
         header.concat(),
         rows.join("\n")
@@ -363,12 +367,8 @@ fn outcome(step: &Step) -> String {
     let Some(result) = &call.result else {
         return "no result yet".into();
     };
-    let (failure, words) = match failure(result) {
-        Some(failure) => (Some(failure), last_line(&result.content)),
-        None => (None, first_line(&result.content)),
-    };
-    let words = shorten(words, SHORT);
-    match failure {
+    let words = shorten(telling_line(result).unwrap_or_default(), SHORT);
+    match failure(result) {
         Some(failure) if words.is_empty() => failure,
         Some(failure) => format!("{failure}: {words}"),
         None if words.is_empty() => "empty".into(),
@@ -386,11 +386,6 @@ fn failure(result: &CallResult) -> Option<String> {
 
 fn first_line(text: &str) -> &str {
     let mut lines = text.lines().map(str::trim);
-    lines.find(|line| !line.is_empty()).unwrap_or_default()
-}
-
-fn last_line(text: &str) -> &str {
-    let mut lines = text.lines().rev().map(str::trim);
     lines.find(|line| !line.is_empty()).unwrap_or_default()
 }
 

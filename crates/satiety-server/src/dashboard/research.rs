@@ -1,18 +1,23 @@
 //! Research pages: the list, and one run with its rounds, novelty curve and sources.
 
 use jiff::Timestamp;
+use satiety::research::StopReason;
 use satiety_engine::research::{ResearchSummary, StoredResearch};
 use satiety_report::document::{badge, link};
 use satiety_report::documents::research;
 use satiety_report::html::blocks;
 use satiety_report::{Block, Table, Text, Tone, row};
+use serde_json::json;
 
 use super::shell::{ago, empty_state, frame, segment};
 
 /// List of stored runs.
 pub(super) fn list_page(runs: &[ResearchSummary], now: Timestamp) -> String {
     if runs.is_empty() {
-        let hint = empty_state("No runs yet.", "satiety research \"TASK\" --in DIR");
+        let hint = empty_state(
+            "No runs yet. Search a directory:",
+            "satiety research \"how do heat pumps cope with cold climates\" --in DIR",
+        );
         return frame("/research", "Research", &[hint]);
     }
     let rows = runs.iter().map(|run| {
@@ -23,7 +28,7 @@ pub(super) fn list_page(runs: &[ResearchSummary], now: Timestamp) -> String {
             run.rounds.to_string(),
             reason.map_or_else(
                 || badge(Tone::Unsure, "in progress"),
-                |why| badge(Tone::Plain, why)
+                |why| stop_words(why).into()
             ),
             ago(run.started_at, now),
         ]
@@ -31,6 +36,12 @@ pub(super) fn list_page(runs: &[ResearchSummary], now: Timestamp) -> String {
     let header = ["task", "source", "rounds", "stop reason", "started"];
     let table = Block::Table(Table::new(&header, &[2], rows));
     frame("/research", "Research", &[blocks(&[table])])
+}
+
+/// Describes a stored stop reason; those of other versions stay as they are.
+fn stop_words(reason: &str) -> String {
+    let parsed: Result<StopReason, _> = serde_json::from_value(json!({"kind": reason}));
+    parsed.map_or_else(|_| reason.replace('_', " "), |reason| reason.words().to_owned())
 }
 
 pub(super) fn detail_page(kept: &StoredResearch, now: Timestamp) -> String {

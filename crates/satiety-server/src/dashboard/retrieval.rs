@@ -22,7 +22,10 @@ const DRAWN: [(&str, &str); 3] = [
 pub(super) fn list_page(found: &MeasuredRuns, per_query: Option<&RunChanges>, now: Timestamp) -> String {
     let judge = Block::Text(link("/retrieval/annotate", "Judge results"));
     if found.runs.is_empty() {
-        let hint = empty_state("No runs yet.", "satiety retrieval run --memory");
+        let hint = empty_state(
+            "No runs yet. Import a judged query set and replay it against the memory:",
+            "satiety retrieval import corpus.jsonl\nsatiety retrieval run --memory",
+        );
         return frame("/retrieval", "Retrieval", &[blocks(&[judge]), hint]);
     }
     // Runs of experiments are comparisons, not points in time.
@@ -40,7 +43,10 @@ pub(super) fn list_page(found: &MeasuredRuns, per_query: Option<&RunChanges>, no
     first.intervals = oldest_first.iter().map(|run| interval(run)).collect();
     let title = "Quality over runs, MRR@5 with 95 % interval";
     let chart = Lines::shares(title, "run", places, series.into());
+    let about = "Each run replays the judged query set. Higher is better; 1 means that every relevant result is \
+        found and ranked first.";
     let mut body = vec![
+        Block::text(about),
         judge,
         Block::Chart(Chart::Lines(chart)),
         Block::section("Runs", vec![Block::Table(runs(found, now))]),

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+pub(super) use satiety_report::document::count;
 use satiety_report::document::time;
-use satiety_report::html::{Html, escape, joined};
+use satiety_report::html::{Html, escape, joined, render_inline};
 use satiety_report::{Text, Tone};
 
 /// Pages in menu order.
@@ -129,23 +130,37 @@ pub(super) fn short_id(id: &str) -> String {
     format!("{kind} …{}", end.iter().rev().collect::<String>())
 }
 
-/// Number with its singular or plural noun.
-pub(super) fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
-}
-
-/// Empty state of a page, with the command to run next.
-pub(super) fn empty_state(what: &str, command: &str) -> Html {
+/// Empty state of a page, with the commands to run next.
+pub(super) fn empty_state(what: &str, commands: &str) -> Html {
     Html(format!(
-        "<p class=\"empty\">{} Run <code>{}</code>.</p>",
-        escape(what),
-        escape(command)
+        "<div class=\"empty\"><p>{}</p>{}</div>",
+        render_inline(what),
+        command(commands)
     ))
 }
 
-/// Command to copy.
+/// Command to copy; the page's script adds a button.
 pub(super) fn command(text: &str) -> Html {
-    Html(format!("<pre><code>{}</code></pre>", escape(text)))
+    Html(format!(
+        "<pre class=\"command\"><code>{}</code></pre>",
+        escape(text)
+    ))
+}
+
+/// Sentence that says what a list shows.
+pub(super) fn lead(text: &str) -> Html {
+    Html(format!("<p class=\"lead\">{}</p>", render_inline(text)))
+}
+
+/// Writes a message as a sentence: with a capital letter and a full stop.
+pub(super) fn sentence(message: &str) -> String {
+    let mut letters = message.trim().chars();
+    let first = letters.next().map(char::to_uppercase);
+    let mut text: String = first.into_iter().flatten().chain(letters).collect();
+    if !text.ends_with(['.', '!', '?', ':']) {
+        text.push('.');
+    }
+    text
 }
 
 /// Card of the overview.
@@ -211,6 +226,13 @@ mod tests {
             satiety_report::html::line(&ago_text("2026-11-17T11:57:00.5Z", now)).to_string(),
             "<time datetime=\"2026-11-17T11:57:00Z\" title=\"2026-11-17 11:57:00 UTC\">3 min ago</time>"
         );
+    }
+
+    #[test]
+    fn messages_become_sentences() {
+        assert_eq!(sentence("run `x` not found"), "Run `x` not found.");
+        assert_eq!(sentence("`x` is unknown."), "`x` is unknown.");
+        assert_eq!(sentence(""), ".");
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod work;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::IntoResponse;
 use axum::routing;
@@ -67,6 +67,12 @@ pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>
     Router::new().nest_service("/mcp", service)
 }
 
+/// Whether the client is a browser that shows a page; API clients do not ask for HTML.
+fn accepts_html(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
 /// Builds the router of the whole service.
 pub fn router(app: Arc<App>, beside: Mounts) -> Router {
     let mut router = Router::new();
@@ -77,6 +83,7 @@ pub fn router(app: Arc<App>, beside: Mounts) -> Router {
     router = router
         .route("/login", login)
         .route("/logout", routing::post(crate::auth::logout));
+    let has_pages = beside.pages.is_some();
     if let Some(pages) = beside.pages {
         router = router.merge(pages.route_layer(from_fn_with_state(app.clone(), guard::pages)));
     }
@@ -87,7 +94,14 @@ pub fn router(app: Arc<App>, beside: Mounts) -> Router {
         .method_not_allowed_fallback(|| async {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed").into_response()
         })
-        .fallback(|| async { Problem::not_found("path not found").hint("see /docs for the available paths") })
+        .fallback(move |headers: HeaderMap| async move {
+            if has_pages && accepts_html(&headers) {
+                return crate::dashboard::not_found();
+            }
+            Problem::not_found("path not found")
+                .hint("see /docs for the available paths")
+                .into_response()
+        })
         .layer(CatchPanicLayer::custom(|_| {
             Problem::internal("a handler panicked; see the message above").into_response()
         }))

@@ -216,7 +216,7 @@ async fn trickling_clients_are_disconnected() {
         stream.write_all(begin.as_bytes()).await.unwrap();
         let began = Instant::now();
         let mut answer = [0; 256];
-        let mut said = String::new();
+        let mut response = String::new();
         loop {
             assert!(
                 began.elapsed() < Duration::from_secs(5),
@@ -229,10 +229,10 @@ async fn trickling_clients_are_disconnected() {
             match tokio::time::timeout(Duration::from_millis(100), stream.read(&mut answer)).await {
                 Err(_) => {}
                 Ok(Ok(0) | Err(_)) => break,
-                Ok(Ok(count)) => said.push_str(&String::from_utf8_lossy(&answer[..count])),
+                Ok(Ok(count)) => response.push_str(&String::from_utf8_lossy(&answer[..count])),
             }
         }
-        assert!(!said.starts_with("HTTP/1.1 2"), "{begin:?}: {said}");
+        assert!(!response.starts_with("HTTP/1.1 2"), "{begin:?}: {response}");
         // A new connection: a kept-alive one may just have been closed as idle.
         let well = server
             .raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

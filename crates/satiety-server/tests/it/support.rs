@@ -99,11 +99,11 @@ pub(crate) async fn start_with(options: Options) -> Running {
     app.open().await.unwrap();
     let listening = bind("127.0.0.1:0".parse().unwrap(), options.tls).await.unwrap();
     let address = listening.address().unwrap();
-    let beside = Mounts {
+    let mounts = Mounts {
         pages: Some(satiety_server::dashboard::pages()),
         mcp: None,
     };
-    let service = router(app.clone(), beside);
+    let service = router(app.clone(), mounts);
     let (end, ended) = oneshot::channel();
     let task = tokio::spawn(listening.serve(app, service, async {
         let _ = ended.await;

@@ -254,11 +254,11 @@ on_both_engines! {
                 tokio::spawn(async move { store.maintenance().claim_notice("bench.alert/run-1", &format!("t{number}")).await.unwrap() })
             })
             .collect();
-        let mut told = 0;
+        let mut winners = 0;
         for task in tasks {
-            told += usize::from(task.await.unwrap());
+            winners += usize::from(task.await.unwrap());
         }
-        assert_eq!(told, 1);
+        assert_eq!(winners, 1);
         assert!(store.maintenance().claim_notice("bench.alert/run-2", "t1").await.unwrap());
     }
 }

@@ -40,5 +40,5 @@ pub use profile::{DecisionLimits, EvidenceWeights, ProgressProfile, ProgressProf
 pub use report::{
     LogKind, OpenEnd, OpenEndKind, ProgressReport, ProgressSignal, StepVerdict, ToolStats, Waste, judge,
 };
-pub use signature::has_failed;
+pub use signature::{has_failed, telling_line};
 pub use sweep::{LabelledRun, RuleResult, SweepPoint, WorkSweep, baseline_rules, sweep_work};

@@ -3,6 +3,7 @@
 use super::evidence::{Evidence, EvidenceKind};
 use super::finish::shorten;
 use super::report::{OpenEnd, OpenEndKind, ProgressSignal};
+use super::signature::{has_failed, telling_line};
 use crate::trajectory::{Call, Step};
 
 /// What the sentences are about.
@@ -121,21 +122,10 @@ pub fn describe_call(call: &Call) -> String {
     }
 }
 
-/// The last line of a failed result, as data in quotation marks.
+/// The message of a failed result, as data in quotation marks.
 fn quoted_error(step: &Step) -> String {
-    let line = step
-        .calls
-        .iter()
-        .filter_map(|call| call.result.as_ref())
-        .flat_map(|result| result.content.lines().rev().take(8).collect::<Vec<_>>())
-        .map(str::trim)
-        .find(|line| {
-            let lower = line.to_ascii_lowercase();
-            lower.contains("error")
-                || lower.contains("exception")
-                || lower.contains("not found")
-                || lower.contains("failed")
-        });
+    let results = step.calls.iter().filter_map(|call| call.result.as_ref());
+    let line = results.filter(|result| has_failed(result)).find_map(telling_line);
     line.map(|line| format!(" (“{}”)", shorten(line, 100)))
         .unwrap_or_default()
 }

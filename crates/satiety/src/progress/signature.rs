@@ -375,6 +375,37 @@ pub fn has_failed(result: &CallResult) -> bool {
     }
 }
 
+/// The line of a result that says most: of a failed result the last error message, otherwise the first line.
+/// Lines without a letter or digit and rules such as `=====` around a text are left out.
+pub fn telling_line(result: &CallResult) -> Option<&str> {
+    let lines = || {
+        let lines = result.content.lines().map(without_rule);
+        lines.filter(|line| line.contains(char::is_alphanumeric))
+    };
+    if !has_failed(result) {
+        return lines().next();
+    }
+    let patterns = &*RESULT_PATTERNS;
+    let last = |set: &RegexSet| lines().rfind(|line| set.is_match(head(line)));
+    last(&patterns.messages)
+        .or_else(|| last(&patterns.last))
+        .or_else(|| last(&patterns.first))
+        .or_else(|| lines().next_back())
+}
+
+/// A line without the rule that is drawn around it.
+fn without_rule(line: &str) -> &str {
+    const SHORTEST: usize = 3;
+    let text = line.trim();
+    let rule = text.chars().next().filter(|first| "=-_*#~".contains(*first));
+    match rule {
+        Some(rule) if text.chars().take_while(|letter| *letter == rule).count() >= SHORTEST => {
+            text.trim_matches(rule).trim()
+        }
+        _ => text,
+    }
+}
+
 fn looks_failed(content: &str) -> bool {
     let patterns = &*RESULT_PATTERNS;
     let content = content.trim();
@@ -427,6 +458,7 @@ fn head(line: &str) -> &str {
 
 struct ResultPatterns {
     first: RegexSet,
+    messages: RegexSet,
     last: RegexSet,
     empty: RegexSet,
     done: RegexSet,
@@ -435,6 +467,7 @@ struct ResultPatterns {
 #[derive(Deserialize)]
 struct ResultPatternTexts {
     first_lines: Vec<String>,
+    messages: Vec<String>,
     last_lines: Vec<String>,
     empty_results: Vec<String>,
     done_results: Vec<String>,
@@ -452,6 +485,7 @@ static RESULT_PATTERNS: LazyLock<ResultPatterns> = LazyLock::new(|| {
     };
     ResultPatterns {
         first: set(&texts.first_lines),
+        messages: set(&texts.messages),
         last: set(&texts.last_lines),
         empty: set(&texts.empty_results),
         done: set(&texts.done_results),
@@ -466,6 +500,32 @@ mod tests {
         let mut collector = Collector::default();
         collector.text_without_volatile(text);
         collector.finish()
+    }
+
+    #[test]
+    fn the_message_of_an_error_says_more_than_the_summary_below_it() {
+        let line = |content: &str, exit_code| {
+            let result = CallResult {
+                content: content.into(),
+                exit_code: Some(exit_code),
+                ..CallResult::default()
+            };
+            telling_line(&result).map(str::to_owned)
+        };
+        let pytest = "====== ERRORS ======\n__ ERROR collecting t.py __\nE   ImportError: cannot import name 'x'\n\
+            === short test summary info ===\nERROR t.py\n====== 1 error in 0.31s ======";
+        assert_eq!(
+            line(pytest, 1).as_deref(),
+            Some("E   ImportError: cannot import name 'x'")
+        );
+        assert_eq!(
+            line("compiling\n--- 2 failed ---\n-----", 1).as_deref(),
+            Some("2 failed")
+        );
+        assert_eq!(line("first\nsecond", 2).as_deref(), Some("second"));
+        assert_eq!(line("=====\nall good\nsecond", 0).as_deref(), Some("all good"));
+        assert_eq!(line("-x: an option", 0).as_deref(), Some("-x: an option"));
+        assert_eq!(line("\n---\n", 1), None);
     }
 
     #[test]

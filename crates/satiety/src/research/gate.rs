@@ -84,7 +84,7 @@ impl Verdict {
             Reason::FirstRounds => format!("{novelty} new; the first rounds are always kept"),
             Reason::Novel => format!("{novelty} new: continue searching"),
             Reason::PassedThrough => format!(
-                "{novelty} new, below the threshold; kept by the epsilon draw ({:.0} %)",
+                "{novelty} new, below the threshold; kept at random ({:.0} % of such rounds are)",
                 100.0 * self.propensity
             ),
             Reason::Saturated => format!("only {novelty} new: saturated"),

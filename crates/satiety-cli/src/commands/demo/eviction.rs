@@ -1,4 +1,4 @@
-//! Eviction in the demo: a proposal, an exclusion, and a policy comparison on a trace.
+//! Eviction in the demo: a proposal, and a policy comparison on a trace.
 
 use satiety::eviction::EvictionFeedback;
 use satiety::eviction::simulation::Budget;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// Trace of six short sessions.
 const TRACE: &str = include_str!("../../../../../examples/eviction/trace.jsonl");
 
-/// Fills a context, proposes evictions, excludes an item, and simulates policies on a trace.
+/// Fills a context, proposes and accepts evictions, and simulates policies on a trace.
 pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
     let items = [
         json!({"ctx_id": "rules", "zone": "system", "content": "Answer briefly.", "pinned": true}),
@@ -24,6 +24,7 @@ pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
         json!({"ctx_id": "fact", "zone": "memory", "kind": "fact", "content": "The staging database is called ada."}),
         json!({"ctx_id": "small-talk", "zone": "chronicle", "content": "Good morning! How was the weekend?"}),
         json!({"ctx_id": "old-diff", "zone": "workspace", "kind": "tool_result", "token_count": 700, "snippet": "a diff that was merged"}),
+        json!({"ctx_id": "plan", "zone": "workspace", "kind": "plan", "token_count": 120, "snippet": "the plan, not read since it was written"}),
     ];
     let update = UpdateScopeRequest {
         scope_id: "demo".into(),
@@ -43,7 +44,7 @@ pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
         .eviction()
         .propose(ProposeScopeRequest {
             scope_id: "demo".into(),
-            budget_tokens: Some(800),
+            budget_tokens: Some(1050),
             timeout_ms: Some(60_000),
             exploration: Some(0.0),
             ..ProposeScopeRequest::default()
@@ -54,12 +55,7 @@ pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
         .resolve(ResolveRequest {
             proposal_id: proposed.proposal.proposal_id.clone(),
             resolved_by: None,
-            exclude_ctx_ids: proposed
-                .view
-                .iter()
-                .take(1)
-                .map(|candidate| candidate.ctx_id.clone())
-                .collect(),
+            exclude_ctx_ids: Vec::new(),
             exclude_reasons: std::collections::BTreeMap::new(),
             quota: Some(0.5),
         })

@@ -1,7 +1,9 @@
-//! `satiety demo`: a tour of five scenes on bundled examples, played by the real program.
+//! `satiety demo`: a tour of seven scenes on bundled examples, played by the real program.
 
 mod eviction;
 mod harness;
+mod memory;
+mod progress;
 mod research;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
+use satiety_engine::progress::StoredRun;
 use satiety_engine::research::ResearchResponse;
 use satiety_engine::retrieval::{CompareRequest, CompareResponse, FactFiles, ImportCorpusRequest, Rankings};
 use schemars::JsonSchema;
@@ -35,6 +38,9 @@ use crate::table::sparkline;
 
 /// Database of the demo, in its directory.
 const DATABASE: &str = "demo.db";
+
+/// Configuration file that selects the database and the harness of the demo, in its directory.
+const CONFIG: &str = "satiety.toml";
 
 /// Demo conversations, one per signal.
 const CONVERSATIONS: &[(&str, &str)] = &[
@@ -104,9 +110,24 @@ pub(super) fn run(arguments: DemoArgs, settings: &Settings, printer: &Printer) -
         engine.close().await;
         played
     })?;
+    if arguments.keep.is_some() {
+        write_config(&directory)?;
+    }
     played.kept = arguments.keep;
     printer.answer(&played)?;
     Ok(Exit::Done)
+}
+
+/// Writes a configuration file with absolute paths, which works from any directory.
+fn write_config(directory: &Path) -> Result<(), Failure> {
+    let database = satiety_engine::StoreUrl::sqlite(directory.join(DATABASE)).to_string();
+    let harness = directory.join("harness").display().to_string();
+    let content = format!(
+        "[store]\nurl = {}\n\n[harness]\nfolder = {}\n",
+        toml::Value::from(database),
+        toml::Value::from(harness)
+    );
+    Ok(fs_err::write(directory.join(CONFIG), content)?)
 }
 
 async fn play(
@@ -133,9 +154,16 @@ async fn play(
         }
         demo.conversations = Some(conversations);
     }
+    if plays(DemoScene::Progress) {
+        demo.progress = Some(progress::report(engine).await?);
+    }
     if plays(DemoScene::Bench) {
         demo.bench = Some(benchmark(engine, directory).await?);
         demo.harness = Some(Box::pin(harness::saturate(engine, &directory.join("harness"))).await?);
+    }
+    // Before the retrieval scene, whose query set is about other documents.
+    if plays(DemoScene::Memory) {
+        demo.memory = Some(Box::pin(memory::remember(engine, directory)).await?);
     }
     if plays(DemoScene::Retrieval) {
         demo.retrieval = Some(retrieval(engine, directory).await?);
@@ -243,6 +271,12 @@ pub(super) struct Demo {
     /// Scene `dialogue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     conversations: Option<Vec<ScoreResponse>>,
+    /// Scene `progress`: a looping agent and a working one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Vec<StoredRun>>,
+    /// Scene `memory`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<memory::MemoryScene>,
     /// Scene `retrieval`.
     #[serde(skip_serializing_if = "Option::is_none")]
     retrieval: Option<CompareResponse>,
@@ -266,6 +300,14 @@ impl Render for Demo {
                 "satiety score FILE",
             ));
         }
+        if let Some(runs) = &self.progress {
+            scenes.push(scene(
+                "Progress: is an agent at work stuck?",
+                "A stuck agent repeats its calls until the budget is gone, and says that it is nearly done.",
+                &progress::lines(runs),
+                "satiety progress LOG",
+            ));
+        }
         if let (Some(bench), Some(harness)) = (&self.bench, &self.harness) {
             let mut lines = vec!["A change breaks the agent:".to_owned()];
             lines.extend(verdict_lines(&bench.document()));
@@ -276,6 +318,14 @@ impl Render for Demo {
                 "Pass rates are noisy, and a suite that every version passes shows nothing.",
                 &lines,
                 "satiety bench init SUITE",
+            ));
+        }
+        if let Some(memory) = &self.memory {
+            scenes.push(scene(
+                "Memory: what does the agent already know?",
+                "Agents ask the same questions again in every session.",
+                &memory.lines(),
+                "satiety memory index DIR",
             ));
         }
         if let Some(retrieval) = &self.retrieval {
@@ -304,9 +354,9 @@ impl Render for Demo {
         }
         let end = match &self.kept {
             Some(directory) => format!(
-                "Kept in {}. Look at it: satiety --db sqlite:{} serve",
+                "Kept in {}. Look at it in a browser: satiety --config {} serve",
                 directory.display(),
-                directory.join(DATABASE).display()
+                directory.join(CONFIG).display()
             ),
             None => "Keep the results and look at them in a browser: satiety demo --keep".to_owned(),
         };

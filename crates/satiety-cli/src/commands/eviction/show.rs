@@ -36,7 +36,7 @@ fn timed_out(proposals: &[String]) -> String {
         return String::new();
     }
     format!(
-        "\n{} {} timed out; their candidates were evicted",
+        "\n{} without an answer in time, the candidates of {} were evicted",
         "note:".yellow(),
         proposals.join(", ")
     )

@@ -8,6 +8,7 @@ use satiety_engine::harness::{
     AppliedExpansion, ApprovalDecision, AuditRow, HarnessCheck, History, Keys, LockState, LockedHarness,
     ProposeExpansionResponse, SignedTransition, VerifyResponse,
 };
+use satiety_report::document::count;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -82,15 +83,15 @@ impl Render for LockedHarness {
             (false, false) => "stale".red().bold().to_string(),
         };
         let mut text = format!(
-            "{}  {state}\nhash       {}\nversion    {}\ncovers     {} suites, {} cases, {} baselines, {} targets, {} approver keys",
+            "{}  {state}\nhash       {}\nversion    {}\ncovers     {}, {}, {}, {}, {}",
             self.file,
             self.hash,
             short(&self.version),
-            covers.suites,
-            covers.cases,
-            covers.baselines,
-            covers.targets,
-            covers.approvers
+            count(covers.suites, "suite", "suites"),
+            count(covers.cases, "case", "cases"),
+            count(covers.baselines, "baseline", "baselines"),
+            count(covers.targets, "target", "targets"),
+            count(covers.approvers, "approver key", "approver keys")
         );
         changes(&mut text, &self.changes);
         if self.written {
@@ -271,7 +272,10 @@ fn describe_event(entry: &Entry) -> String {
 impl Render for VerifyResponse {
     fn human(&self) -> String {
         let mut text = if self.problems.is_empty() {
-            format!("{} entries, no tampering detected", self.entries)
+            format!(
+                "{}, no tampering detected",
+                count(self.entries, "entry", "entries")
+            )
         } else {
             format!("{} entries, {}", self.entries, "tampering detected".red().bold())
         };

@@ -8,6 +8,7 @@ use satiety_engine::memory::{
     DeleteResponse, IndexResponse, LinkResponse, MatchedTriggers, Memories, Memory, MemoryHealth,
     MemorySearch, SaveResponse, TaskMetrics, ValidateResponse,
 };
+use satiety_report::document::count;
 
 use crate::printer::Render;
 use crate::table::{bytes, table};
@@ -78,14 +79,14 @@ impl Render for MemorySearch {
         if self.results.is_empty() {
             text.push_str("nothing found\n");
         }
-        let intent = self
-            .intent
-            .intent
-            .map_or("intent unknown", |intent| intent.name());
+        let intent = self.intent.intent.map_or_else(
+            || "intent unknown".into(),
+            |intent| format!("intent {}", intent.name()),
+        );
         let _ = write!(
             text,
-            "{} results, {} tokens; {}, {intent}; {:.1} ms, of which {:.1} ms embedding",
-            self.results.len(),
+            "{}, {} tokens; mode {}, {intent}; {:.1} ms, of which {:.1} ms embedding",
+            count(self.results.len(), "result", "results"),
             self.tokens,
             self.mode.selected_mode,
             self.telemetry.total_latency_ms,
@@ -195,8 +196,10 @@ impl Render for DeleteResponse {
 impl Render for ValidateResponse {
     fn human(&self) -> String {
         let mut text = format!(
-            "{}  confidence {:.2} after {} validations",
-            self.id, self.confidence, self.validations
+            "{}  confidence {:.2} after {}",
+            self.id,
+            self.confidence,
+            count(self.validations, "validation", "validations")
         );
         if self.promotion_eligible {
             text.push_str("\neligible for promotion: `satiety memory update --tier`");

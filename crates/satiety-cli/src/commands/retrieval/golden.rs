@@ -10,6 +10,7 @@ use satiety_engine::retrieval::{
     FeedbackOutcome, HarvestRequest, HarvestResponse, JudgeFeedbackRequest, JudgedCorpus, MeasuredRun,
     MeasuredRuns,
 };
+use satiety_report::document::count;
 
 use super::format::{format_metric, interval, queries};
 use crate::args::{AgreementArgs, HarvestArgs, JudgeArgs, RunsArgs};
@@ -71,40 +72,47 @@ pub(super) async fn runs(arguments: RunsArgs, engine: &Engine, printer: &Printer
 
 impl Render for HarvestResponse {
     fn human(&self) -> String {
-        let rows = self
-            .harvest
-            .strata
-            .iter()
-            .filter(|stratum| stratum.target > 0)
-            .map(|stratum| {
-                vec![
-                    stratum.category.clone(),
-                    stratum.intent.clone().unwrap_or_default(),
-                    stratum.target.to_string(),
-                    stratum.had.to_string(),
-                    stratum.fitting.to_string(),
-                    stratum.taken.to_string(),
-                ]
-            });
+        let wanted = self.harvest.strata.iter().filter(|stratum| stratum.target > 0);
+        let (found, missing): (Vec<_>, Vec<_>) =
+            wanted.partition(|stratum| stratum.had + stratum.fitting > 0);
+        let missing = missing.len();
+        let rows = found.into_iter().map(|stratum| {
+            vec![
+                stratum.category.clone(),
+                stratum.intent.clone().unwrap_or_default(),
+                stratum.target.to_string(),
+                stratum.had.to_string(),
+                stratum.fitting.to_string(),
+                stratum.taken.to_string(),
+            ]
+        });
         let header = ["category", "intent", "target", "existing", "eligible", "added"];
         let mut text = table(&header, &[2, 3, 4, 5], rows);
-        let count = |wanted: &dyn Fn(&SkipReason) -> bool| {
+        if missing > 0 {
+            let _ = write!(
+                text,
+                "\n{} without an eligible query",
+                count(missing, "more category", "more categories")
+            );
+        }
+        let skipped = |wanted: &dyn Fn(&SkipReason) -> bool| {
             let left = self.harvest.left_out.iter();
             left.filter(|one| wanted(&one.because)).count()
         };
-        let same = count(&|because| {
+        let same = skipped(&|because| {
             matches!(
                 because,
                 SkipReason::SameWords { .. } | SkipReason::NearDuplicate { .. }
             )
         });
-        let enough = count(&|because| matches!(because, SkipReason::Enough { .. }));
+        let enough = skipped(&|because| matches!(because, SkipReason::Enough { .. }));
         let _ = write!(
             text,
-            "\n\n{} {} from {} in the log; {same} duplicates, {enough} beyond the target",
+            "\n\n{} {} from {} in the log; {}, {enough} beyond the target",
             if self.dry_run { "would add" } else { "added" },
             queries(self.harvest.taken.len()).bold(),
             queries(self.logged),
+            count(same, "duplicate", "duplicates"),
         );
         let _ = write!(
             text,
@@ -140,10 +148,10 @@ impl Render for JudgedCorpus {
             .map(|(grade, count)| format!("grade {grade}: {count}"))
             .collect();
         let mut text = format!(
-            "{} {} from {} events about {} of {}",
+            "{} {} from {} about {} of {}",
             if self.dry_run { "would write" } else { "wrote" },
-            format!("{} judgments", self.written).bold(),
-            self.events,
+            count(self.written, "judgment", "judgments").bold(),
+            count(self.events, "event", "events"),
             self.with_feedback,
             queries(self.queries),
         );

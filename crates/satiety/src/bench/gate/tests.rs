@@ -37,7 +37,7 @@ fn gate(before: Vec<BenchmarkResult>, now: Vec<BenchmarkResult>) -> GateReport {
 }
 
 /// One case next to 20 that always pass.
-fn beside_stable(before: &[Status], now: &[Status]) -> GateReport {
+fn with_stable_cases(before: &[Status], now: &[Status]) -> GateReport {
     let repeats = vec![Pass; before.len().max(now.len())];
     let with = |own: &[Status]| [stable(20, &repeats), case("x", own)].concat();
     gate(with(before), with(now))
@@ -52,7 +52,7 @@ fn a_case_that_breaks_in_a_stable_suite() {
         (4, Regression),
         (5, Regression),
     ] {
-        let found = beside_stable(&vec![Pass; repeats], &vec![Fail; repeats]);
+        let found = with_stable_cases(&vec![Pass; repeats], &vec![Fail; repeats]);
         assert_eq!(found.verdict, verdict, "{repeats} repeats: {:?}", found.reasons);
         assert!(
             found.reasons[0].contains('x') || found.reasons[0].contains("pass rate"),
@@ -60,10 +60,16 @@ fn a_case_that_breaks_in_a_stable_suite() {
             found.reasons
         );
     }
-    assert_eq!(beside_stable(&[Pass; 5], &[Pass; 5]).verdict, GateVerdict::Pass);
-    assert_eq!(beside_stable(&[Fail; 5], &[Pass; 5]).verdict, GateVerdict::Pass);
     assert_eq!(
-        beside_stable(&[Pass; 5], &[Pass, Pass, Pass, Pass, Fail]).verdict,
+        with_stable_cases(&[Pass; 5], &[Pass; 5]).verdict,
+        GateVerdict::Pass
+    );
+    assert_eq!(
+        with_stable_cases(&[Fail; 5], &[Pass; 5]).verdict,
+        GateVerdict::Pass
+    );
+    assert_eq!(
+        with_stable_cases(&[Pass; 5], &[Pass, Pass, Pass, Pass, Fail]).verdict,
         GateVerdict::Pass
     );
 }
@@ -264,7 +270,7 @@ fn a_drop_that_may_exceed_the_margin_is_inconclusive() {
 
 #[test]
 fn the_report_survives_json() {
-    let found = beside_stable(&[Pass; 5], &[Fail; 5]);
+    let found = with_stable_cases(&[Pass; 5], &[Fail; 5]);
     let json = serde_json::to_string(&found).unwrap();
     assert_eq!(serde_json::from_str::<GateReport>(&json).unwrap(), found);
     let nonsense = GatePolicy {
