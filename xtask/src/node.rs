@@ -1,4 +1,4 @@
-//! Official TypeScript client of MCP, for the test that runs it against `/mcp`.
+//! Node packages of the tests: the official TypeScript client of MCP, and programs that call our hooks.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -42,6 +42,8 @@ pub fn install() -> Result<()> {
         .args([
             "ci",
             "--ignore-scripts",
+            // Programs of hundreds of megabytes, of which the tests need only the types.
+            "--omit=optional",
             "--no-audit",
             "--no-fund",
             "--loglevel=error",

@@ -50,6 +50,7 @@ const STYLES: Styles = Styles::styled()
   satiety score conversation.json       # CONTINUE, SHIP, STOP or ESCALATE, and why
   satiety progress session.jsonl        # is an agent at work stuck, and since when?
   satiety watch session.jsonl           # the same for a live conversation or agent
+  satiety hook install --for claude     # stop a coding agent that loops, as it happens
   satiety research TASK --in DIR        # search until results are no longer new, with sources
   satiety serve                         # HTTP API and dashboard, on loopback
   satiety db status                     # contents of the store
@@ -84,7 +85,7 @@ pub(crate) struct Global {
     /// Output format [default: human] [env: `SATIETY_OUTPUT_FORMAT`]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) format: Option<crate::settings::Format>,
-    /// Suppress human-readable output and notes; errors and `--format json` are still printed
+    /// Suppress text output and notes; errors and `--format json` are printed
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
     /// Log more to stderr; repeat for more detail [env: `SATIETY_LOG_LEVEL`]

@@ -206,13 +206,22 @@ const STANDARD_VARIABLES: &[(&str, &str)] = &[
 
 /// Loads and merges all settings.
 pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
+    load_with(cli, true)
+}
+
+/// Loads the settings without a discovered file, for commands that must work in any directory.
+pub(crate) fn load_without_project(cli: &Cli) -> Result<Settings, Failure> {
+    load_with(cli, false)
+}
+
+fn load_with(cli: &Cli, discover: bool) -> Result<Settings, Failure> {
     let global = &cli.global;
     let environment: BTreeMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let mut values = defaults();
     let own = own_file();
-    let (file, ignored) = read_files(global, &environment, own.as_deref(), &mut values)?;
+    let (file, ignored) = read_files(global, &environment, discover, own.as_deref(), &mut values)?;
     for (name, variable) in STANDARD_VARIABLES {
         if let (Some(key), Some(text)) = (Key::named(name), environment.get(*variable))
             && !text.trim().is_empty()
@@ -272,6 +281,7 @@ pub(crate) fn load(cli: &Cli) -> Result<Settings, Failure> {
 fn read_files(
     global: &Global,
     environment: &BTreeMap<String, String>,
+    discover: bool,
     own: Option<&Path>,
     values: &mut BTreeMap<&'static str, Value>,
 ) -> Result<(Option<PathBuf>, Option<Ignored>), Failure> {
@@ -283,7 +293,8 @@ fn read_files(
         ignored = merge_file(values, &read, &trust_state, true)?;
         used = Some(read.path);
     }
-    let Some((path, given)) = find_file(global, environment)? else {
+    let found = find_file(global, environment)?.filter(|(_, given)| *given || discover);
+    let Some((path, given)) = found else {
         return Ok((used, ignored));
     };
     let read = ConfigFile::read(&path)?;

@@ -24,6 +24,8 @@ mod harness_measures;
 mod harness_phases;
 mod harness_support;
 #[cfg(unix)]
+mod hook;
+#[cfg(unix)]
 mod import_attacks;
 mod json_output;
 mod mcp;

@@ -21,7 +21,7 @@ use crate::settings;
 use crate::settings::trust::{make_private_directory, printable};
 
 /// Time after which the answer is empty. The hosts' own limits are longer.
-const TIME_LIMIT: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum size of a payload in bytes.
 const MAX_PAYLOAD_BYTES: u64 = 64 << 20;
 /// Size of the log file at which it is renamed to `hooks.log.1`, in bytes.
@@ -103,7 +103,13 @@ fn decide(event: String, started: Instant) -> Result<String, String> {
         return Err("cannot read the arguments".into());
     };
     let host = arguments.host.map(Into::into);
-    let settings = settings::load(&cli).map_err(|failure| failure.to_string())?;
+    // A broken file in a cloned repository must not switch the hooks off.
+    let settings = settings::load(&cli)
+        .or_else(|failure| {
+            log(&event, &failure.to_string());
+            settings::load_without_project(&cli)
+        })
+        .map_err(|failure| failure.to_string())?;
     if !settings.hooks_enabled {
         return Ok(String::new());
     }

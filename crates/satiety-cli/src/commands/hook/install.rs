@@ -240,7 +240,10 @@ fn plan_uninstall(host: Host, path: PathBuf) -> Result<Plan, Failure> {
                     "correct the file, then run the command again",
                 )
             })?;
-            let is_ours = record.as_ref().is_some_and(|record| record.created_file) || host == Host::Copilot;
+            // The file for Copilot has our name; without a record, it is taken for ours.
+            let is_ours = record
+                .as_ref()
+                .map_or(host == Host::Copilot, |record| record.created_file);
             let is_left = !(is_blank(&new) || parse(&new).is_ok_and(|root| is_hollow(&root)));
             (is_left || !is_ours || new == *text).then_some(new)
         }
