@@ -16,7 +16,6 @@ use satiety::dialogue::{
     Transcript, prototype_texts, sweep, texts_to_embed,
 };
 use satiety::stats::spearman;
-use satiety_models::Embedder;
 use satiety_models::minilm::MiniLm;
 use serde_json::Value;
 
