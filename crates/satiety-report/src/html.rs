@@ -233,7 +233,7 @@ pub(crate) fn table(header: &[&str], numbers: &[usize], rows: impl IntoIterator<
 }
 
 /// Tables with more columns than this show one cell per line on a narrow screen.
-const NARROW_COLUMNS: usize = 3;
+const NARROW_COLUMNS: usize = 2;
 
 /// Renders a table whose cells may contain markup.
 fn table_of(header: &[&str], numbers: &[usize], rows: impl IntoIterator<Item = Vec<Html>>) -> Html {

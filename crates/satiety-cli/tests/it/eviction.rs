@@ -82,7 +82,7 @@ fn a_context_is_filled_flushed_and_reported() {
     assert!(story.contains("llm"), "{story}");
     let page = place.run(&["evict", "timeline", "s", "--format", "html"]);
     assert!(page.contains("<svg") && page.contains("still failing"), "{page}");
-    assert!(place.run(&["evict", "feedback"]).contains("1 proposals answered"));
+    assert!(place.run(&["evict", "feedback"]).contains("1 proposal answered"));
     let export = place.run(&["evict", "export"]);
     assert!(
         export.contains("\"kept_back\":true") && !export.contains("still failing"),

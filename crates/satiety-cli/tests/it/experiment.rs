@@ -164,7 +164,7 @@ fn better_graduates_worse_is_rejected_and_same_stays_undecided() {
         "graduated",
         "accept-treatment (betting)",
         "█",
-        "may graduate",
+        "MAY GRADUATE",
         "corpus_improvement",
         "latency_p95",
     ] {

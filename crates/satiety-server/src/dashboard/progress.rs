@@ -723,7 +723,9 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("<td class=\"number\">9</td><td class=\"number\">-</td>"),
+            text.contains(
+                "<td class=\"number\" data-label=\"first nudge\">9</td><td class=\"number\" data-label=\"first stop\">-</td>"
+            ),
             "{text}"
         );
         assert!(text.contains("Earlier runs"), "{text}");

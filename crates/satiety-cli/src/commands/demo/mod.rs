@@ -11,16 +11,14 @@ use std::time::Instant;
 
 use owo_colors::OwoColorize;
 use satiety::bench::GatePolicy;
-use satiety::retrieval::{
-    ComparisonSettings, EvaluationOptions, JudgmentSource, OrderOptions, decisive_measures,
-};
+use satiety::retrieval::{ComparisonSettings, EvaluationOptions, OrderOptions, decisive_measures};
 use satiety_engine::Engine;
 use satiety_engine::bench::{AcceptRequest, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use satiety_engine::progress::StoredRun;
 use satiety_engine::research::ResearchResponse;
-use satiety_engine::retrieval::{CompareRequest, CompareResponse, FactFiles, ImportCorpusRequest, Rankings};
+use satiety_engine::retrieval::{CompareRequest, CompareResponse, FactFiles, Rankings};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -161,7 +159,6 @@ async fn play(
         demo.bench = Some(benchmark(engine, directory).await?);
         demo.harness = Some(Box::pin(harness::saturate(engine, &directory.join("harness"))).await?);
     }
-    // Before the retrieval scene, whose query set is about other documents.
     if plays(DemoScene::Memory) {
         demo.memory = Some(Box::pin(memory::remember(engine, directory)).await?);
     }
@@ -179,21 +176,15 @@ async fn play(
     Ok(demo)
 }
 
-/// Compares two rankings of the bundled corpus, and imports the corpus.
+/// Compares two rankings of the bundled query set.
 async fn retrieval(engine: &Engine, directory: &Path) -> Result<CompareResponse, Failure> {
     let mut compared = engine.retrieval().compare(rankings(directory)?).await?;
     // Temporary paths mean nothing to a reader.
-    let [(corpus, _), (control, _), (treatment, _)] = RANKINGS;
+    let [_, (control, _), (treatment, _)] = RANKINGS;
     compared.control = control.into();
     for comparison in &mut compared.comparisons {
         comparison.treatment = treatment.into();
     }
-    let import = ImportCorpusRequest {
-        corpus: directory.join(corpus),
-        queries: None,
-        source: JudgmentSource::Manual,
-    };
-    engine.retrieval().import_corpus(import).await?;
     Ok(compared)
 }
 
@@ -341,7 +332,7 @@ impl Render for Demo {
                 "Eviction: which context can be dropped?",
                 "Every item that is dropped and needed again is read twice.",
                 &eviction.lines(),
-                "satiety eviction simulate TRACE",
+                "satiety evict simulate TRACE",
             ));
         }
         if let Some(research) = &self.research {
