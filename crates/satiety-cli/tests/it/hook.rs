@@ -163,7 +163,7 @@ fn nothing_that_goes_wrong_reaches_the_agent() {
         (vec!["Stop"], vec![0xff; 1000]),
         (vec!["Stop"], deep.into_bytes()),
         (vec!["Stop"], br#"{"session_id": "\ud800"}"#.to_vec()),
-        (vec!["PostToolUse", "--for", "nobody"], call.clone().into_bytes()),
+        (vec!["PostToolUse", "--for", "unknown"], call.clone().into_bytes()),
         (vec!["PostToolUse", "--no-such-option"], call.clone().into_bytes()),
         (vec!["PostToolUse", "--db", "mysql:x"], call.clone().into_bytes()),
         (
@@ -593,20 +593,22 @@ fn payloads_and_answers_have_the_types_of_claude_code() {
     };
     let played = play("claude", |event, payload| match event {
         "PreCompact" => payload["custom_instructions"] = Value::Null,
-        "PostCompact" => payload["compact_summary"] = "We fix tests.".into(),
+        "PostCompact" => payload["compact_summary"] = "We run tests.".into(),
         _ => {}
     });
-    let mut source =
-        "import type { HookInput, SyncHookJSONOutput } from \"@anthropic-ai/claude-agent-sdk\";\n".to_owned();
+    let mut lines = vec![
+        "import type { HookInput, SyncHookJSONOutput } from \"@anthropic-ai/claude-agent-sdk\";".to_owned(),
+    ];
     for (number, (event, payload, answer)) in played.iter().enumerate() {
-        source.push_str(&format!("export const input{number}: HookInput = {payload};\n"));
+        lines.push(format!("export const input{number}: HookInput = {payload};"));
         // This hook answers in plain text: instructions for the summary.
         if *event != "PreCompact" && !answer.is_empty() {
-            source.push_str(&format!(
-                "export const output{number}: SyncHookJSONOutput = {answer};\n"
+            lines.push(format!(
+                "export const output{number}: SyncHookJSONOutput = {answer};"
             ));
         }
     }
+    let source = lines.join("\n");
     let file = folder.join(format!("hooks_claude_{}.mts", std::process::id()));
     let check = |source: &str| {
         fs_err::write(&file, source).unwrap();

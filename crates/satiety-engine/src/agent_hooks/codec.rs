@@ -85,16 +85,14 @@ pub fn read(payload: &Value, event: &str, host: Option<Host>) -> Option<Notifica
 /// Writes an answer for standard output. Empty if there is nothing to say, or no way to say it.
 pub fn write(host: Host, kind: EventKind, decision: &Decision) -> String {
     let answer = match (host, decision) {
-        (_, Decision::Pass) => None,
         // Claude Code adds the plain text of this hook to the instructions of the compaction.
         (Host::Claude, Decision::Keep(text)) if kind == EventKind::CompactionStarting => {
             return text.clone();
         }
-        (_, Decision::Keep(_)) => None,
+        (_, Decision::Pass | Decision::Keep(_)) | (Host::Copilot, Decision::Notify(_)) => None,
         (Host::Copilot, Decision::AddContext(text) | Decision::EndTurn { advice: text, .. }) => {
             takes_context(host, kind).then(|| json!({ "additionalContext": text }))
         }
-        (Host::Copilot, Decision::Notify(_)) => None,
         (_, Decision::AddContext(text)) => takes_context(host, kind).then(|| {
             let name = name_of(host, kind);
             json!({"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}})

@@ -1,5 +1,7 @@
 //! What an agent works with, and what of it to keep when its context is compacted.
 
+use std::fmt::Write as _;
+
 use satiety::eviction::{ContextItem, Scope, Weights};
 use satiety::progress::{OpenEnd, OpenEndKind};
 use satiety::trajectory::Step;
@@ -179,7 +181,7 @@ impl Pins {
         ] {
             if !items.is_empty() {
                 let quoted: Vec<String> = items.iter().map(|item| quote(item)).collect();
-                text.push_str(&format!("\n- {label}: {}", quoted.join(", ")));
+                let _ = write!(text, "\n- {label}: {}", quoted.join(", "));
             }
         }
         text

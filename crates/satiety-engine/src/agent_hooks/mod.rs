@@ -12,6 +12,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Write as _;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -129,10 +130,15 @@ impl AgentHookOperations<'_> {
             return Ok(silent("no_session"));
         };
         let store = self.engine.store().await?;
+        let mut memory = None;
         for _ in 0..MAX_ATTEMPTS {
             let stored = store.hook_sessions().get(&id).await?;
             let mut session = restore(stored.as_ref());
-            let memory = self.memory(&notification, &session.state, policy).await;
+            // Searched once: a second search would find that everything was already shown.
+            if memory.is_none() {
+                memory = Some(self.memory(&notification, &session.state, policy).await);
+            }
+            let memory = memory.clone().flatten();
             let judgement = session.decide(&notification, policy, memory, Timestamp::now());
             let event = codec::name_of(notification.host, notification.kind).unwrap_or(&request.event);
             let call = HookCall {
@@ -303,9 +309,7 @@ fn describe_memories(results: &[&MemoryResult]) -> Option<String> {
     for result in results {
         let line = [&result.id, &result.title, &result.excerpt].map(|part| compaction::quote(part));
         let [id, title, excerpt] = line;
-        text.push_str(&format!(
-            "{{\"id\": {id}, \"title\": {title}, \"text\": {excerpt}}}\n"
-        ));
+        let _ = writeln!(text, "{{\"id\": {id}, \"title\": {title}, \"text\": {excerpt}}}");
     }
     text.push_str("</satiety-memory>");
     Some(text)

@@ -1,4 +1,4 @@
-//! What is remembered between two calls of a session, and the decision about each event. No I/O: the caller
+//! State of a session between two calls, and the decision about each event. No I/O: the caller
 //! loads the state, searches the memory and passes the time.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -405,9 +405,8 @@ fn check_answer(host: Host, kind: EventKind, answer: &str) {
     let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
     for (key, value) in answer.as_object().unwrap() {
         let is_valid = match (host, key.as_str()) {
-            (Host::Copilot, "additionalContext") => is_text(value),
             (_, "decision") => value == "block",
-            (_, "reason") => is_text(value),
+            (Host::Copilot, "additionalContext") | (_, "reason") => is_text(value),
             (Host::Copilot, _) => false,
             (_, "continue") => value == false,
             (_, "stopReason" | "systemMessage") => is_text(value),

@@ -1,5 +1,7 @@
 //! Report about the calls of hooks.
 
+use std::fmt::Write as _;
+
 use satiety_engine::agent_hooks::HookStatus;
 
 use crate::printer::Render;
@@ -36,21 +38,23 @@ impl Render for HookStatus {
             .iter()
             .filter(|count| !count.last_reason.is_empty() && count.decision != "pass");
         for count in reasons {
-            text.push_str(&format!(
+            let _ = write!(
+                text,
                 "\nlatest {} of {}: {}",
                 count.decision, count.event, count.last_reason
-            ));
+            );
         }
         for session in &self.sessions {
             for compaction in &session.compactions {
-                text.push_str(&format!(
+                let _ = write!(
+                    text,
                     "\ncompaction of {} at {}: {} files kept, {} dropped, about {} tokens before",
                     session.id,
                     compaction.at.strftime("%F %T"),
                     compaction.kept.len(),
                     compaction.dropped.len(),
                     compaction.tokens
-                ));
+                );
             }
         }
         text
