@@ -15,6 +15,9 @@ use crate::error::{Failure, compute};
 
 type Output<'py> = PyResult<Bound<'py, PyAny>>;
 
+/// Queries, their values by measure, and counts of queries that need attention.
+type Values<'py> = (Vec<String>, Bound<'py, PyArray2<f64>>, Bound<'py, PyAny>);
+
 impl From<RetrievalError> for Failure {
     fn from(error: RetrievalError) -> Self {
         let place = match &error {
@@ -243,7 +246,7 @@ impl Run {
     }
 }
 
-/// Parses a measure as ranx and ir_measures write it, such as `ndcg@10`, `nDCG@10`, `P@5` or `AP`.
+/// Parses a measure as ranx and `ir_measures` write it, such as `ndcg@10`, `nDCG@10`, `P@5` or `AP`.
 ///
 /// Like there, `ndcg` has the grade as gain; `ndcg_burges` has the gain 2^grade − 1.
 fn parse_measure(name: &str) -> Result<Measure, RetrievalError> {
@@ -304,7 +307,7 @@ pub(crate) fn retrieval_evaluate<'py>(
     run: &Bound<'py, Run>,
     names: Vec<String>,
     options: &Bound<'py, PyDict>,
-) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>, Bound<'py, PyAny>)> {
+) -> PyResult<Values<'py>> {
     let options: EvaluationOptions = crate::convert::overlay(&python_options(), options, "options")?;
     let (qrels, run) = (&qrels.get().0, &run.get().0);
     let (found, values, counts) = compute(py, || {
@@ -328,7 +331,7 @@ pub(crate) fn retrieval_evaluate<'py>(
     Ok((found.queries().to_vec(), array, to_python(py, &counts)?))
 }
 
-/// Options with the conventions of ranx and ir_measures.
+/// Options with the conventions of ranx and `ir_measures`.
 fn python_options() -> EvaluationOptions {
     EvaluationOptions {
         missing: retrieval::MissingQueries::Zero,
