@@ -72,7 +72,7 @@ class Run:
             if self._progress is None:
                 self._progress = self._watch.progress()
             verdict = self._progress.observe(list(new_messages))
-        except Exception:  # noqa: BLE001  the host must not notice
+        except Exception:  # the host must not notice
             self._watch.report_failure()
             return None
         if verdict.step == self._judged:
@@ -124,7 +124,7 @@ def call(call_id: str | None, tool: str, arguments: object) -> dict[str, Any]:
 
 
 def result(call_id: str | None, content: object, *, failed: bool | None = None) -> dict[str, Any]:
-    """Result of a call."""
+    """Message with the result of a call."""
     message: dict[str, Any] = {"role": "tool", "tool_call_id": call_id, "content": as_text(content)}
     if failed is not None:
         message["is_error"] = failed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from google.adk.models import LlmResponse
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai import types
 
@@ -15,7 +15,7 @@ from ._watch import Watch, ending, nudging
 
 if TYPE_CHECKING:
     from google.adk.agents.callback_context import CallbackContext
-    from google.adk.models import LlmRequest
+    from google.adk.models.llm_request import LlmRequest
 
 
 class SatietyPlugin(BasePlugin):

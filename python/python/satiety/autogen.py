@@ -54,6 +54,7 @@ class SatietyTermination(TerminationCondition, Component[SatietyTerminationConfi
         return self._terminated
 
     async def __call__(self, messages: Sequence[BaseAgentEvent | BaseChatMessage]) -> StopMessage | None:
+        """Judge new messages; a message if the team should end."""
         if self._terminated:
             raise TerminatedException("the run was stopped already; reset the condition to use it again")
         verdict = self._run.observe(message.model_dump(mode="json") for message in messages)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 # What CrewAI writes into a message if the model has no native tool calls.
 _REACT = re.compile(
-    r"^(?P<text>.*?)^Action:[ \t]*(?P<tool>[^\n]*)\nAction Input:[ \t]*(?P<input>.*?)\nObservation:[ \t]*(?P<result>.*)\Z",
+    r"^(?P<text>.*?)^Action:[ \t]*(?P<tool>[^\n]*)\n"
+    r"Action Input:[ \t]*(?P<input>.*?)\nObservation:[ \t]*(?P<result>.*)\Z",
     re.DOTALL | re.MULTILINE,
 )
 

@@ -16,6 +16,8 @@ from agents.run_config import ModelInputData
 from ._watch import Watch, ending, nudging
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from agents import Agent, FunctionToolResult, ModelResponse, RunContextWrapper
     from agents.run_config import CallModelData
 
@@ -28,9 +30,9 @@ _nudge: ContextVar[str | None] = ContextVar("satiety_nudge", default=None)
 class Satiety:
     """Watches the runs of agents.
 
-    ``watch(agent)`` returns a copy of an agent that is stopped when it repeats itself: after STOP or ESCALATE, the final
-    output is the reason. ``input_filter``, as ``RunConfig(call_model_input_filter=…)``, adds the sentence of a NUDGE to
-    the next model call.
+    ``watch(agent)`` returns a copy of an agent that is stopped when it repeats itself: after STOP or ESCALATE, the
+    final output is the reason. ``input_filter``, as ``RunConfig(call_model_input_filter=…)``, adds the sentence of a
+    NUDGE to the next model call.
 
     Args:
         profile: Thresholds as TOML that differ from the built-in ones.
@@ -103,7 +105,7 @@ class _Behavior:
     ) -> ToolsToFinalOutputResult:
         own = self._own
         if callable(own):
-            decision = own(context, results)
+            decision: ToolsToFinalOutputResult | Awaitable[ToolsToFinalOutputResult] = own(context, results)
             return await decision if inspect.isawaitable(decision) else decision
         names = own.get("stop_at_tool_names", []) if isinstance(own, dict) else None
         for outcome in results:

@@ -74,7 +74,8 @@ def _to_openai(messages: Sequence[ModelMessage]) -> Iterator[dict[str, Any]]:
             continue
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
-                yield result(part.tool_call_id, part.model_response_str(), failed=part.outcome in ("failed", "retried") or None)
+                failed = part.outcome in ("failed", "retried") or None
+                yield result(part.tool_call_id, part.model_response_str(), failed=failed)
             elif isinstance(part, RetryPromptPart) and part.tool_name is not None:
                 yield result(part.tool_call_id, part.model_response(), failed=True)
             elif isinstance(part, UserPromptPart):

@@ -9,7 +9,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from smolagents import AgentError
+from smolagents import AgentError  # type: ignore[import-untyped]
 
 from ._watch import Watch, assistant, call, ending, nudging, result
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ._watch import Run
 
 
-class SatietyStop(AgentError):
+class SatietyInterruptError(AgentError):  # type: ignore[misc]
     """Reason why Satiety interrupted an agent; the error of the last step in ``agent.memory``."""
 
 
@@ -50,7 +50,7 @@ class SatietyCallback:
         if verdict is None or step.is_final_answer:
             return
         if verdict.stops:
-            step.error = SatietyStop(ending(verdict), agent.logger)
+            step.error = SatietyInterruptError(ending(verdict), agent.logger)
             agent.interrupt()
         else:
             step.observations = f"{step.observations or ''}\n{nudging(verdict)}".lstrip()
@@ -70,7 +70,7 @@ def _to_openai(step: ActionStep, agent: MultiStepAgent) -> Iterator[dict[str, An
 
 
 def _calls_in_code(code: str, agent: MultiStepAgent) -> Iterator[dict[str, Any]]:
-    """Calls of the agent's tools, in the order of the code, with their arguments as source text."""
+    """Find the calls of the agent's tools, with their arguments as source text."""
     try:
         tree = ast.parse(code)
     except SyntaxError:

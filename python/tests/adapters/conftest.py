@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 import satiety._watch
 
 if TYPE_CHECKING:

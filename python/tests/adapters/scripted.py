@@ -1,9 +1,12 @@
-"""Agents as scripts: what a model answers in each turn, and the tools that it calls. Shared by the tests of all adapters."""
+"""Agents as scripts: what a model answers in each turn, and the tools that it calls."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,3 +92,13 @@ STOPPED = {"stuck": (stuck, 4), "stagnant": (stagnant, 5)}
 
 FINISHED = {"polling": polling, "productive": productive}
 """Agents that reach their end."""
+
+
+def run_guide(framework: str, **names: object) -> None:
+    """Run the example of the guide for a framework, with a model and tools of a test."""
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "frameworks.md"
+    if not guide.is_file():
+        pytest.skip("the guide is not part of this directory")
+    section = guide.read_text(encoding="utf-8").split(f"\n## {framework}\n")[1]
+    code = section.split("```python\n")[1].split("```")[0]
+    exec(compile(code, str(guide), "exec"), names)

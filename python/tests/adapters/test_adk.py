@@ -9,17 +9,19 @@ pytest.importorskip("google.adk")
 
 from google.adk.agents import LlmAgent, LoopAgent
 from google.adk.apps import App
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models import BaseLlm
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai import types
-from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, stuck
-
 from satiety.adk import SatietyPlugin
+
+from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from google.adk.agents import BaseAgent
+    from google.adk.models.llm_request import LlmRequest
 
 
 class ScriptedLlm(BaseLlm):
@@ -83,3 +85,10 @@ def test_other_agents_reach_their_end(script: Any) -> None:
 @pytest.mark.usefixtures("broken_judge")
 def test_a_failure_of_the_judge_does_not_reach_the_agent() -> None:
     assert run(stuck)[0] == GAVE_UP
+
+
+def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = Tools()
+    run_guide("Google ADK", model=ScriptedLlm(script=stuck, requests=[]), tools=tools.functions())
+    assert len(tools.calls) <= 4
+    assert REASON in capsys.readouterr().out

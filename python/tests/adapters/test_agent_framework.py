@@ -20,9 +20,9 @@ from agent_framework import (
     ResponseStream,
     tool,
 )
-from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, stuck
-
 from satiety.agent_framework import SatietyContinue, SatietyMiddleware
+
+from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -106,10 +106,22 @@ def loop(script: Callable[[int], Action]) -> int:
     functions = [tool(function, approval_mode="never_require") for function in tools.functions()]
     middleware = AgentLoopMiddleware(SatietyContinue(), max_iterations=7, inject_progress=False)
     agent = Agent(client, tools=functions, middleware=[middleware])
-    asyncio.run(agent.run("When is the release?"))
+
+    async def start() -> None:
+        await agent.run("When is the release?")
+
+    asyncio.run(start())
     return len(tools.calls)
 
 
 def test_a_loop_of_runs_ends_if_they_repeat_each_other() -> None:
     assert loop(stuck) < 7
     assert loop(FINISHED["productive"]) == 7
+
+
+def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = Tools()
+    functions = [tool(function, approval_mode="never_require") for function in tools.functions()]
+    run_guide("Microsoft Agent Framework", model=ScriptedClient(stuck), tools=functions)
+    assert len(tools.calls) <= 4
+    assert REASON in capsys.readouterr().out

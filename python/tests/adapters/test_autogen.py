@@ -14,9 +14,9 @@ from autogen_agentchat.conditions import MaxMessageTermination, TextMentionTermi
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import FunctionCall
 from autogen_core.models import ChatCompletionClient, CreateResult, ModelFamily, ModelInfo, RequestUsage
-from scripted import DONE, FINISHED, GAVE_UP, REASON, STOPPED, Action, Tools, stuck
-
 from satiety.autogen import SatietyTermination
+
+from scripted import DONE, FINISHED, GAVE_UP, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,3 +126,10 @@ def test_the_condition_is_a_component() -> None:
     condition = SatietyTermination(meaning=False)
     loaded = TerminationCondition.load_component(condition.dump_component())
     assert isinstance(loaded, SatietyTermination)
+
+
+def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = Tools()
+    run_guide("AutoGen", model=ScriptedClient(stuck), tools=tools.functions())
+    assert len(tools.calls) <= 4
+    assert REASON in capsys.readouterr().out

@@ -9,12 +9,12 @@ import pytest
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false", "OTEL_SDK_DISABLED": "true"}
 pytest.importorskip("crewai")
 
-from crewai import Agent, BaseLLM, Crew, Task
-from crewai.hooks import HookAborted, register_before_llm_call_hook, unregister_before_llm_call_hook
+from crewai import Agent, BaseLLM, Crew, CrewOutput, Task
+from crewai.hooks import HookAborted, clear_before_llm_call_hooks, register_before_llm_call_hook
 from crewai.tools import tool
-from scripted import DONE, FINISHED, NOTE, REASON, STOPPED, Action, Tools
-
 from satiety.crewai import SatietyHook
+
+from scripted import DONE, FINISHED, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def hook() -> Iterator[None]:
     registered = SatietyHook()
     register_before_llm_call_hook(registered)
     yield
-    unregister_before_llm_call_hook(registered)
+    clear_before_llm_call_hooks()
 
 
 def create(script: Callable[[int], Action], *, native: bool = True) -> tuple[Crew, Tools, ScriptedLLM]:
@@ -66,6 +66,12 @@ def create(script: Callable[[int], Action], *, native: bool = True) -> tuple[Cre
     return Crew(agents=[agent], tasks=[task], cache=False), tools, llm
 
 
+def kickoff(crew: Crew) -> str:
+    output = crew.kickoff()
+    assert isinstance(output, CrewOutput)
+    return output.raw
+
+
 @pytest.mark.parametrize("native", [True, False], ids=["native", "text"])
 @pytest.mark.parametrize(("script", "most_calls"), STOPPED.values(), ids=STOPPED)
 def test_a_loop_is_nudged_once_and_aborted(script: Any, most_calls: int, native: bool) -> None:
@@ -82,13 +88,13 @@ def test_a_loop_is_nudged_once_and_aborted(script: Any, most_calls: int, native:
 @pytest.mark.parametrize("native", [True, False], ids=["native", "text"])
 def test_a_productive_agent_reaches_its_end(native: bool) -> None:
     crew, _, llm = create(FINISHED["productive"], native=native)
-    assert crew.kickoff().raw == DONE
+    assert kickoff(crew) == DONE
     assert NOTE not in llm.requests[-1]
 
 
 def test_a_polling_agent_reaches_its_end() -> None:
     crew, _, llm = create(FINISHED["polling"])
-    assert crew.kickoff().raw == DONE
+    assert kickoff(crew) == DONE
     assert NOTE not in llm.requests[-1]
 
 
@@ -96,4 +102,12 @@ def test_a_polling_agent_reaches_its_end() -> None:
 def test_a_failure_of_the_judge_does_not_reach_the_agent() -> None:
     # Not the stuck agent: CrewAI itself stops a call that is repeated five times.
     crew, _, _ = create(FINISHED["productive"])
-    assert crew.kickoff().raw == DONE
+    assert kickoff(crew) == DONE
+
+
+def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = Tools()
+    llm = ScriptedLLM(model="scripted", script=stuck, native=True, requests=[])
+    run_guide("CrewAI", model=llm, tools=[tool(function) for function in tools.functions()])
+    assert len(tools.calls) <= 4
+    assert REASON in capsys.readouterr().out

@@ -11,9 +11,9 @@ from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, stuck
-
 from satiety.langchain import SatietyMiddleware, judge
+
+from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,9 @@ class ScriptedModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def run(script: Callable[[int], Action], *, asynchronous: bool = False) -> tuple[list[BaseMessage], Tools, ScriptedModel]:
+def run(
+    script: Callable[[int], Action], *, asynchronous: bool = False
+) -> tuple[list[BaseMessage], Tools, ScriptedModel]:
     tools = Tools()
     model = ScriptedModel(script=script, requests=[])
     agent = create_agent(model, tools.functions(), middleware=[SatietyMiddleware()])
@@ -76,11 +78,12 @@ def test_a_failure_of_the_judge_does_not_reach_the_agent() -> None:
 
 
 def test_a_new_request_of_the_user_is_answered() -> None:
-    messages, tools, model = run(stuck)
+    messages, tools, _ = run(stuck)
     agent = create_agent(
         ScriptedModel(script=lambda _: "Tomorrow.", requests=[]), tools.functions(), middleware=[SatietyMiddleware()]
     )
-    answer = agent.invoke({"messages": [*messages, HumanMessage("Then guess.")]})["messages"][-1]
+    state: Any = {"messages": [*messages, HumanMessage("Then guess.")]}
+    answer = agent.invoke(state)["messages"][-1]
     assert answer.text == "Tomorrow."
     assert judge([*messages, HumanMessage("Then guess.")]) is None
 
@@ -88,3 +91,10 @@ def test_a_new_request_of_the_user_is_answered() -> None:
 def test_an_invalid_profile_is_an_error_of_the_caller() -> None:
     with pytest.raises(ValueError, match="stop"):
         SatietyMiddleware(profile="[decision]\nstop = -1\n")
+
+
+def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = Tools()
+    run_guide("LangChain and LangGraph", model=ScriptedModel(script=stuck, requests=[]), tools=tools.functions())
+    assert len(tools.calls) <= 4
+    assert REASON in capsys.readouterr().out

@@ -27,9 +27,9 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
-from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, stuck
-
 from satiety.openai_agents import Satiety
+
+from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -76,9 +76,7 @@ class ScriptedModel(Model):
         )
 
 
-def run(
-    script: Callable[[int], Action], *, stream: bool = False, **options: Any
-) -> tuple[str, Tools, ScriptedModel]:
+def run(script: Callable[[int], Action], *, stream: bool = False, **options: Any) -> tuple[str, Tools, ScriptedModel]:
     tools = Tools()
     model = ScriptedModel(script)
     satiety = Satiety()
@@ -149,3 +147,11 @@ def test_hooks_and_behavior_of_the_agent_are_kept() -> None:
     tools_of_run = ["first", "second"]
     output, tools, _ = run(stuck, tool_use_behavior=second)
     assert len(tools.calls) == 1
+
+
+def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = Tools()
+    functions = [function_tool(function) for function in tools.functions()]
+    run_guide("OpenAI Agents SDK", model=ScriptedModel(stuck), tools=functions)
+    assert len(tools.calls) <= 4
+    assert REASON in capsys.readouterr().out

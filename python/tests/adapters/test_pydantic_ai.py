@@ -9,17 +9,15 @@ pytest.importorskip("pydantic_ai")
 from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, stuck
-
 from satiety.pydantic_ai import SatietyCapability
+
+from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def run(script: Callable[[int], Action], tools: Tools) -> tuple[str, list[ModelMessage]]:
-    requests: list[list[ModelMessage]] = []
-
+def scripted_model(script: Callable[[int], Action], requests: list[list[ModelMessage]]) -> FunctionModel:
     def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         requests.append(list(messages))
         action = script(len(requests))
@@ -27,13 +25,19 @@ def run(script: Callable[[int], Action], tools: Tools) -> tuple[str, list[ModelM
             return ModelResponse(parts=[TextPart(action)])
         return ModelResponse(parts=[ToolCallPart(action[0], action[1], tool_call_id=f"call_{len(requests)}")])
 
-    agent = Agent(FunctionModel(model), tools=tools.functions(), capabilities=[SatietyCapability()])
+    return FunctionModel(model)
+
+
+def run(script: Callable[[int], Action], tools: Tools) -> tuple[str, list[ModelMessage]]:
+    requests: list[list[ModelMessage]] = []
+    model = scripted_model(script, requests)
+    agent = Agent(model, tools=tools.functions(), capabilities=[SatietyCapability()])
     return agent.run_sync("When is the release?").output, requests[-1]
 
 
 def notes(messages: list[ModelMessage]) -> int:
     parts = [part for message in messages if isinstance(message, ModelRequest) for part in message.parts]
-    return sum(NOTE in str(part.content) for part in parts)
+    return sum(NOTE in str(part) for part in parts)
 
 
 @pytest.mark.parametrize(("script", "most_calls"), STOPPED.values(), ids=STOPPED)
@@ -73,3 +77,10 @@ def test_a_tool_that_asks_for_a_retry_fails() -> None:
 
     assert "Escalated by Satiety" in agent.run_sync("Deploy it.").output
     assert turns <= 4
+
+
+def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = Tools()
+    run_guide("Pydantic AI", model=scripted_model(stuck, []), tools=tools.functions())
+    assert len(tools.calls) <= 4
+    assert REASON in capsys.readouterr().out

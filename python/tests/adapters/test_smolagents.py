@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("smolagents")
 
-from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, stuck
-from smolagents import (
+from satiety.smolagents import SatietyCallback, SatietyInterruptError
+from smolagents import (  # type: ignore[import-untyped]
     AgentError,
     CodeAgent,
     LogLevel,
@@ -16,20 +16,20 @@ from smolagents import (
     ToolCallingAgent,
     tool,
 )
-from smolagents.models import (
+from smolagents.models import (  # type: ignore[import-untyped]
     ChatMessage,
     ChatMessageToolCall,
     ChatMessageToolCallFunction,
     MessageRole,
 )
 
-from satiety.smolagents import SatietyCallback, SatietyStop
+from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class ScriptedModel(Model):
+class ScriptedModel(Model):  # type: ignore[misc]
     """Answers with tool calls, or with code for a ``CodeAgent``."""
 
     def __init__(self, script: Callable[[int], Action], *, code: bool) -> None:
@@ -75,8 +75,8 @@ def test_a_loop_is_nudged_once_and_interrupted(script: Any, most_calls: int, cod
         with pytest.raises(AgentError, match="interrupted"):
             agent.run("When is the release?")
         assert len(tools.calls) <= most_calls
-        error = agent.memory.steps[-1].error  # type: ignore[union-attr]
-        assert isinstance(error, SatietyStop)
+        error = agent.memory.steps[-1].error
+        assert isinstance(error, SatietyInterruptError)
         assert REASON in error.message
         assert model.requests[-1].count(NOTE) == 1
 
@@ -93,3 +93,11 @@ def test_other_agents_reach_their_end(script: Any, code: bool) -> None:
 def test_a_failure_of_the_judge_does_not_reach_the_agent() -> None:
     agent, _, _ = create(stuck)
     assert agent.run("When is the release?") == GAVE_UP
+
+
+def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    tools = Tools()
+    functions = [tool(function) for function in tools.functions()]
+    run_guide("smolagents", model=ScriptedModel(stuck, code=True), tools=functions)
+    assert len(tools.calls) <= 4
+    assert REASON in capsys.readouterr().out

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("inspect_ai")
+
+from inspect_ai import Task, eval
+from inspect_ai.agent import react
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, write_eval_log
+from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import Score, Target, accuracy, match, scorer
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import Tool, ToolDef
+from satiety.bench import compare
+from satiety.inspect import BASELINE, Satiated, on_continue, results
+
+from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, stuck
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SAMPLES = 200
+
+
+@solver
+def answering(rate: float, seed: int) -> Solver:
+    """Answers correctly in a share of the samples."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        correct = random.Random(f"{seed} {state.sample_id} {state.epoch}").random() < rate
+        state.output = ModelOutput.from_content("mockllm", "yes" if correct else "no")
+        return state
+
+    return solve
+
+
+def evaluate(rate: float, seed: int, directory: Path, *, samples: int = SAMPLES, **options: Any) -> EvalLog:
+    task = Task(
+        dataset=[Sample(id=f"s{number}", input="Is it?", target="yes") for number in range(samples)],
+        solver=answering(rate, seed),
+        scorer=match(),
+        **options,
+    )
+    log = eval(task, model="mockllm/model", log_dir=str(directory), display="none", max_samples=4)[0]
+    assert log.status == "success"
+    return log
+
+
+def test_a_worse_candidate_is_stopped_within_twenty_samples(tmp_path: Path) -> None:
+    baseline = evaluate(0.9, 1, tmp_path)
+    log = evaluate(0.2, 2, tmp_path, early_stopping=Satiated(baseline.location))
+    assert log.results is not None
+    summary = log.results.early_stopping
+    assert summary is not None
+    assert summary.manager == "satiety"
+    assert summary.metadata["outcome"] == "worse"
+    completed = SAMPLES - len(summary.early_stops)
+    assert completed <= 20
+    assert "worse than the baseline" in (summary.early_stops[0].reason or "")
+
+
+def test_an_unchanged_candidate_is_rarely_stopped() -> None:
+    """The rate over 200 seeds, without running tasks: the same calls as Inspect makes."""
+
+    async def is_decided(seed: int) -> bool:
+        draw = random.Random(seed)
+        stopping = Satiated(recorded(lambda: draw.random() < 0.8))
+        samples = [Sample(id=f"s{number}", input="") for number in range(SAMPLES)]
+        await stopping.start_task(None, samples, 1)  # type: ignore[arg-type]
+        for sample in samples:
+            if await stopping.schedule_sample(sample.id or "", 1):
+                return True
+            await stopping.complete_sample(sample.id or "", 1, scores(draw.random() < 0.8))
+        return False
+
+    async def count() -> int:
+        return sum([await is_decided(seed) for seed in range(200)])
+
+    assert asyncio.run(count()) <= 10
+
+
+def scores(correct: bool) -> dict[str, Any]:
+    from inspect_ai.scorer import SampleScore
+
+    return {"match": SampleScore(score=Score(value="C" if correct else "I"))}
+
+
+def recorded(outcome: Callable[[], bool]) -> EvalLog:
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalSample, EvalSpec
+
+    spec = EvalSpec(created="2026-01-01T00:00:00Z", task="t", dataset=EvalDataset(), model="m", config=EvalConfig())
+    samples = [
+        EvalSample(id=f"s{number}", epoch=1, input="", target="", scores={"match": Score(value="CI"[not outcome()])})
+        for number in range(SAMPLES)
+    ]
+    return EvalLog(eval=spec, samples=samples)
+
+
+def test_epochs_and_samples_without_baseline(tmp_path: Path) -> None:
+    baseline = evaluate(1.0, 1, tmp_path, samples=3, epochs=2)
+    log = evaluate(1.0, 2, tmp_path, samples=5, epochs=2, early_stopping=Satiated(baseline))
+    assert log.results is not None
+    assert log.results.early_stopping is not None
+    assert log.results.early_stopping.metadata["pairs"] == 6
+    assert log.results.early_stopping.early_stops == []
+
+
+def test_logs_are_compared(tmp_path: Path) -> None:
+    before, after = evaluate(0.9, 1, tmp_path), evaluate(0.5, 2, tmp_path)
+    assert compare(results(before), results(after.location)).verdict == "regression"
+    assert compare(results(before), results(before)).verdict == "pass"
+    path = tmp_path / "log.json"
+    write_eval_log(before, str(path))
+    assert results(path) == results(before)
+    assert results(before)[0].keys() == {"case", "repeat", "passed"}
+
+
+def test_the_hook_compares_a_task_with_the_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    baseline = evaluate(0.9, 1, tmp_path)
+    monkeypatch.setenv(BASELINE, baseline.location)
+    caplog.set_level(logging.INFO, logger="satiety")
+    evaluate(0.3, 2, tmp_path)
+    assert "compared with the baseline: regression" in caplog.text
+    caplog.clear()
+    monkeypatch.setenv(BASELINE, str(tmp_path / "missing.eval"))
+    evaluate(0.3, 3, tmp_path, samples=2)
+    assert "cannot compare the task with the baseline" in caplog.text
+
+
+def test_invalid_settings_are_an_error_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="alpha"):
+        Satiated(recorded(lambda: True), alpha=2.0)
+
+
+# Agents
+
+
+@scorer(metrics=[accuracy()])
+def always() -> Any:
+    async def score(state: TaskState, target: Target) -> Score:
+        return Score(value="C")
+
+    return score
+
+
+def as_tool(function: Callable[..., str]) -> Tool:
+    @functools.wraps(function)
+    async def execute(**arguments: Any) -> str:
+        return function(**arguments)
+
+    return ToolDef(execute).as_tool()
+
+
+def run(script: Callable[[int], Action]) -> tuple[list[ChatMessage], Tools]:
+    tools = Tools()
+    turns = 0
+
+    def answer(*_: Any) -> ModelOutput:
+        nonlocal turns
+        turns += 1
+        action = script(turns)
+        if isinstance(action, str):
+            output = ModelOutput.from_content("mockllm", action)
+        else:
+            output = ModelOutput.for_tool_call("mockllm", action[0], action[1])
+        output.usage = ModelUsage()  # or Inspect downloads a tokenizer to count
+        return output
+
+    functions = [as_tool(function) for function in tools.functions()]
+    agent = react(tools=functions, submit=False, on_continue=on_continue(submit=False))
+    task = Task(dataset=[Sample(input="When is the release?")], solver=agent, scorer=always())
+    log = eval(task, model=get_model("mockllm/model", custom_outputs=answer), display="none", log_dir="memory://")[0]
+    assert log.status == "success", log.error
+    assert log.samples
+    return log.samples[0].messages, tools
+
+
+@pytest.mark.parametrize(("script", "most_calls"), STOPPED.values(), ids=STOPPED)
+def test_a_loop_is_nudged_once_and_ended(script: Any, most_calls: int) -> None:
+    messages, tools = run(script)
+    assert len(tools.calls) <= most_calls
+    assert REASON in messages[-1].text
+    assert sum(NOTE in message.text for message in messages) == 1
+
+
+@pytest.mark.parametrize("script", FINISHED.values(), ids=FINISHED)
+def test_other_agents_reach_their_end(script: Any) -> None:
+    messages, _ = run(script)
+    assert messages[-1].text == DONE
+    assert not any(NOTE in message.text for message in messages)
+
+
+@pytest.mark.usefixtures("broken_judge")
+def test_a_failure_of_the_judge_does_not_reach_the_agent() -> None:
+    assert run(stuck)[0][-1].text == GAVE_UP
