@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
 use crate::error::Failure;
@@ -195,5 +196,49 @@ fn json_to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, Py
             }
             dict.into_any()
         }
+    })
+}
+
+/// Converts a Python object to a type of the library; an error names the field.
+pub(crate) fn from_python<T: DeserializeOwned>(object: &Bound<'_, PyAny>, place: &str) -> PyResult<T> {
+    Ok(deserialize(to_json(object, place)?, place)?)
+}
+
+/// Settings of the library with some values replaced.
+pub(crate) fn settings<T: Default + Serialize + DeserializeOwned>(
+    given: &Bound<'_, PyDict>,
+    place: &str,
+) -> PyResult<T> {
+    overlay(&T::default(), given, place)
+}
+
+/// `base` with the given fields replaced; a field that `base` does not have is an error.
+pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
+    base: &T,
+    given: &Bound<'_, PyDict>,
+    place: &str,
+) -> PyResult<T> {
+    let mut value = serde_json::to_value(base).map_err(|error| Failure::new(error.to_string()))?;
+    if let (Value::Object(fields), Value::Object(given)) = (&mut value, to_json(given, place)?) {
+        for (name, value) in given {
+            match fields.get_mut(&name) {
+                Some(field) => *field = value,
+                None => return Err(Failure::new(format!("unknown setting `{name}`")).at(name).into()),
+            }
+        }
+    }
+    Ok(deserialize(value, place)?)
+}
+
+/// Decodes JSON into a type of the library; an error names the field.
+pub(crate) fn deserialize<T: DeserializeOwned>(value: Value, place: &str) -> Result<T, Failure> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let field = error.path().to_string();
+        let place = if field == "." {
+            place.to_owned()
+        } else {
+            format!("{place}.{field}")
+        };
+        Failure::new(format!("{place}: {}", error.inner())).at(place)
     })
 }

@@ -10,6 +10,7 @@ use satiety_models::minilm::MiniLm;
 use serde_json::{Value, json};
 
 use crate::convert::{to_json, to_python, type_name};
+use crate::embedder::builtin;
 use crate::error::{Failure, compute};
 
 /// Judge of one run, behind a lock so that threads may share it.
@@ -64,11 +65,7 @@ impl Progress {
                     .map_err(|error| Failure::new(error.to_string()).at("profile"))?,
                 None => ProgressProfile::built_in(),
             };
-            let model = if meaning {
-                Some(MiniLm::builtin().map_err(|error| Failure::new(error.to_string()))?)
-            } else {
-                None
-            };
+            let model = builtin(meaning)?;
             Ok(Self {
                 state: Mutex::new(State {
                     feed: Feed::new(),
@@ -99,6 +96,25 @@ impl Progress {
     }
 }
 
+/// Fields of which every message, event, span and step of a known format has at least one.
+const DISCRIMINATORS: &[&str] = &[
+    "role",
+    "type",
+    "calls",
+    "kind",
+    "source",
+    "action",
+    "observation",
+    "event",
+    "name",
+    "parts",
+    "messages",
+    "steps",
+    "trajectory",
+    "resourceSpans",
+    "attributes",
+];
+
 /// Converts one message or a sequence of messages to a list of objects.
 pub(crate) fn messages_to_json(messages: &Bound<'_, PyAny>, place: &str) -> PyResult<Vec<Value>> {
     let wrong = |found: &Bound<'_, PyAny>, place: &str| -> PyErr {
@@ -119,10 +135,18 @@ pub(crate) fn messages_to_json(messages: &Bound<'_, PyAny>, place: &str) -> PyRe
         _ => return Err(wrong(messages, place)),
     };
     for (index, message) in value.iter().enumerate() {
-        if !message.is_object() {
-            let place = format!("{place}[{index}]");
+        let place = format!("{place}[{index}]");
+        let Value::Object(fields) = message else {
             return Err(Failure::new(format!("{place} must be a message (a dict)"))
                 .at(place)
+                .into());
+        };
+        if !DISCRIMINATORS.iter().any(|key| fields.contains_key(*key)) {
+            return Err(Failure::new(format!("{place} has no `role`"))
+                .at(format!("{place}.role"))
+                .hint(
+                    "pass messages with `role` and `content`, messages of a framework, or steps with `calls`",
+                )
                 .into());
         }
     }

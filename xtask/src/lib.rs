@@ -7,6 +7,8 @@ pub mod generate;
 pub mod node;
 pub mod picture;
 pub mod postgres;
+pub mod python;
 pub mod quantize;
 pub mod style;
 pub mod test;
+pub mod wheel;

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::postgres;
+use crate::python::CLIENTS;
+use crate::wheel;
 
 /// Steps in order. `postgres` does not test anything: it starts the server that the tests use.
 const STEPS: &[(&str, &str)] = &[
@@ -28,6 +30,10 @@ const STEPS: &[(&str, &str)] = &[
     (
         "tests",
         "unit, integration and command tests, on SQLite and PostgreSQL",
+    ),
+    (
+        "wheel",
+        "the Python package: built, installed, checked and tested; skipped with the step python",
     ),
     ("doctests", "examples in the documentation comments"),
     ("docs", "rustdoc, warnings are errors"),
@@ -83,7 +89,10 @@ pub fn run(arguments: &[String]) -> Result<()> {
     for (step, what) in STEPS {
         let began = Instant::now();
         let mut tests = Tests::default();
-        let state = if skip.iter().any(|name| name == step) {
+        let state = if skip
+            .iter()
+            .any(|name| name == step || (name == "python" && *step == "wheel"))
+        {
             State::Skipped("by --skip".into())
         } else {
             say(&format!("\n── {step}: {what}"));
@@ -144,7 +153,7 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
                 Err(error) => State::Failed(format!("{error:#}")),
             }
         }
-        "python" => match python() {
+        "python" => match CLIENTS.install() {
             Ok(()) => State::Passed,
             Err(error) => State::Failed(format!("{error:#}")),
         },
@@ -162,8 +171,8 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             if let Some(server) = server {
                 command.env("SATIETY_TEST_POSTGRES", server.url("postgres"));
             }
-            if python_program().is_file() {
-                command.env("SATIETY_TEST_PYTHON", python_program());
+            if CLIENTS.python().is_file() {
+                command.env("SATIETY_TEST_PYTHON", CLIENTS.python());
             }
             if let Some(browser) = crate::browser::find() {
                 command.env("SATIETY_TEST_BROWSER", browser);
@@ -173,6 +182,10 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             }
             count_tests(command, tests)
         }
+        "wheel" => match wheel::install_for_tests().and_then(|()| wheel::check()) {
+            Ok(()) => count_tests(wheel::test_command(), tests),
+            Err(error) => State::Failed(format!("{error:#}")),
+        },
         "doctests" => count_tests(
             cargo_command(&["test", "--workspace", "--doc", "--no-fail-fast"]),
             tests,
@@ -188,55 +201,6 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
         },
         other => State::Failed(format!("unknown step `{other}`")),
     }
-}
-
-/// Creates the Python environment of the tests in `target/python`, unless it matches the requirements
-/// already.
-fn python() -> Result<()> {
-    let list = root().join("tests/python/requirements.txt");
-    let wanted = fs_err::read_to_string(&list)?;
-    let directory = root().join("target/python");
-    let made = directory.join("requirements.txt");
-    if python_program().is_file() && fs_err::read_to_string(&made).is_ok_and(|have| have == wanted) {
-        return Ok(());
-    }
-    let run = |program: &Path, arguments: &[&std::ffi::OsStr], what: &str| -> Result<()> {
-        let status = Command::new(program).args(arguments).status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            outcome => bail!(
-                "cannot {what} ({})\nhint: install Python 3.10 or newer with venv and pip, give it access to a package \
-                 index, or skip these tests: `cargo xtask test --skip python`",
-                outcome.map_or_else(|error| error.to_string(), |status| status.to_string())
-            ),
-        }
-    };
-    let system = Path::new("python3");
-    run(
-        system,
-        &["-m".as_ref(), "venv".as_ref(), directory.as_os_str()],
-        "create a Python environment",
-    )?;
-    run(
-        &python_program(),
-        &[
-            "-m".as_ref(),
-            "pip".as_ref(),
-            "install".as_ref(),
-            "--quiet".as_ref(),
-            "--disable-pip-version-check".as_ref(),
-            "-r".as_ref(),
-            list.as_os_str(),
-        ],
-        "install the packages of tests/python/requirements.txt",
-    )?;
-    fs_err::write(&made, wanted)?;
-    Ok(())
-}
-
-/// Python interpreter of the test environment.
-fn python_program() -> PathBuf {
-    root().join("target/python/bin/python")
 }
 
 fn finish(mut command: Command) -> State {
@@ -256,7 +220,10 @@ fn count_tests(mut command: Command, tests: &mut Tests) -> State {
     let lines = child.stdout.take().map(|out| BufReader::new(out).lines());
     for line in lines.into_iter().flatten().map_while(Result::ok) {
         say(&line);
-        if let Some(counts) = line.strip_prefix("test result: ") {
+        if let Some(counts) = line
+            .strip_prefix("test result: ")
+            .or_else(|| pytest_summary(&line))
+        {
             tests.passed += count_before(counts, " passed");
             tests.failed += count_before(counts, " failed");
         }
@@ -266,6 +233,16 @@ fn count_tests(mut command: Command, tests: &mut Tests) -> State {
         Ok(status) => State::Failed(status.to_string()),
         Err(error) => State::Failed(error.to_string()),
     }
+}
+
+/// Last line of pytest: `2 failed, 12 passed in 0.31s`.
+fn pytest_summary(line: &str) -> Option<&str> {
+    let is_count = |part: &str| {
+        let mut words = part.split(' ');
+        words.next().is_some_and(|number| number.parse::<u64>().is_ok()) && words.next().is_some()
+    };
+    let (counts, took) = line.split_once(" in ")?;
+    (took.split(' ').next()?.ends_with('s') && counts.split(", ").all(is_count)).then_some(counts)
 }
 
 /// Number before a word: `12` before ` passed` in `ok. 12 passed; 0 failed`.
@@ -340,7 +317,7 @@ fn say(line: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::count_before;
+    use super::{count_before, pytest_summary};
 
     #[test]
     fn counts_are_parsed_from_the_summary_line() {
@@ -350,5 +327,16 @@ mod tests {
             (12, 3)
         );
         assert_eq!(count_before("nothing here", " passed"), 0);
+    }
+
+    #[test]
+    fn the_summary_of_pytest_is_recognized() {
+        let counts = pytest_summary("1 failed, 12 passed, 2 warnings in 61.02s (0:01:01)").unwrap();
+        assert_eq!(
+            (count_before(counts, " passed"), count_before(counts, " failed")),
+            (12, 1)
+        );
+        assert_eq!(pytest_summary("2 cases in fixtures"), None);
+        assert_eq!(pytest_summary("built in 3s"), None);
     }
 }

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._decode import decode
+from ._input import text
 from ._satiety import Progress as _Judge
-from ._table import html_table, text_table
+from ._table import Table, html_table, text_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ._svg import Plot
 
 Signal = Literal["CONTINUE", "NUDGE", "SHIP", "STOP", "ESCALATE"]
 """Recommendation after a step. STOP and ESCALATE ask the agent not to go on by itself."""
@@ -55,7 +58,7 @@ class OpenEnd:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Verdict:
+class Verdict(Table):
     """Recommendation after the messages observed so far."""
 
     signal: Signal
@@ -96,12 +99,6 @@ class Verdict:
             rows.append(("nudge", self.nudge))
         return rows
 
-    def __repr__(self) -> str:
-        return text_table(("verdict", ""), self._rows())
-
-    def _repr_html_(self) -> str:
-        return html_table(("verdict", ""), self._rows())
-
 
 class Progress:
     """Judges one run of an agent, message by message.
@@ -119,7 +116,7 @@ class Progress:
     __slots__ = ("_judge", "_messages", "_verdicts")
 
     def __init__(self, *, profile: str | None = None, meaning: bool = True) -> None:
-        self._judge = _Judge(profile, meaning)
+        self._judge = _Judge(None if profile is None else text(profile, "profile"), bool(meaning))
         self._messages = 0
         self._verdicts: list[Verdict] = []
 
@@ -133,7 +130,7 @@ class Progress:
         """
         seen = self._judge.observe(new_messages)
         self._messages = seen["messages"]
-        self._verdicts.extend(map(_verdict, seen["verdicts"]))
+        self._verdicts.extend(map(verdict_from, seen["verdicts"]))
         return self.verdict
 
     @property
@@ -150,6 +147,12 @@ class Progress:
     def messages(self) -> int:
         """Number of messages observed so far, so that ``history[progress.messages:]`` is new."""
         return self._messages
+
+    def plot(self) -> Plot:
+        """Draw the level and the signal after each step."""
+        from ._svg import signal_plot
+
+        return signal_plot([found.signal for found in self._verdicts], [found.level for found in self._verdicts])
 
     def _rows(self) -> list[tuple[object, ...]]:
         return [(verdict.step, verdict.signal, verdict.level, verdict.reason) for verdict in self._verdicts]
@@ -173,7 +176,8 @@ _NONE = Verdict(
 )
 
 
-def _verdict(data: dict[str, Any]) -> Verdict:
+def verdict_from(data: dict[str, Any]) -> Verdict:
+    """Build a verdict from the extension module's answer."""
     waste = Waste(
         float(data["expected_waste"]),
         data.get("expected_waste_tokens"),

@@ -19,11 +19,11 @@ impl Default for Callers {
 
 impl Embedder for MiniLm {
     fn id(&self) -> &EmbedderId {
-        &self.model.id
+        Self::id(self)
     }
 
     fn dimension(&self) -> usize {
-        self.model.weights.config.hidden_size
+        Self::dimension(self)
     }
 
     fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {

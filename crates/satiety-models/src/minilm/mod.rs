@@ -107,6 +107,16 @@ impl MiniLm {
         })
     }
 
+    /// Identifies the model; stored with every vector.
+    pub fn id(&self) -> &EmbedderId {
+        &self.model.id
+    }
+
+    /// Number of components of a vector.
+    pub fn dimension(&self) -> usize {
+        self.model.weights.config.hidden_size
+    }
+
     /// Whether the built-in weights and vocabulary match the hash in their id.
     pub fn builtin_is_intact() -> bool {
         let found = blake3::Hasher::new()

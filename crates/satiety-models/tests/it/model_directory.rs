@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use satiety_models::minilm::MiniLm;
-use satiety_models::{EmbedError, Embedder as _};
+use satiety_models::EmbedError;
 use serde::Deserialize;
 
 use crate::reference::{largest_cosine_error, rows, texts};

@@ -39,6 +39,14 @@ pub enum RetrievalError {
     /// The input exceeds 32-bit positions.
     #[error("the input is too large: more than 4 GiB of document ids or 4 billion lines")]
     TooLarge,
+    /// The score of a result is not a number.
+    #[error("score of document `{document}` for query `{query}` is not a number")]
+    Score {
+        /// Id of the query.
+        query: String,
+        /// Id of the document.
+        document: String,
+    },
     /// The name of a measure is invalid.
     #[error("invalid measure `{name}`: {reason}")]
     Measure {

@@ -37,6 +37,7 @@ mod pool;
 mod reader;
 mod score;
 mod tables;
+mod values;
 
 pub use comparison::{
     Comparison, ComparisonError, ComparisonSettings, DifferenceCounts, Gate, GroupComparison,
@@ -73,3 +74,4 @@ pub use pipeline::{
 };
 pub use pool::{PooledDocument, PooledQuery, pool};
 pub use reader::{FileFormat, QrelsPart, QrelsReader, RunPart, RunReader};
+pub use values::{QrelsBuilder, RunBuilder};

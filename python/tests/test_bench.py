@@ -1,0 +1,114 @@
+"""The gate, the sequential test, power and saturation, from every kind of input."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas
+import polars
+import pytest
+import satiety
+from satiety import bench
+
+
+def rows(passing: int, cases: int = 20, repeats: int = 5) -> list[tuple[str, int, bool]]:
+    return [(f"c{case}", repeat, case < passing) for case in range(cases) for repeat in range(repeats)]
+
+
+def test_an_unchanged_run_passes() -> None:
+    found = bench.compare(rows(15), rows(15))
+    assert (found.verdict, found.cases, found.difference) == ("pass", 20, 0.0)
+    assert "verdict" in repr(found)
+    assert "<table>" in found._repr_html_()
+    assert found.plot()._repr_svg_().startswith("<svg")
+
+
+def test_broken_cases_are_a_regression() -> None:
+    found = bench.compare(rows(20), rows(16))
+    assert found.verdict == "regression"
+    assert found.p_value is not None
+    assert found.p_value < 0.01
+    assert {change.case_id for change in found.changes} == {"c16", "c17", "c18", "c19"}
+
+
+def test_one_repeat_cannot_show_one_broken_case() -> None:
+    found = bench.compare(rows(20, repeats=1), rows(19, repeats=1))
+    assert found.verdict == "inconclusive"
+    assert found.reasons
+
+
+@dataclass
+class Outcome:
+    case: str
+    repeat: int
+    passed: bool
+
+
+def test_all_inputs_agree(tmp_path: Path) -> None:
+    expected = bench.compare(rows(20), rows(16))
+    after = rows(16)
+    names = ["case", "repeat", "passed"]
+    records = [dict(zip(names, row, strict=True)) for row in after]
+    frame = pandas.DataFrame(records)
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, records)))
+    (tmp_path / "rows.json").write_text(json.dumps(records))
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    inspect = {
+        "version": 2,
+        "status": "success",
+        "eval": {"run_id": "r", "created": "2026-01-01T00:00:00Z", "task": "t", "model": "m"},
+        "samples": [
+            {
+                "id": case,
+                "epoch": repeat + 1,
+                "input": "",
+                "target": "",
+                "scores": {"match": {"value": "C" if passed else "I"}},
+            }
+            for case, repeat, passed in after
+        ],
+    }
+    (tmp_path / "log.json").write_text(json.dumps(inspect))
+    mapping: dict[str, list[bool]] = {}
+    for case, _, passed in after:
+        mapping.setdefault(case, []).append(passed)
+    sources: list[object] = [
+        records,
+        frame,
+        polars.DataFrame(records),
+        mapping,
+        [Outcome(*row) for row in after],
+        [(case, passed) for case, _, passed in after],
+        *(tmp_path / name for name in ("rows.jsonl", "rows.json", "rows.csv", "log.json")),
+        str(tmp_path / "rows.json"),
+    ]
+    for source in sources:
+        found = bench.compare(rows(20), source)
+        assert (found.verdict, found.after, found.p_value) == (expected.verdict, expected.after, expected.p_value)
+
+
+def test_a_sequential_test_decides_early() -> None:
+    test = bench.Sequential(20)
+    for case in range(7):
+        assert not test.state.decided
+        test.observe(f"c{case}", 0, False, True)
+    state = test.state
+    assert (state.outcome, state.calls_saved, state.pairs) == ("better", 13, 7)
+    with pytest.raises(satiety.SatietyError, match="already observed"):
+        test.observe("c0", 0, True, True)
+
+
+def test_power_is_stated_before_the_run() -> None:
+    found = bench.power(40, 5)
+    assert found.text == "40 cases x 5 repeats can detect a difference of 9 points (power 80 %)"
+    assert found.detectable is not None
+    assert found.detectable == pytest.approx(0.08878, abs=1e-5)
+
+
+def test_a_suite_without_failures_is_saturated() -> None:
+    found = bench.saturation([rows(100, 100, 1)] * 3)
+    assert found.verdict == "SATURATED"
+    assert len(found.always_pass) == 100
+    assert found.e_value is not None
+    assert found.e_value > 20
+    assert bench.saturation([rows(60, 100, 1)] * 3).verdict == "DISCRIMINATES"
