@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework: a middleware that ends or nudges an agent that makes no progress, and a loop predicate.
+"""Microsoft Agent Framework: a middleware that ends or nudges an agent that makes no progress, and compaction.
 
 Needs ``agent-framework-core``: ``pip install satiety[agent-framework]``.
 """
@@ -9,9 +9,25 @@ from collections import OrderedDict
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from agent_framework import ChatMiddleware, ChatResponse, ChatResponseUpdate, Message, ResponseStream
+from agent_framework import (
+    EXCLUDE_REASON_KEY,
+    EXCLUDED_KEY,
+    GROUP_ANNOTATION_KEY,
+    GROUP_ID_KEY,
+    GROUP_KIND_KEY,
+    CharacterEstimatorTokenizer,
+    ChatMiddleware,
+    ChatResponse,
+    ChatResponseUpdate,
+    Message,
+    ResponseStream,
+    TokenizerProtocol,
+    annotate_message_groups,
+    included_messages,
+)
 
-from ._watch import Watch, assistant, call, ending, nudging, result, user
+from ._evict import Evictor, Part
+from ._watch import Watch, as_text, assistant, call, ending, nudging, result, user
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
@@ -106,6 +122,65 @@ class SatietyContinue:
         if verdict is None:
             return True, None
         return (False, ending(verdict)) if verdict.stops else (True, nudging(verdict))
+
+
+class SatietyCompaction:
+    """Compaction strategy that excludes the tool calls whose results are least likely to be needed again.
+
+    Groups of a call and its results are ranked by age, size and the words that they share with the last request of the
+    user. Messages of the user, the system and the agent stay.
+
+    Args:
+        budget: Number of tokens that the conversation may have.
+        target: Share of the budget that is left after excluding.
+        keep: Number of the latest groups of calls that are never excluded.
+        tokenizer: Counts tokens; four characters are one token if absent.
+
+    """
+
+    def __init__(
+        self, budget: int, *, target: float = 0.75, keep: int = 3, tokenizer: TokenizerProtocol | None = None
+    ) -> None:
+        self.tokenizer = tokenizer or CharacterEstimatorTokenizer()
+        self._evictor = Evictor(budget, target=target)
+        self._keep = keep
+
+    async def __call__(self, messages: list[Message]) -> bool:
+        """Exclude groups of messages; returns whether any was excluded."""
+        annotate_message_groups(messages, tokenizer=self.tokenizer)
+        included = included_messages(messages)
+        groups: dict[str, list[Message]] = {}
+        for message in included:
+            groups.setdefault(message.additional_properties[GROUP_ANNOTATION_KEY][GROUP_ID_KEY], []).append(message)
+        calls = [group for group, members in groups.items() if _kind(members[0]) == "tool_call"]
+        older = set(calls[: -self._keep] if self._keep else calls)
+        requests = [message.text for message in included if message.role == "user"]
+        parts = (
+            Part(
+                id=group,
+                content=(content := "\n".join(map(_text, members))),
+                tokens=self.tokenizer.count_tokens(content),
+                begins_turn=group in calls,
+                is_result=group in calls,
+                droppable=group in older,
+            )
+            for group, members in groups.items()
+        )
+        excluded = self._evictor.choose(parts, requests[-1] if requests else "")
+        for group in excluded:
+            for message in groups[group]:
+                message.additional_properties |= {EXCLUDED_KEY: True, EXCLUDE_REASON_KEY: "satiety"}
+        return bool(excluded)
+
+
+def _kind(message: Message) -> str:
+    return str(message.additional_properties[GROUP_ANNOTATION_KEY][GROUP_KIND_KEY])
+
+
+def _text(message: Message) -> str:
+    """Everything that a message adds to the context."""
+    parts = [content.text or content.arguments or content.result for content in message.contents]
+    return "\n".join(as_text(part) for part in parts if part)
 
 
 def _response(text: str, signal: str, *, stream: bool) -> Any:

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: a middleware that ends or nudges an agent that makes no progress.
+"""LangChain and LangGraph: a middleware that ends or nudges an agent that makes no progress, and context eviction.
 
 Needs ``langchain``: ``pip install satiety[langchain]``.
 """
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from langchain.agents.middleware import AgentMiddleware, AgentState, hook_config
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
+from ._evict import Evictor, Part
 from ._watch import Watch, ending, nudging
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from langchain_core.messages import BaseMessage
+    from langchain_core.messages import AnyMessage, BaseMessage
     from langgraph.runtime import Runtime
 
     from ._progress import Verdict
@@ -66,3 +67,57 @@ def judge(messages: Sequence[BaseMessage], *, watch: Watch | None = None) -> Ver
     if not messages or not isinstance(messages[-1], ToolMessage):
         return None
     return (watch or Watch()).judge(message.model_dump(exclude=_LEFT_OUT) for message in messages)
+
+
+class SatietyEdit:
+    """Drops the tool results that are least likely to be needed again; for ``ContextEditingMiddleware(edits=[…])``.
+
+    Results are ranked by age, size and the words that they share with the last request of the user. A dropped result is
+    replaced by a placeholder, and stays dropped in later calls, so that the beginning of the prompt does not change.
+
+    Args:
+        budget: Number of tokens that the conversation may have.
+        target: Share of the budget that is left after dropping.
+        keep: Number of the latest results that are never dropped.
+
+    """
+
+    def __init__(self, budget: int, *, target: float = 0.75, keep: int = 3) -> None:
+        self._evictor = Evictor(budget, target=target)
+        self._keep = keep
+        self._dropped: set[str] = set()
+
+    def apply(self, messages: list[AnyMessage], *, count_tokens: Callable[[Sequence[BaseMessage]], int]) -> None:
+        """Replace dropped results in place."""
+        results = [index for index, message in enumerate(messages) if isinstance(message, ToolMessage)]
+        older = set(results[: -self._keep] if self._keep else results)
+        for index in older:
+            self._replace(messages, index, self._dropped)
+        requests = [message.text for message in messages if isinstance(message, HumanMessage)]
+        dropped = self._evictor.choose(_parts(messages, older, count_tokens), requests[-1] if requests else "")
+        for index in older:
+            self._replace(messages, index, dropped)
+        self._dropped |= dropped
+
+    @staticmethod
+    def _replace(messages: list[AnyMessage], index: int, dropped: frozenset[str] | set[str]) -> None:
+        message = messages[index]
+        if isinstance(message, ToolMessage) and message.tool_call_id in dropped and message.content != _PLACEHOLDER:
+            messages[index] = message.model_copy(update={"content": _PLACEHOLDER, "artifact": None})
+
+
+_PLACEHOLDER = "[dropped to save context; call the tool again if you need the result]"
+
+
+def _parts(
+    messages: Sequence[BaseMessage], older: set[int], count_tokens: Callable[[Sequence[BaseMessage]], int]
+) -> Iterator[Part]:
+    for index, message in enumerate(messages):
+        yield Part(
+            id=message.tool_call_id if isinstance(message, ToolMessage) else f"message {index}",
+            content=message.text,
+            tokens=count_tokens([message]),
+            begins_turn=isinstance(message, AIMessage),
+            is_result=isinstance(message, ToolMessage),
+            droppable=index in older and message.content != _PLACEHOLDER,
+        )

@@ -18,9 +18,10 @@ from agent_framework import (
     FunctionInvocationLayer,
     Message,
     ResponseStream,
+    apply_compaction,
     tool,
 )
-from satiety.agent_framework import SatietyContinue, SatietyMiddleware
+from satiety.agent_framework import SatietyCompaction, SatietyContinue, SatietyMiddleware
 
 from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
@@ -125,3 +126,41 @@ def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]
     run_guide("Microsoft Agent Framework", model=ScriptedClient(stuck), tools=functions)
     assert len(tools.calls) <= 4
     assert REASON in capsys.readouterr().out
+
+
+def conversation(calls: int) -> list[Message]:
+    messages = [Message("user", ["Compare the release dates of the parser."])]
+    for number in range(calls):
+        topic = "release dates of the parser" if number == 1 else f"chapter {number:02} about some roses"
+        call = Content.from_function_call(f"call_{number}", "read_file", arguments={"path": f"{number}.txt"})
+        result = Content.from_function_result(f"call_{number}", result=f"{topic} " * 80)
+        messages += [Message("assistant", [call]), Message("tool", [result])]
+    return messages
+
+
+def test_compaction_keeps_to_the_budget_and_drops_what_is_not_needed() -> None:
+    messages = conversation(14)
+    budget = sum(len(str(content.result or "")) for message in messages for content in message.contents) // 4
+    kept = asyncio.run(apply_compaction(messages, strategy=SatietyCompaction(budget, keep=2)))
+    contents = [content for message in kept for content in message.contents]
+    ids = {content.call_id for content in contents if content.type == "function_result"}
+    assert {"call_1", "call_12", "call_13"} <= ids
+    assert len(ids) < 14
+    assert {content.call_id for content in contents if content.type == "function_call"} == ids
+    assert kept[0].role == "user"
+    assert sum(len(str(content.result or content.arguments or "")) for content in contents) / 4 <= 0.8 * budget
+    short = conversation(3)
+    assert asyncio.run(apply_compaction(short, strategy=SatietyCompaction(budget))) == short
+
+
+def test_compaction_in_an_agent() -> None:
+    tools = Tools()
+    client = ScriptedClient(FINISHED["productive"])
+    functions = [tool(function, approval_mode="never_require") for function in tools.functions()]
+    agent = Agent(client, tools=functions, compaction_strategy=SatietyCompaction(60, keep=1))
+
+    async def text() -> str:
+        return (await agent.run("When is the release?")).text
+
+    assert asyncio.run(text()) == DONE
+    assert len(client.requests[-1]) < 17

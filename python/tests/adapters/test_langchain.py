@@ -8,10 +8,12 @@ import pytest
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import ContextEditingMiddleware
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.outputs import ChatGeneration, ChatResult
-from satiety.langchain import SatietyMiddleware, judge
+from satiety.langchain import SatietyEdit, SatietyMiddleware, judge
 
 from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
@@ -98,3 +100,54 @@ def test_the_example_of_the_guide_ends_a_loop(capsys: pytest.CaptureFixture[str]
     run_guide("LangChain and LangGraph", model=ScriptedModel(script=stuck, requests=[]), tools=tools.functions())
     assert len(tools.calls) <= 4
     assert REASON in capsys.readouterr().out
+
+
+def conversation(results: int) -> list[Any]:
+    """A long conversation: the result about the release is old, but the request is about it."""
+    messages: list[Any] = [HumanMessage("Compare the release dates of the parser.")]
+    for number in range(results):
+        topic = "release dates of the parser" if number == 1 else f"chapter {number:02} about some roses"
+        call = {"name": "read_file", "args": {"path": f"{number}.txt"}, "id": f"call_{number}"}
+        messages += [AIMessage("", tool_calls=[call]), ToolMessage(f"{topic} " * 80, tool_call_id=f"call_{number}")]
+    return messages
+
+
+def test_eviction_keeps_to_the_budget_and_drops_what_is_not_needed() -> None:
+    messages = conversation(14)
+    budget = count_tokens_approximately(messages) - 100
+    edit = SatietyEdit(budget, keep=2)
+    edit.apply(messages, count_tokens=count_tokens_approximately)
+    assert count_tokens_approximately(messages) <= 0.8 * budget
+    results = [message for message in messages if isinstance(message, ToolMessage)]
+    kept = {message.tool_call_id for message in results if "dropped" not in message.text}
+    assert {"call_1", "call_12", "call_13"} <= kept
+    assert len(messages) == 29, "calls and results stay paired"
+    # What was dropped stays dropped, and nothing else is, while the conversation fits.
+    again = conversation(14)
+    edit.apply(again, count_tokens=count_tokens_approximately)
+    assert [message.text for message in again] == [message.text for message in messages]
+    short = conversation(3)
+    SatietyEdit(budget).apply(short, count_tokens=count_tokens_approximately)
+    assert [message.text for message in short] == [message.text for message in conversation(3)]
+
+
+def test_eviction_in_an_agent() -> None:
+    tools = Tools()
+    model = ScriptedModel(script=FINISHED["productive"], requests=[])
+    middleware = ContextEditingMiddleware(edits=[SatietyEdit(200, keep=1)])
+    agent = create_agent(model, tools.functions(), middleware=[middleware])
+    state: Any = {"messages": [HumanMessage("When is the release?")]}
+    assert agent.invoke(state)["messages"][-1].text == DONE
+    assert any("dropped to save context" in message.text for message in model.requests[-1])
+
+
+def test_a_failure_of_eviction_does_not_reach_the_agent(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_: Any) -> int:
+        raise RuntimeError("cannot count")
+
+    messages = conversation(5)
+    edit = SatietyEdit(10)
+    for _ in range(2):
+        edit.apply(messages, count_tokens=broken)
+    assert [message.text for message in messages] == [message.text for message in conversation(5)]
+    assert [record.name for record in caplog.records] == ["satiety"]
