@@ -69,10 +69,14 @@ class MemoryHits(Table):
         return [(hit.id, hit.score, hit.tier, hit.title, hit.excerpt[:60]) for hit in self.hits]
 
 
+_PAGE = 200
+"""Number of memories that are listed at once."""
+
+
 class _Store(Protocol):
     def save(self, fields: dict[str, Any]) -> dict[str, Any]: ...
     def search(self, fields: dict[str, Any]) -> dict[str, Any]: ...
-    def list(self, limit: int) -> list[dict[str, Any]]: ...
+    def list(self, limit: int, folder: str, page: str | None) -> tuple[list[dict[str, Any]], str | None]: ...
     def get(self, id: str) -> dict[str, Any]: ...  # noqa: A002
     def delete(self, id: str) -> None: ...  # noqa: A002
 
@@ -158,9 +162,25 @@ class Memory:
         )
         return MemoryHits(tuple(hits), found["tokens"])
 
-    def list(self, *, limit: int = 50) -> tuple[MemoryEntry, ...]:
-        """List memories."""
-        return tuple(map(_entry, self._store.list(whole(limit, "limit", 1, 500))))
+    def list(self, *, limit: int | None = 50, folder: str = "") -> tuple[MemoryEntry, ...]:
+        """List memories.
+
+        Args:
+            limit: Largest number of memories; all if absent.
+            folder: List only this folder and its subfolders.
+
+        """
+        most = None if limit is None else whole(limit, "limit", 1)
+        below = text(folder, "folder")
+        found: list[MemoryEntry] = []
+        page: str | None = None
+        while most is None or len(found) < most:
+            size = _PAGE if most is None else min(_PAGE, most - len(found))
+            memories, page = self._store.list(size, below, page)
+            found += map(_entry, memories)
+            if page is None:
+                break
+        return tuple(found)
 
     def get(self, id: str) -> MemoryEntry:  # noqa: A002
         """Get a memory with its full text."""
@@ -191,9 +211,11 @@ class _ServerStore:
         found: dict[str, Any] = self._client.search_memory(self._with_project(fields))
         return found
 
-    def list(self, limit: int) -> list[dict[str, Any]]:
-        memories: list[dict[str, Any]] = self._client.list_memories(limit=limit, project=self._project)["memories"]
-        return memories
+    def list(self, limit: int, folder: str, page: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        found: dict[str, Any] = self._client.list_memories(
+            limit=limit, folder=folder or None, cursor=page, project=self._project
+        )
+        return found["memories"], found.get("next_cursor")
 
     def get(self, id: str) -> dict[str, Any]:  # noqa: A002
         memory: dict[str, Any] = self._client.get_memory(id, project=self._project)
@@ -242,9 +264,14 @@ class _CommandStore:
         found: dict[str, Any] = self._run("search", fields["query"], options=options)
         return found
 
-    def list(self, limit: int) -> list[dict[str, Any]]:
-        memories: list[dict[str, Any]] = self._run("list", options=["--limit", str(limit)])["memories"]
-        return memories
+    def list(self, limit: int, folder: str, page: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        options = ["--limit", str(limit)]
+        if folder:
+            options += ["--folder", folder]
+        if page is not None:
+            options += ["--after", page]
+        found: dict[str, Any] = self._run("list", options=options)
+        return found["memories"], None if found["next"] is None else str(found["next"])
 
     def get(self, id: str) -> dict[str, Any]:  # noqa: A002
         found: dict[str, Any] = self._run("get", id)

@@ -94,11 +94,16 @@ FINISHED = {"polling": polling, "productive": productive}
 """Agents that reach their end."""
 
 
-def run_guide(framework: str, **names: object) -> None:
-    """Run the example of the guide for a framework, with a model and tools of a test."""
+def run_guide(framework: str, *, number: int = 0, **names: object) -> dict[str, object]:
+    """Run an example of the guide with a model and tools of a test, and return its variables."""
+    exec(compile(guide_example(framework, number=number), "frameworks.md", "exec"), names)
+    return names
+
+
+def guide_example(framework: str, *, number: int = 0) -> str:
+    """Read an example of a framework from the guide."""
     guide = Path(__file__).parents[3] / "docs" / "guides" / "frameworks.md"
     if not guide.is_file():
         pytest.skip("the guide is not part of this directory")
-    section = guide.read_text(encoding="utf-8").split(f"\n## {framework}\n")[1]
-    code = section.split("```python\n")[1].split("```")[0]
-    exec(compile(code, str(guide), "exec"), names)
+    section = guide.read_text(encoding="utf-8").split(f"\n## {framework}\n")[1].split("\n## ")[0]
+    return section.split("```python\n")[number + 1].split("```")[0]

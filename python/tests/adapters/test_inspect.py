@@ -21,7 +21,7 @@ from inspect_ai.tool import Tool, ToolDef
 from satiety.bench import compare
 from satiety.inspect import BASELINE, Satiated, on_continue, results
 
-from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, stuck
+from scripted import DONE, FINISHED, GAVE_UP, NOTE, REASON, STOPPED, Action, Tools, run_guide, stuck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,3 +203,10 @@ def test_other_agents_reach_their_end(script: Any) -> None:
 @pytest.mark.usefixtures("broken_judge")
 def test_a_failure_of_the_judge_does_not_reach_the_agent() -> None:
     assert run(stuck)[0][-1].text == GAVE_UP
+
+
+def test_the_example_of_the_guide_stops_a_worse_candidate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    baseline = evaluate(0.9, 1, tmp_path, samples=60)
+    dataset = [Sample(id=f"s{number}", input="Is it?", target="yes") for number in range(60)]
+    run_guide("Inspect", dataset=dataset, solver=answering(0.1, 2), baseline=baseline, model="mockllm/model")
+    assert "the candidate is worse than the baseline" in capsys.readouterr().out

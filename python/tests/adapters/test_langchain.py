@@ -151,3 +151,15 @@ def test_a_failure_of_eviction_does_not_reach_the_agent(caplog: pytest.LogCaptur
         edit.apply(messages, count_tokens=broken)
     assert [message.text for message in messages] == [message.text for message in conversation(5)]
     assert [record.name for record in caplog.records] == ["satiety"]
+
+
+def test_the_example_of_the_guide_evicts() -> None:
+    tools = Tools()
+    model = ScriptedModel(script=FINISHED["productive"], requests=[])
+    names = run_guide("LangChain and LangGraph", number=1, model=model, tools=tools.functions())
+    agent: Any = names["agent"]
+    assert agent.invoke({"messages": [HumanMessage("When is the release?")]})["messages"][-1].text == DONE
+
+
+def test_the_example_of_the_guide_sets_thresholds() -> None:
+    run_guide("Thresholds")

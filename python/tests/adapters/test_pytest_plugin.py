@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from scripted import guide_example
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -138,6 +140,11 @@ def test_results_of_other_processes_are_collected(pytester: pytest.Pytester, wor
     assert {row["repeat"] for row in rows} == set(range(5))
     assert len({row["case"] for row in rows}) == 6
     assert run(pytester, "-n", workers, "--satiety-gate").ret == pytest.ExitCode.OK
+
+
+def test_the_example_of_the_guide_is_repeated(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(guide_example("pytest") + "\n\ndef agent(_):\n    return 'In May.'\n")
+    run(pytester).assert_outcomes(passed=5)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
