@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +9,7 @@ pytest.importorskip("langgraph")
 
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.store.base import BaseStore, SearchOp
-from satiety import Memory
+from satiety import Memory, SatietyError, find_command
 from satiety.langgraph import SatietyStore
 
 from scripted import run_guide
@@ -22,7 +20,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def store(tmp_path: Path) -> SatietyStore:
-    if not os.environ.get("SATIETY_COMMAND") and shutil.which("satiety") is None:
+    try:
+        find_command()
+    except SatietyError:
         pytest.skip("the satiety command is not installed")
     return SatietyStore(Memory("adapters", database=tmp_path / "memories.db"))
 
