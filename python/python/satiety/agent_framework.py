@@ -90,7 +90,7 @@ class SatietyMiddleware(ChatMiddleware):
         calls = [content for message in messages for content in message.contents if content.type == "function_call"]
         if not calls:
             return
-        run.observe([_assistant(messages)])
+        run.observe(map(_assistant, [messages]))
         for content in calls:
             self._runs[content.call_id or ""] = run
         while len(self._runs) > MOST_RUNS:

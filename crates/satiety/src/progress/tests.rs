@@ -73,8 +73,9 @@ fn changing_arguments_with_the_same_result_are_stagnation() {
 #[test]
 fn polling_with_a_long_report_is_progress() {
     let report = |number: usize| {
-        let report =
-            format!("Job 7 on runner linux-x64 is running: {number} of 12 parts are ready, no errors so far.");
+        let report = format!(
+            "Job 7 on runner linux-x64 is running: {number} of 12 parts are ready, no errors so far."
+        );
         call("job_status", json!({"job": 7}), &report)
     };
     assert_eq!(first_stop(&signals((0..12).map(report))), None);
