@@ -135,7 +135,7 @@ def method_definition(method: str, path: str, operation: Any, used: set[str], *,
         arguments += [f"{entry['name']}: {hint_of(entry['schema'], used)} | None = None" for entry in in_query]
         call.append("query={" + ", ".join(f'"{entry["name"]}": {entry["name"]}' for entry in in_query) + "}")
     answers = operation["responses"]
-    success = next((answers[code] for code in ("200", "201", "202") if code in answers), {})
+    success: Any = next((answers[code] for code in ("200", "201", "202") if code in answers), {})
     schema = success.get("content", {}).get("application/json", {}).get("schema", True)
     result = hint_of(schema, used)
     prefix, wait = ("async ", "await ") if is_async else ("", "")

@@ -5,6 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
+/// Written by `python/generate_reference.py`, and checked by the tests of the Python package.
+const PYTHON_PAGE: &str = "python.md";
+
 /// Writes `docs/reference`, or with `--check` fails if the committed files differ.
 pub fn run(arguments: &[String]) -> Result<()> {
     let check = match arguments {
@@ -40,10 +43,12 @@ fn write_to(directory: &Path) -> Result<()> {
         .status()
         .context("cannot run cargo")?;
     ensure!(built.success(), "build failed");
+    let python = fs_err::read(root.join("docs/reference").join(PYTHON_PAGE))?;
     if directory.exists() {
         fs_err::remove_dir_all(directory)?;
     }
     fs_err::create_dir_all(directory)?;
+    fs_err::write(directory.join(PYTHON_PAGE), python)?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), std::path::PathBuf::from);
     let program = target.join("debug/satiety");

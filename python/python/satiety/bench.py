@@ -44,7 +44,7 @@ class CaseChange:
     """Whether the change alone decides the verdict."""
 
     def __str__(self) -> str:
-        return f"{self.case_id}: {self.reason}"
+        return self.reason
 
 
 @dataclass(frozen=True, slots=True, repr=False)

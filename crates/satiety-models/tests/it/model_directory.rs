@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use satiety_models::minilm::MiniLm;
 use satiety_models::EmbedError;
+use satiety_models::minilm::MiniLm;
 use serde::Deserialize;
 
 use crate::reference::{largest_cosine_error, rows, texts};
