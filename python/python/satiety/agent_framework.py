@@ -100,7 +100,8 @@ class SatietyMiddleware(ChatMiddleware):
 class SatietyContinue:
     """Predicate for ``AgentLoopMiddleware``: whether another run of the agent is worth it.
 
-    Returns ``False`` after STOP, ESCALATE and SHIP, and ``True`` with a sentence as feedback after NUDGE.
+    Returns ``False`` with the reason after STOP and ESCALATE, ``True`` with a sentence as feedback after NUDGE, and
+    ``True`` otherwise. Give the loop ``max_iterations`` or a condition of your own for agents that reach their goal.
 
     Args:
         profile: Thresholds as TOML that differ from the built-in ones.
