@@ -20,6 +20,21 @@ SECTIONS = [
     ("satiety.retrieval", ["retrieval"]),
     ("satiety.stats", ["stats"]),
     ("satiety.eviction", ["eviction"]),
+    *(
+        (f"satiety.{name}", [name])
+        for name in (
+            "adk",
+            "agent_framework",
+            "autogen",
+            "crewai",
+            "inspect",
+            "langchain",
+            "langgraph",
+            "openai_agents",
+            "pydantic_ai",
+            "smolagents",
+        )
+    ),
 ]
 
 HEAD = """# Python API

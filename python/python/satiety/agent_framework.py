@@ -90,7 +90,7 @@ class SatietyMiddleware(ChatMiddleware):
         calls = [content for message in messages for content in message.contents if content.type == "function_call"]
         if not calls:
             return
-        run.observe([_assistant(messages)])
+        run.observe(map(_assistant, [messages]))
         for content in calls:
             self._runs[content.call_id or ""] = run
         while len(self._runs) > MOST_RUNS:
@@ -100,7 +100,8 @@ class SatietyMiddleware(ChatMiddleware):
 class SatietyContinue:
     """Predicate for ``AgentLoopMiddleware``: whether another run of the agent is worth it.
 
-    Returns ``False`` after STOP, ESCALATE and SHIP, and ``True`` with a sentence as feedback after NUDGE.
+    Returns ``False`` with the reason after STOP and ESCALATE, ``True`` with a sentence as feedback after NUDGE, and
+    ``True`` otherwise. Give the loop ``max_iterations`` or a condition of your own for agents that reach their goal.
 
     Args:
         profile: Thresholds as TOML that differ from the built-in ones.

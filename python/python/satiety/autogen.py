@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SatietyTerminationConfig(BaseModel):
-    """Serialized form of :class:`SatietyTermination`."""
+    """Serialized form of ``SatietyTermination``."""
 
     profile: str | None = None
     meaning: bool = False

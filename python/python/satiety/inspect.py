@@ -73,6 +73,9 @@ class Satiated:
 
     async def start_task(self, task: EvalSpec, samples: list[Sample], epochs: int) -> str:  # noqa: ARG002
         """Begin a test for a task."""
+        known = {case for case, _ in self._baseline}
+        if not any(str(sample.id) in known for sample in samples):
+            logger.warning("no sample of the task is in the baseline, so nothing is compared")
         self._test = Sequential(
             max(1, len(samples)), max(1, epochs), alpha=self._alpha, futility_margin=self._futility_margin
         )

@@ -68,7 +68,7 @@ class Satiety:
 
     def observe_results(self, context: RunContextWrapper[Any], results: list[FunctionToolResult]) -> str | None:
         """Take the results of the calls; the text that ends the run, if it should end."""
-        items = [outcome.run_item.raw_item for outcome in results if outcome.run_item is not None]
+        items = (outcome.run_item.raw_item for outcome in results if outcome.run_item is not None)
         verdict = self._run(context).observe(items)
         if verdict is None:
             return None

@@ -5,10 +5,11 @@ Needs ``pydantic-ai-slim`` or ``pydantic-ai``: ``pip install satiety[pydantic-ai
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import SkipModelRequest
+from pydantic_ai.exceptions import SkipModelRequest, UserError
 from pydantic_ai.messages import (
     ModelRequest,
     ModelResponse,
@@ -55,7 +56,8 @@ class SatietyCapability(AbstractCapability[Any]):
             if verdict is not None and verdict.stops:
                 raise SkipModelRequest(ModelResponse(parts=[TextPart(ending(verdict))], model_name="satiety"))
             if verdict is not None:
-                ctx.enqueue(nudging(verdict))
+                with suppress(UserError):  # a run that takes no further messages goes on without the sentence
+                    ctx.enqueue(nudging(verdict))
         return request_context
 
 

@@ -18,6 +18,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from .bench import Comparison
+
 _FIXTURE = "_satiety_repeat"
 _PROPERTY = "satiety"
 _DEFAULT_BASELINE = "satiety-baseline.json"
@@ -107,7 +109,9 @@ class _Session:
     path: Path
     baseline: list[dict[str, Any]]
     rows: list[dict[str, Any]] = field(default_factory=list)
-    report: Any = None
+    report: Comparison | None = None
+    left_out: int = 0
+    """Number of cases of the baseline that this session did not run."""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the outcome of a repeat, also from another process."""
@@ -118,14 +122,24 @@ class _Session:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Compare with the baseline, or write it."""
         if self.rows and self.gate:
-            from .bench import compare
-
-            self.report = compare(self.baseline, self.rows)
-            if self.report.verdict == "regression" and session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._compare(session)
         if self.rows and self.update:
             text = json.dumps({"version": 1, "results": self.rows}, indent=1)
             self.path.write_text(text + "\n", encoding="utf-8")
+
+    def _compare(self, session: pytest.Session) -> None:
+        from .bench import compare
+
+        # The session may have run a part of the tests only.
+        now = {row["case"] for row in self.rows}
+        before = [row for row in self.baseline if row["case"] in now]
+        self.left_out = len({row["case"] for row in self.baseline} - now)
+        if not before:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+            return
+        self.report = compare(before, self.rows)
+        if self.report.verdict == "regression" and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print how often each case passed, and the verdict."""
@@ -141,6 +155,10 @@ class _Session:
             terminalreporter.write_line("")
             terminalreporter.write_line(f"gate: {self.report.verdict} (baseline {self.path})")
             terminalreporter.write_line(str(self.report))
+        elif self.gate:
+            terminalreporter.write_line(f"cannot gate: no case of {self.path} was run", red=True)
+        if self.left_out:
+            terminalreporter.write_line(f"cases of the baseline that were not run: {self.left_out}")
         if self.update:
             terminalreporter.write_line(f"wrote {len(self.rows)} results to {self.path}")
 

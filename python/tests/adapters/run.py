@@ -6,6 +6,7 @@ python tests/adapters/run.py WHEEL [--only langchain] [--directory target/adapte
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,7 @@ FRAMEWORKS = {
     "pytest_plugin": ["pytest-xdist==3.8.0"],
     "smolagents": ["smolagents==1.26.0"],
 }
-COMMON = ["numpy", "pytest==9.1.1", "mypy==2.3.1"]
+COMMON = ["numpy", "pytest==9.2.0", "mypy==2.4.1"]
 
 
 def main() -> int:
@@ -60,9 +61,11 @@ def check(name: str, wheel: Path, directory: Path) -> bool:
     # Outside of the package's directory, so that the installed wheel is tested.
     run = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", HERE, tests]
     passed = subprocess.run(run, cwd=environment, check=False).returncode == 0
-    config = ["--config-file", PACKAGE / "pyproject.toml", "--exclude", "^$"]
-    types = [python, "-m", "mypy", *config, "--cache-dir", environment / "mypy", "-m", f"satiety.{name}", tests]
-    typed = subprocess.run(types, cwd=environment, check=False).returncode == 0
+    sources = PACKAGE / "python"
+    config = ["--config-file", PACKAGE / "pyproject.toml", "--cache-dir", environment / "mypy"]
+    types = [python, "-m", "mypy", *config, sources / "satiety" / f"{name}.py", tests]
+    environ = {**os.environ, "MYPYPATH": f"{sources}{os.pathsep}{HERE}"}
+    typed = subprocess.run(types, cwd=environment, env=environ, check=False).returncode == 0
     return passed and typed
 
 

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 SAMPLES = 200
 
 
+@pytest.fixture(autouse=True)
+def log_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INSPECT_LOG_DIR", str(tmp_path / "logs"))
+
+
 @solver
 def answering(rate: float, seed: int) -> Solver:
     """Answers correctly in a share of the samples."""
@@ -179,7 +184,7 @@ def run(script: Callable[[int], Action]) -> tuple[list[ChatMessage], Tools]:
     functions = [as_tool(function) for function in tools.functions()]
     agent = react(tools=functions, submit=False, on_continue=on_continue(submit=False))
     task = Task(dataset=[Sample(input="When is the release?")], solver=agent, scorer=always())
-    log = eval(task, model=get_model("mockllm/model", custom_outputs=answer), display="none", log_dir="memory://")[0]
+    log = eval(task, model=get_model("mockllm/model", custom_outputs=answer), display="none")[0]
     assert log.status == "success", log.error
     assert log.samples
     return log.samples[0].messages, tools

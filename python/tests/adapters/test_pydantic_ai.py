@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai")
 
-from pydantic_ai import Agent, ModelRetry
+from pydantic_ai import Agent, ModelRetry, UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from satiety.pydantic_ai import SatietyCapability
@@ -59,6 +59,15 @@ def test_other_agents_reach_their_end(script: Any) -> None:
 @pytest.mark.usefixtures("broken_judge")
 def test_a_failure_of_the_judge_does_not_reach_the_agent() -> None:
     assert run(stuck, Tools())[0] == GAVE_UP
+
+
+def test_an_agent_with_a_structured_output_ends_with_an_error() -> None:
+    tools = Tools()
+    model = scripted_model(stuck, [])
+    agent = Agent(model, output_type=int, tools=tools.functions(), capabilities=[SatietyCapability()])
+    with pytest.raises(UnexpectedModelBehavior):
+        agent.run_sync("When is the release?")
+    assert len(tools.calls) <= 6
 
 
 def test_a_tool_that_asks_for_a_retry_fails() -> None:

@@ -120,6 +120,26 @@ def test_a_gate_needs_a_baseline(pytester: pytest.Pytester) -> None:
     result.stderr.fnmatch_lines(["*is not a baseline*"])
 
 
+def test_new_cases_are_not_a_regression(pytester: pytest.Pytester) -> None:
+    write(pytester, rate=1.1, seed=1, cases=2)
+    run(pytester, "--satiety-update")
+    write(pytester, rate=1.1, seed=1, cases=4)
+    assert run(pytester, "--satiety-gate").ret == pytest.ExitCode.OK
+    pytester.path.joinpath("test_evaluation.py").rename(pytester.path / "test_moved.py")
+    result = run(pytester, "--satiety-gate")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stdout.fnmatch_lines(["cannot gate: no case of *satiety-baseline.json was run"])
+
+
+def test_a_part_of_the_cases_is_compared(pytester: pytest.Pytester) -> None:
+    write(pytester, rate=1.1, seed=1)
+    pytester.makepyfile(test_other="import pytest\n\n@pytest.mark.satiety\ndef test_other():\n    pass\n")
+    run(pytester, "--satiety-update")
+    result = run(pytester, "--satiety-gate", "test_evaluation.py")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["gate: pass (baseline *", "cases of the baseline that were not run: 1"])
+
+
 def test_repeats_must_be_positive(pytester: pytest.Pytester) -> None:
     write(pytester, rate=1.1, seed=1, repeats=0)
     result = run(pytester)

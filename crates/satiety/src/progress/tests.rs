@@ -178,7 +178,7 @@ fn polling_with_changing_results_is_progress() {
     let steps = (0..30).map(|number| {
         bash(
             "kubectl get pods",
-            &format!("pod-a Running {number} restarts, {} of 30 ready", number),
+            &format!("pod-a Running {number} restarts, {number} of 30 ready"),
         )
     });
     assert!(
