@@ -187,7 +187,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
         "/harness",
         &[
             "Saturation over cycles",
-            "The harness is saturated",
+            "The suites can no longer show an improvement",
             "Awaiting approval",
             "satiety harness approve",
             "harder",

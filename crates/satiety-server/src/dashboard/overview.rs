@@ -87,7 +87,7 @@ fn first_steps() -> Html {
         ("Give an agent a memory, over MCP:", "satiety mcp"),
         (
             "Or look around in the results of the demo:",
-            "satiety demo --keep\ncd satiety-demo && satiety serve",
+            "satiety demo --keep\nsatiety --config satiety-demo/satiety.toml serve",
         ),
     ];
     let steps = steps.map(|(what, run)| Html(format!("<li><p>{}</p>{}</li>", escape(what), command(run))));
