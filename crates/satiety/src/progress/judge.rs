@@ -265,7 +265,7 @@ impl Progress {
         let other = &past.signature;
         let same_action = signature.action.hash == other.action.hash && signature.tools == other.tools;
         let same_outcome =
-            signature.outcome.hash == other.outcome.hash && signature.has_result == other.has_result;
+            signature.outcome.hash == other.outcome.hash && signature.has_result() == other.has_result();
         let evidence = |kind, weight| Some(Evidence::new(kind, weight, Some(past.step)));
         if signature.kind.is_none() || other.kind.is_none() {
             // Turns without calls are compared with each other only.
@@ -280,7 +280,7 @@ impl Progress {
             if !similar {
                 return None;
             }
-            return if signature.has_result {
+            return if signature.has_result() {
                 // The answer may be what the agent needs to go on.
                 let answered_alike = signature.outcome.similarity(&other.outcome, near).is_some();
                 evidence(
@@ -300,7 +300,7 @@ impl Progress {
             if !similar_outcome || (signature.polls(other) && !self.has_edited_since(past)) {
                 return None;
             }
-            let known = if signature.has_result { 1.0 } else { 0.5 };
+            let known = if signature.has_result() { 1.0 } else { 0.5 };
             if !same_action && (signature.is_successful_edit() || signature.is_silent()) {
                 return evidence(EvidenceKind::Revision, weights.revision * known);
             }
@@ -319,23 +319,22 @@ impl Progress {
                 None
             };
         }
-        let nothing_again =
-            same_outcome || (signature.answer == Answer::Empty && other.answer == Answer::Empty);
-        if !nothing_again || signature.failed || !signature.has_result || !other.has_result {
+        let nothing_again = same_outcome
+            || (!signature.runs_command && signature.is_empty_answer() && other.is_empty_answer());
+        if !nothing_again || signature.failed || !signature.has_result() || !other.has_result() {
             return None;
         }
         let full = weights.stagnation;
         let weight = match (signature.kind, other.kind) {
             (Some(CallKind::Search), Some(CallKind::Search)) => full,
             (Some(CallKind::Read | CallKind::Search), Some(CallKind::Read | CallKind::Search))
-                if !signature.is_silent()
-                    || (signature.answer == Answer::Empty && !signature.runs_command) =>
+                if !signature.is_silent() || (signature.is_empty_answer() && !signature.runs_command) =>
             {
                 full
             }
             (Some(CallKind::Run), Some(CallKind::Run)) if signature.tools == other.tools => {
                 match signature.answer {
-                    Answer::Done => return None,
+                    Some(Answer::Done) => return None,
                     _ if signature.runs_command && signature.is_silent() => return None,
                     _ if signature.runs_command => 0.5 * full,
                     _ => full,
@@ -410,7 +409,7 @@ impl Progress {
 
     fn brings_new(&self, signature: &Signature, findings: &Findings) -> bool {
         findings.new_edit
-            || (signature.has_result && !self.seen_outcomes.contains(&signature.outcome.hash))
+            || (signature.has_result() && !self.seen_outcomes.contains(&signature.outcome.hash))
             || signature
                 .targets
                 .iter()
@@ -525,7 +524,7 @@ impl Progress {
         let Past { step, signature, .. } = &past;
         self.seen
             .insert((signature.action.hash, signature.outcome.hash), *step);
-        if signature.has_result {
+        if signature.has_result() {
             self.seen_outcomes.insert(signature.outcome.hash);
         }
         self.seen_targets.extend(&signature.targets);

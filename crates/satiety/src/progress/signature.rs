@@ -27,9 +27,8 @@ pub(super) struct Signature {
     pub(super) runs_command: bool,
     pub(super) waits: bool,
     pub(super) failed: bool,
-    pub(super) has_result: bool,
-    /// What the results say as a whole.
-    pub(super) answer: Answer,
+    /// What the results say as a whole; `None` if there is none.
+    pub(super) answer: Option<Answer>,
     /// Hashes of the files and queries that the step is about.
     pub(super) targets: Vec<u64>,
     /// Hashes of replaced and replacing text of each edit.
@@ -112,7 +111,6 @@ impl Signature {
         let mut runs_command = false;
         let mut waits = false;
         let mut failed = false;
-        let mut has_result = false;
         let mut answer = None;
         let mut targets = Vec::new();
         let mut replacements = Vec::new();
@@ -122,7 +120,6 @@ impl Signature {
             action.text(&call.tool);
             collect_arguments(&call.arguments, &mut action);
             if let Some(result) = &call.result {
-                has_result = true;
                 outcome.text_without_volatile(&result.content);
                 failed |= has_failed(result);
                 answer = Some(answer.map_or_else(
@@ -150,7 +147,7 @@ impl Signature {
         }
         for reply in &step.replies {
             outcome.text_without_volatile(&reply.text);
-            has_result = true;
+            answer.get_or_insert(Answer::Content);
         }
         Self {
             action: action.finish(),
@@ -160,13 +157,22 @@ impl Signature {
             runs_command,
             waits,
             failed,
-            has_result,
-            answer: answer.unwrap_or(Answer::Content),
+            answer,
             targets,
             replacements,
             tokens: step.usage.tokens,
             time: step.time,
         }
+    }
+
+    /// Whether the step has a result or reply.
+    pub(super) fn has_result(&self) -> bool {
+        self.answer.is_some()
+    }
+
+    /// Whether nothing was found.
+    pub(super) fn is_empty_answer(&self) -> bool {
+        self.answer == Some(Answer::Empty)
     }
 
     /// Whether the outcome says nothing: no output at all, or a word or two.

@@ -317,7 +317,7 @@ fn openhands(steps: &[Signature]) -> Option<usize> {
             last.iter().all(|step| step.failed) && all_equal(last, |step| step.action.hash)
         }),
         first_where(steps, 3, |last| {
-            last.iter().all(|step| step.kind.is_none() && !step.has_result)
+            last.iter().all(|step| step.kind.is_none() && !step.has_result())
                 && all_equal(last, |step| step.action.hash)
         }),
         first_where(steps, 6, |last| {

@@ -109,7 +109,7 @@ fn last_fence(text: &str) -> Option<(&str, &str, &str)> {
         if let Some(info) = trimmed.strip_prefix("```") {
             match open.take() {
                 Some((info, begin)) => {
-                    last = Some((info, &text[begin..offset], &text[offset + line.len()..]))
+                    last = Some((info, &text[begin..offset], &text[offset + line.len()..]));
                 }
                 None => open = Some((info, offset + line.len())),
             }
