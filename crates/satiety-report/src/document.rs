@@ -124,7 +124,7 @@ pub fn or_dash(value: Option<f64>, format: impl Fn(f64) -> String) -> String {
 }
 
 /// Number with its singular or plural noun.
-pub fn count<N: Display + PartialEq + From<bool>>(number: N, one: &str, many: &str) -> String {
+pub fn count<N: Copy + Display + PartialEq + From<bool>>(number: N, one: &str, many: &str) -> String {
     // `true` is 1 in every integer type.
     let noun = if number == N::from(true) { one } else { many };
     format!("{number} {noun}")
