@@ -563,17 +563,16 @@ fn carry_out(plan: Plan) -> Result<(), Failure> {
         let failed = |error: std::io::Error| {
             Failure::environment(format!("cannot write {}: {error}", printable_path(&path)), None)
         };
-        match &new {
-            Some(text) => replace(&path, text).map_err(failed)?,
-            None => {
-                fs_err::remove_file(&path).map_err(failed)?;
-                let directories = record
-                    .iter()
-                    .flat_map(|record| record.created_directories.iter().rev());
-                for directory in directories {
-                    // A directory with other files stays.
-                    let _ = fs_err::remove_dir(directory);
-                }
+        if let Some(text) = &new {
+            replace(&path, text).map_err(failed)?;
+        } else {
+            fs_err::remove_file(&path).map_err(failed)?;
+            let directories = record
+                .iter()
+                .flat_map(|record| record.created_directories.iter().rev());
+            for directory in directories {
+                // A directory with other files stays.
+                let _ = fs_err::remove_dir(directory);
             }
         }
     }
