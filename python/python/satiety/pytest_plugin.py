@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -116,7 +116,8 @@ class _Session:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the outcome of a repeat, also from another process."""
         if report.when == "call":
-            self.rows.extend(value for name, value in report.user_properties if name == _PROPERTY)
+            found = [value for name, value in report.user_properties if name == _PROPERTY]
+            self.rows.extend(cast("list[dict[str, Any]]", found))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

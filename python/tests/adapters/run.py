@@ -30,7 +30,7 @@ FRAMEWORKS = {
     "pytest_plugin": ["pytest-xdist==3.8.0"],
     "smolagents": ["smolagents==1.26.0"],
 }
-COMMON = ["numpy", "pytest==9.2.0", "mypy==2.4.1"]
+COMMON = ["httpx", "numpy", "pytest==9.2.0", "mypy==2.4.1"]
 
 
 def main() -> int:
