@@ -78,6 +78,8 @@ impl RunBuilder {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::super::{EvaluationOptions, QrelsReader, RunReader, evaluate};
     use super::*;
 
@@ -96,8 +98,8 @@ mod tests {
         ] {
             qrels.add(query, document, grade).unwrap();
             run.add(query, document, score).unwrap();
-            files.0 += &format!("{query} 0 {document} {grade}\n");
-            files.1 += &format!("{query} Q0 {document} 1 {score} x\n");
+            writeln!(files.0, "{query} 0 {document} {grade}").unwrap();
+            writeln!(files.1, "{query} Q0 {document} 1 {score} x").unwrap();
         }
         let (qrels, run) = (qrels.finish(options).unwrap(), run.finish(options).unwrap());
         let (mut qrels_file, mut run_file) = (QrelsReader::trec(), RunReader::trec());
