@@ -19,12 +19,12 @@ const MAX_TRACES: usize = 10_000;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "TracesBody")]
 pub struct ReceiveTracesRequest {
-    /// Spans by resource and scope, as in OTLP's ExportTraceServiceRequest.
+    /// Spans by resource and scope, as in OTLP's `ExportTraceServiceRequest`.
     #[serde(rename = "resourceSpans", default)]
     pub resource_spans: Vec<Map<String, Value>>,
 }
 
-/// Answer to an exporter, as in OTLP's ExportTraceServiceResponse.
+/// Answer to an exporter, as in OTLP's `ExportTraceServiceResponse`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReceivedTraces {
     /// What was not accepted; absent if everything was.
