@@ -13,8 +13,8 @@ from satiety import stats
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--values", type=int, default=1000)
-    parser.add_argument("--resamples", type=int, default=9999)
+    parser.add_argument("--values", type=int, default=10_000)
+    parser.add_argument("--resamples", type=int, default=1000)
     arguments = parser.parse_args()
     values = np.random.default_rng(1).lognormal(size=arguments.values)
     ours = stats.bootstrap(values, resamples=arguments.resamples)

@@ -1,5 +1,6 @@
 //! `satiety.Conversation` and `satiety.score`: discussions round by round, and whole logs.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -36,53 +37,73 @@ pub(crate) struct Conversation(Mutex<State>);
 
 struct State {
     judge: Judge,
-    model: Option<MiniLm>,
+    embeddings: Embeddings,
     rounds: u32,
 }
 
-impl State {
-    fn new(profile: Option<&str>, meaning: bool) -> Result<Self, Failure> {
-        let profile = match profile {
-            None => Profile::built_in("default")?,
-            Some(name) if Profile::built_in_names().contains(&name) => Profile::built_in(name)?,
-            Some(text) => Profile::parse(text)?,
-        };
-        let model = builtin(meaning)?;
-        let prototypes = prototype_texts(&profile);
-        let mut judge = Judge::new(profile)?;
-        if let Some(model) = &model {
-            judge = judge.with_blocker_prototypes(encode(model, &prototypes))?;
-        }
-        Ok(Self {
-            judge,
+/// Vectors of texts, each computed once; none without a model.
+#[derive(Default)]
+pub(crate) struct Embeddings {
+    model: Option<MiniLm>,
+    known: HashMap<String, Vec<f32>>,
+}
+
+impl Embeddings {
+    pub(crate) fn new(model: Option<MiniLm>) -> Self {
+        Self {
             model,
-            rounds: 0,
-        })
+            known: HashMap::new(),
+        }
     }
 
-    fn vectors(&self, round: &Round) -> Result<Option<RoundVectors>, Failure> {
-        let Some(model) = &self.model else {
+    /// Vectors of texts in their order, with the id of the model.
+    fn encode(&mut self, texts: &[String]) -> Option<(String, Vec<Vec<f32>>)> {
+        let model = self.model.as_ref()?;
+        let mut unknown: Vec<&str> = texts.iter().map(String::as_str).collect();
+        unknown.retain(|text| !self.known.contains_key(*text));
+        unknown.sort_unstable();
+        unknown.dedup();
+        for (text, vector) in unknown.iter().zip(model.encode(&unknown)) {
+            self.known.insert((*text).to_owned(), vector);
+        }
+        let vectors = texts.iter().filter_map(|text| self.known.get(text).cloned());
+        Some((model.id().to_string(), vectors.collect()))
+    }
+
+    fn of_round(&mut self, round: &Round) -> Result<Option<RoundVectors>, Failure> {
+        let Some((id, vectors)) = self.encode(&texts_to_embed(round)) else {
             return Ok(None);
         };
-        let vectors = encode(model, &texts_to_embed(round));
-        RoundVectors::new(model.id().to_string(), round, vectors)
+        RoundVectors::new(id, round, vectors)
             .map(Some)
             .map_err(|error| Failure::new(error.to_string()).at("round"))
     }
-
-    fn report(profile: Option<&str>, meaning: bool, rounds: &[Round]) -> Result<Report, Failure> {
-        let mut state = Self::new(profile, meaning)?;
-        for round in rounds {
-            let vectors = state.vectors(round)?;
-            state.judge.follow(round, vectors.as_ref())?;
-        }
-        Ok(state.judge.report()?)
-    }
 }
 
-fn encode(model: &MiniLm, texts: &[String]) -> Vec<Vec<f32>> {
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    model.encode(&texts)
+/// A conversation without rounds that recognizes blockers by meaning, if there is a model.
+fn new_judge(profile: Profile, embeddings: &mut Embeddings) -> Result<Judge, Failure> {
+    let prototypes = prototype_texts(&profile);
+    let judge = Judge::new(profile)?;
+    Ok(match embeddings.encode(&prototypes) {
+        Some((_, vectors)) => judge.with_blocker_prototypes(vectors)?,
+        None => judge,
+    })
+}
+
+/// Judges chat messages as a discussion; `None` if they contain no round or are not chat messages.
+pub(crate) fn report_discussion(messages: &[Value], embeddings: &mut Embeddings) -> Option<Report> {
+    let options = ReadOptions {
+        format: Some(InputFormat::Chat),
+        growing: false,
+    };
+    let bytes = serde_json::to_vec(messages).ok()?;
+    let transcript = input::parse(&bytes, options).ok()?.content;
+    let mut judge = new_judge(Profile::default(), embeddings).ok()?;
+    for round in &transcript.rounds {
+        let vectors = embeddings.of_round(round).ok()?;
+        judge.follow(round, vectors.as_ref()).ok()?;
+    }
+    judge.report().ok()
 }
 
 #[pymethods]
@@ -91,7 +112,17 @@ impl Conversation {
     #[pyo3(signature = (profile, meaning))]
     fn new(py: Python<'_>, profile: Option<String>, meaning: bool) -> PyResult<Self> {
         compute(py, || {
-            Ok(Self(Mutex::new(State::new(profile.as_deref(), meaning)?)))
+            let profile = match profile.as_deref() {
+                None => Profile::default(),
+                Some(name) if Profile::built_in_names().contains(&name) => Profile::built_in(name)?,
+                Some(text) => Profile::parse(text)?,
+            };
+            let mut embeddings = Embeddings::new(builtin(meaning)?);
+            Ok(Self(Mutex::new(State {
+                judge: new_judge(profile, &mut embeddings)?,
+                embeddings,
+                rounds: 0,
+            })))
         })
     }
 
@@ -106,7 +137,7 @@ impl Conversation {
                     .or_insert_with(|| Value::from(state.rounds + 1));
             }
             let round: Round = deserialize(round, "round")?;
-            let vectors = state.vectors(&round)?;
+            let vectors = state.embeddings.of_round(&round)?;
             let verdict = state.judge.observe(&round, vectors.as_ref())?;
             state.rounds = round.round;
             Ok(verdict)
@@ -140,25 +171,20 @@ fn score_messages(messages: Vec<Value>, meaning: bool) -> Result<Value, Failure>
     if messages.is_empty() {
         return Err(Failure::new("messages must not be empty").at("messages"));
     }
-    let bytes = Value::Array(messages).to_string().into_bytes();
+    let bytes =
+        serde_json::to_vec(&messages).map_err(|error| Failure::new(error.to_string()).at("messages"))?;
     let log = read::read(&bytes, trajectory::ReadOptions::default())
         .map_err(|error| Failure::new(error.to_string()).at("messages"))?;
     let Some(run) = log.trajectories.first() else {
         return Err(Failure::new("messages contain no turn of an agent").at("messages"));
     };
-    if LogKind::of(run) == LogKind::Deliberation {
-        let options = ReadOptions {
-            format: Some(InputFormat::Chat),
-            growing: false,
-        };
-        // Messages of other shapes than chat are judged by their turns.
-        if let Ok(parsed) = input::parse(&bytes, options)
-            && let Ok(report) = State::report(None, meaning, &parsed.content.rounds)
-        {
-            return Ok(json!({"kind": "deliberation", "discussion": report}));
-        }
-    }
     let model = builtin(meaning)?;
+    // Messages of other shapes than chat are judged by their turns.
+    if LogKind::of(run) == LogKind::Deliberation
+        && let Some(report) = report_discussion(&messages, &mut Embeddings::new(model.clone()))
+    {
+        return Ok(json!({"kind": "deliberation", "discussion": report}));
+    }
     let report = progress::judge(run, ProgressProfile::built_in(), |step| {
         let text = progress::texts_to_embed(step)?;
         model.as_ref()?.encode(&[&text]).pop()

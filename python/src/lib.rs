@@ -32,7 +32,7 @@ mod _satiety {
     #[pymodule_export]
     use crate::progress::Progress;
     #[pymodule_export]
-    use crate::retrieval::{Qrels, Run, retrieval_compare, retrieval_default_measures, retrieval_evaluate};
+    use crate::retrieval::{Qrels, Run, retrieval_compare, retrieval_evaluate, retrieval_evaluate_dicts};
     #[pymodule_export]
     use crate::search::SearchGate;
     #[pymodule_export]

@@ -4,12 +4,14 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use satiety::dialogue::StopRecommendation;
 use satiety::progress::{LogKind, Progress as Judge, ProgressProfile, StepVerdict, texts_to_embed};
 use satiety::trajectory::{Feed, Step};
 use satiety_models::minilm::MiniLm;
 use serde_json::{Value, json};
 
 use crate::convert::{to_json, to_python, type_name};
+use crate::dialogue::{Embeddings, report_discussion};
 use crate::embedder::builtin;
 use crate::error::{Failure, compute};
 
@@ -24,7 +26,13 @@ struct State {
     judge: Judge,
     working_steps: usize,
     model: Option<MiniLm>,
+    /// All messages as long as no tool was called, because a discussion is judged as a whole.
+    said: Vec<Value>,
+    embeddings: Embeddings,
 }
+
+/// Discussions with more messages than this are not judged again after each message.
+const MAX_DISCUSSION: usize = 2000;
 
 impl State {
     fn observe(&mut self, messages: &[Value]) -> Vec<StepVerdict> {
@@ -51,6 +59,20 @@ impl State {
         }
         verdicts
     }
+
+    /// Judges what was said, unless a tool was called or the discussion already repeats itself.
+    fn judge_discussion(&mut self, messages: Vec<Value>, stops: bool) -> Option<StopRecommendation> {
+        if self.working_steps > 0 || self.said.len() + messages.len() > MAX_DISCUSSION {
+            self.said = Vec::new();
+            return None;
+        }
+        self.said.extend(messages);
+        if stops {
+            return None;
+        }
+        let report = report_discussion(&self.said, &mut self.embeddings)?;
+        Some(report.stop_recommendation)
+    }
 }
 
 #[pymethods]
@@ -71,6 +93,8 @@ impl Progress {
                     feed: Feed::new(),
                     judge: Judge::new(profile),
                     working_steps: 0,
+                    embeddings: Embeddings::new(model.clone()),
+                    said: Vec::new(),
                     model,
                 }),
             })
@@ -83,8 +107,11 @@ impl Progress {
         let observed = compute(py, || {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let verdicts = state.observe(&messages);
+            let stops = verdicts.last().is_some_and(|verdict| verdict.signal.stops());
+            let discussion = state.judge_discussion(messages, stops);
             Ok(json!({
                 "verdicts": verdicts,
+                "discussion": discussion,
                 "kind": LogKind::from_counts(state.working_steps, state.judge.steps()),
                 "messages": state.feed.records(),
                 "steps": state.judge.steps(),

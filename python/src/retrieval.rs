@@ -4,8 +4,8 @@ use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyList, PyString};
 use satiety::retrieval::{
-    self, ComparisonSettings, EvaluationOptions, Kind, Measure, OrderOptions, QrelsBuilder, QrelsReader,
-    RetrievalError, RunBuilder, RunReader,
+    self, ComparisonSettings, Evaluation, EvaluationOptions, GradedQuery, Measure, OrderOptions,
+    QrelsBuilder, QrelsReader, RetrievalError, RunBuilder, RunReader,
 };
 use satiety::stats::BootstrapSettings;
 use serde_json::json;
@@ -14,6 +14,9 @@ use crate::convert::{settings, to_python, type_name};
 use crate::error::{Failure, compute};
 
 type Output<'py> = PyResult<Bound<'py, PyAny>>;
+
+/// Queries, their values by measure, and counts of queries that need attention.
+type Values<'py> = (Vec<String>, Bound<'py, PyArray2<f64>>, Bound<'py, PyAny>);
 
 impl From<RetrievalError> for Failure {
     fn from(error: RetrievalError) -> Self {
@@ -243,7 +246,7 @@ impl Run {
     }
 }
 
-/// Parses a measure as ranx and ir_measures write it, such as `ndcg@10`, `nDCG@10`, `P@5` or `AP`.
+/// Parses a measure as ranx and `ir_measures` write it, such as `ndcg@10`, `nDCG@10`, `P@5` or `AP`.
 ///
 /// Like there, `ndcg` has the grade as gain; `ndcg_burges` has the gain 2^grade − 1.
 fn parse_measure(name: &str) -> Result<Measure, RetrievalError> {
@@ -304,12 +307,44 @@ pub(crate) fn retrieval_evaluate<'py>(
     run: &Bound<'py, Run>,
     names: Vec<String>,
     options: &Bound<'py, PyDict>,
-) -> PyResult<(Vec<String>, Bound<'py, PyArray2<f64>>, Bound<'py, PyAny>)> {
+) -> PyResult<Values<'py>> {
     let options: EvaluationOptions = crate::convert::overlay(&python_options(), options, "options")?;
     let (qrels, run) = (&qrels.get().0, &run.get().0);
-    let (found, values, counts) = compute(py, || {
+    evaluation_to_python(py, || {
         let measures = parse_measures(&names)?;
-        let found = retrieval::evaluate(qrels, run, &measures, &options);
+        Ok(retrieval::evaluate(qrels, run, &measures, &options))
+    })
+}
+
+/// The same for plain dicts, without converting them: results are looked up in the dicts themselves. `None` if
+/// they contain anything but strings, integers and finite numbers, which the conversion handles or refuses.
+#[pyfunction]
+pub(crate) fn retrieval_evaluate_dicts<'py>(
+    py: Python<'py>,
+    qrels: &Bound<'py, PyDict>,
+    run: &Bound<'py, PyDict>,
+    names: Vec<String>,
+    options: &Bound<'py, PyDict>,
+) -> PyResult<Option<Values<'py>>> {
+    let options: EvaluationOptions = crate::convert::overlay(&python_options(), options, "options")?;
+    let Some(graded) = GradedRun::from_dicts(qrels, run)? else {
+        return Ok(None);
+    };
+    let values = evaluation_to_python(py, move || {
+        let measures = parse_measures(&names)?;
+        let mut found = retrieval::evaluate_graded(graded.queries(), &measures, &options);
+        found.unknown = graded.unknown;
+        Ok(found)
+    });
+    values.map(Some)
+}
+
+fn evaluation_to_python<'py>(
+    py: Python<'py>,
+    evaluate: impl FnOnce() -> Result<Evaluation, Failure> + Send,
+) -> PyResult<Values<'py>> {
+    let (found, values, counts) = compute(py, || {
+        let found = evaluate()?;
         if found.queries().is_empty() {
             return Err(RetrievalError::NoSharedQueries.into());
         }
@@ -324,11 +359,140 @@ pub(crate) fn retrieval_evaluate<'py>(
         });
         Ok((found, values, counts))
     })?;
-    let array = numpy::PyArray1::from_vec(py, values).reshape([found.queries().len(), names.len()])?;
+    let shape = [found.queries().len(), found.measures().len()];
+    let array = numpy::PyArray1::from_vec(py, values).reshape(shape)?;
     Ok((found.queries().to_vec(), array, to_python(py, &counts)?))
 }
 
-/// Options with the conventions of ranx and ir_measures.
+/// Grades of the results of all queries, one after another.
+#[derive(Default)]
+struct GradedRun {
+    names: Vec<String>,
+    /// For each query, where its results end; absent if the run does not have it.
+    ends: Vec<Option<usize>>,
+    grades: Vec<Option<i32>>,
+    judged_ends: Vec<usize>,
+    judged: Vec<i32>,
+    /// Queries of the run without judgments.
+    unknown: usize,
+}
+
+impl GradedRun {
+    fn from_dicts(qrels: &Bound<'_, PyDict>, run: &Bound<'_, PyDict>) -> PyResult<Option<Self>> {
+        let mut graded = Self::default();
+        let mut known = 0;
+        let mut scores = Vec::new();
+        for (query, judgments) in qrels {
+            let (Ok(name), Ok(judgments)) = (query.cast::<PyString>(), judgments.cast::<PyDict>()) else {
+                return Ok(None);
+            };
+            if judgments.is_empty() {
+                continue;
+            }
+            let results = match run.get_item(&query)? {
+                Some(results) => match results.cast_into::<PyDict>() {
+                    Ok(results) => Some(results).filter(|results| !results.is_empty()),
+                    Err(_) => return Ok(None),
+                },
+                None => None,
+            };
+            let start = graded.grades.len();
+            if let Some(results) = &results {
+                known += 1;
+                scores.clear();
+                for value in results.values() {
+                    let Some(score) = plain_score(&value) else {
+                        return Ok(None);
+                    };
+                    scores.push(score);
+                }
+                graded.grades.resize(start + scores.len(), None);
+            }
+            for (document, grade) in judgments {
+                let (Ok(id), Ok(grade)) = (document.cast::<PyString>(), grade.extract::<i32>()) else {
+                    return Ok(None);
+                };
+                graded.judged.push(grade);
+                let Some(results) = &results else {
+                    continue;
+                };
+                if let Some(value) = results.get_item(&document)? {
+                    let Some(rank) = rank_of(id, &value, results, &scores)? else {
+                        return Ok(None);
+                    };
+                    graded.grades[start + rank] = Some(grade);
+                }
+            }
+            let Ok(name) = name.to_str() else {
+                return Ok(None);
+            };
+            graded.names.push(name.to_owned());
+            graded.ends.push(results.is_some().then_some(graded.grades.len()));
+            graded.judged_ends.push(graded.judged.len());
+        }
+        graded.unknown = run.len() - known;
+        // Input without judgments or without results is refused with a message elsewhere.
+        Ok((!graded.names.is_empty() && !graded.grades.is_empty()).then_some(graded))
+    }
+
+    fn queries(&self) -> impl Iterator<Item = GradedQuery<'_>> {
+        let (mut start, mut judged_start) = (0, 0);
+        let ends = self.ends.iter().zip(&self.judged_ends);
+        self.names
+            .iter()
+            .zip(ends)
+            .map(move |(query, (end, judged_end))| {
+                let results = end.map(|end| &self.grades[std::mem::replace(&mut start, end)..end]);
+                let judged = &self.judged[std::mem::replace(&mut judged_start, *judged_end)..*judged_end];
+                GradedQuery {
+                    query,
+                    results,
+                    judged,
+                }
+            })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "scores are 32-bit, like in trec_eval"
+)]
+fn plain_score(value: &Bound<'_, PyAny>) -> Option<f32> {
+    let score = match value.cast::<PyFloat>() {
+        Ok(float) => float.value(),
+        Err(_) => value.cast::<PyInt>().ok()?.extract().ok()?,
+    };
+    (!score.is_nan()).then_some(score as f32)
+}
+
+/// Number of results before a document. Counting is faster than sorting, because few results are judged.
+/// Equal scores are ordered by id, descending.
+#[expect(clippy::float_cmp, reason = "ties are equal scores")]
+fn rank_of(
+    document: &Bound<'_, PyString>,
+    value: &Bound<'_, PyAny>,
+    results: &Bound<'_, PyDict>,
+    scores: &[f32],
+) -> PyResult<Option<usize>> {
+    let Some(score) = plain_score(value) else {
+        return Ok(None);
+    };
+    let mut rank = scores.iter().filter(|other| **other > score).count();
+    if scores.iter().filter(|other| **other == score).count() > 1 {
+        let document = utf8(document, "run")?;
+        for (other, value) in results {
+            if plain_score(&value) == Some(score) {
+                let Ok(other) = other.cast::<PyString>() else {
+                    return Ok(None);
+                };
+                rank += usize::from(utf8(other, "run")?.as_bytes() > document.as_bytes());
+            }
+        }
+    }
+    Ok(Some(rank))
+}
+
+/// Options with the conventions of ranx and `ir_measures`.
 fn python_options() -> EvaluationOptions {
     EvaluationOptions {
         missing: retrieval::MissingQueries::Zero,
@@ -389,14 +553,4 @@ fn compared_names(names: &[String], compared: &Bound<'_, PyAny>) -> PyResult<Vec
         shown.push(given.cloned().unwrap_or(own));
     }
     Ok(shown)
-}
-
-/// Names of the default measures.
-#[pyfunction]
-pub(crate) fn retrieval_default_measures() -> Vec<String> {
-    retrieval::default_measures()
-        .into_iter()
-        .filter(|measure| measure.kind != Kind::Judged)
-        .map(|measure| measure.to_string())
-        .collect()
 }

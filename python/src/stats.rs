@@ -119,7 +119,7 @@ pub(crate) fn sign_test(wins: u64, losses: u64, alternative_name: &Bound<'_, PyA
 }
 
 #[pyfunction]
-pub(crate) fn wilson<'py>(py: Python<'py>, successes: u64, trials: u64, confidence: f64) -> Output<'py> {
+pub(crate) fn wilson(py: Python<'_>, successes: u64, trials: u64, confidence: f64) -> Output<'_> {
     let interval = stats::wilson(successes, trials, confidence).map_err(Failure::from)?;
     to_python(py, &interval)
 }
@@ -133,7 +133,7 @@ pub(crate) fn pass_at_k(tries: u64, successes: u64, k: u64) -> PyResult<(f64, f6
 
 /// Good-Turing mass of unseen kinds, and Chao's estimate of their number.
 #[pyfunction]
-pub(crate) fn unseen<'py>(py: Python<'py>, counts: Vec<u64>, confidence: f64) -> Output<'py> {
+pub(crate) fn unseen(py: Python<'_>, counts: Vec<u64>, confidence: f64) -> Output<'_> {
     let found = compute(py, || {
         let abundance = Abundance::from_counts(counts);
         Ok((

@@ -35,6 +35,7 @@ def test_a_repeated_failure_is_escalated() -> None:
     assert last.stops
     assert last.nudge
     assert last.expected_waste.steps > 0
+    assert last.confidence is not None
     assert 0.5 < last.confidence <= 1
     assert progress.messages == 15
     assert "ESCALATE" in repr(last)
@@ -54,3 +55,19 @@ def test_junk_is_an_error(junk: object) -> None:
     with pytest.raises(satiety.SatietyError) as error:
         satiety.Progress(meaning=False).observe(junk)
     assert (error.value.where or "").startswith("messages")
+
+
+def test_a_discussion_is_judged_by_what_is_said() -> None:
+    said = {
+        "role": "assistant",
+        "content": "The cache is cold after every deploy. Next: write a warm-up job that replays the access log.",
+    }
+    progress = satiety.Progress(meaning=False)
+    progress.observe({"role": "user", "content": "Why is the first request slow?"})
+    signals = [progress.observe(said).signal for _ in range(3)]
+    assert signals[0] == "CONTINUE"
+    assert signals[-1] != "CONTINUE"
+    whole = satiety.score([{"role": "user", "content": "Why is the first request slow?"}, *[said] * 2], meaning=False)
+    assert signals[1] == whole.signal
+    progress.observe(call("ls", "warmup.py", 1))
+    assert progress.verdict.confidence is not None

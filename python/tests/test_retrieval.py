@@ -1,6 +1,7 @@
 """Measures against values computed by hand, and the same values from every kind of input."""
 
 import math
+import random
 from pathlib import Path
 
 import numpy as np
@@ -89,3 +90,31 @@ def test_unknown_measures_are_named() -> None:
     with pytest.raises(satiety.SatietyError, match="invalid measure `foo@3`") as error:
         retrieval.evaluate(QRELS, RUN, ["foo@3"])
     assert error.value.where == "measures"
+
+
+def test_dicts_are_evaluated_like_converted_runs() -> None:
+    draw = random.Random(3)
+    documents = [f"d{number}" for number in range(30)]
+    measures = ["ndcg@10", "ndcg_burges@5", "mrr", "map", "recall@7", "precision@4", "bpref", "judged@5", "rbp.8"]
+    for _ in range(50):
+        # Few different scores, so that there are many ties; some queries are missing on either side.
+        qrels = {
+            f"q{query}": {document: draw.randrange(-1, 4) for document in draw.sample(documents, draw.randrange(8))}
+            for query in range(6)
+        }
+        qrels["q0"]["d1"] = 2
+        run = {
+            f"q{query}": {
+                document: float(draw.randrange(5)) for document in draw.sample(documents, draw.randrange(1, 20))
+            }
+            for query in range(2, 9)
+        }
+        left = retrieval.evaluate(qrels, run, measures)
+        right = retrieval.evaluate(retrieval.qrels(qrels), retrieval.run(run), measures)
+        assert left.queries == right.queries
+        assert np.array_equal(left.values, right.values, equal_nan=True)
+        assert (left.missing, left.unknown, left.without_relevant) == (
+            right.missing,
+            right.unknown,
+            right.without_relevant,
+        )

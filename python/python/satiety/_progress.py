@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._decode import decode
@@ -66,8 +66,8 @@ class Verdict(Table):
     """Why, most important first; never empty."""
     nudge: str | None
     """Sentence to add to the agent's context, for NUDGE, STOP and ESCALATE."""
-    confidence: float
-    """Probability that the signal is right, from 0 to 1."""
+    confidence: float | None
+    """Probability that the signal is right, from 0 to 1; absent for discussions."""
     expected_waste: Waste
     step: int
     """Number of judged steps; 0 before the first."""
@@ -104,7 +104,8 @@ class Progress:
     """Judges one run of an agent, message by message.
 
     Repeated calls, the same error or the same result again, cycles and undone edits raise the level; new results
-    lower it. The verdict never ships because of repetition.
+    lower it. The verdict never ships because of repetition. As long as no tool is called, the messages are judged as
+    a discussion: is anything new still said, and is there something to execute?
 
     Args:
         profile: Thresholds as TOML that differ from the built-in ones.
@@ -125,12 +126,22 @@ class Progress:
 
         Args:
             new_messages: Messages that were not observed before, in order: dicts or message objects of OpenAI,
-                Anthropic, LangChain, AutoGen and others, or steps with ``calls``. A single message is allowed.
+                Anthropic, LangChain, AutoGen and others, or steps with ``calls``. A single message is allowed;
+                without a message the verdict stays as it is.
 
         """
         seen = self._judge.observe(new_messages)
         self._messages = seen["messages"]
         self._verdicts.extend(map(verdict_from, seen["verdicts"]))
+        advice = seen["discussion"]
+        if advice is not None and self._verdicts:
+            self._verdicts[-1] = replace(
+                self._verdicts[-1],
+                signal=advice["signal"],
+                reasons=(advice["rationale"],),
+                nudge=None,
+                confidence=None,
+            )
         return self.verdict
 
     @property

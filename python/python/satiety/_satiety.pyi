@@ -84,6 +84,9 @@ class Run:
 def retrieval_evaluate(
     qrels: Qrels, run: Run, names: list[str], options: dict[str, Any]
 ) -> tuple[list[str], NDArray[np.float64], dict[str, int]]: ...
+def retrieval_evaluate_dicts(
+    qrels: dict[str, Any], run: dict[str, Any], names: list[str], options: dict[str, Any]
+) -> tuple[list[str], NDArray[np.float64], dict[str, int]] | None: ...
 def retrieval_compare(
     qrels: Qrels,
     before: Run,

@@ -199,7 +199,12 @@ def evaluate(
     """
     names = _names(measures)
     options = _options(relevance_threshold, missing, no_relevant, unjudged)
-    queries, values, counts = _satiety.retrieval_evaluate(_qrels(qrels), _run(run), names, options)
+    found = None
+    if isinstance(qrels, dict) and isinstance(run, dict):
+        found = _satiety.retrieval_evaluate_dicts(qrels, run, names, options)
+    if found is None:
+        found = _satiety.retrieval_evaluate(_qrels(qrels), _run(run), names, options)
+    queries, values, counts = found
     return Evaluation(tuple(names), tuple(queries), values, **counts)
 
 

@@ -230,21 +230,104 @@ fn measure(
             Default::default()
         };
         found.values.extend(measures.iter().map(|measure| {
-            let value = if measure.kind.needs_facts() {
-                facts.value(*measure, name, &listed, &wanted)
+            if measure.kind.needs_facts() {
+                facts.value(*measure, name, &listed, &wanted).map(positive_zero)
             } else {
-                let value = query.value(*measure, &mut discounts);
-                // `judged` is undefined for an empty list, independent of relevance.
-                match options.no_relevant {
-                    NoRelevant::Zero if measure.kind != Kind::Judged => value.or(Some(0.0)),
-                    _ => value,
-                }
-            };
-            // An empty sum is −0; adding 0 normalizes the sign for output.
-            value.map(|value| value + 0.0)
+                standard_value(&query, *measure, options, &mut discounts)
+            }
         }));
     }
     found.unknown = run.queries() - known;
+    found
+}
+
+/// Value of a measure that needs no facts.
+fn standard_value(
+    query: &Ranked,
+    measure: Measure,
+    options: EvaluationOptions,
+    discounts: &mut Discounts,
+) -> Option<f64> {
+    let value = query.value(measure, discounts);
+    let value = match options.no_relevant {
+        // `judged` is undefined for an empty list, independent of relevance.
+        NoRelevant::Zero if measure.kind != Kind::Judged => value.or(Some(0.0)),
+        _ => value,
+    };
+    value.map(positive_zero)
+}
+
+/// An empty sum is −0; adding 0 normalizes the sign for output.
+fn positive_zero(value: f64) -> f64 {
+    value + 0.0
+}
+
+/// A query whose results were compared with the judgments already.
+#[derive(Debug, Clone, Copy)]
+pub struct GradedQuery<'a> {
+    /// Id of the query.
+    pub query: &'a str,
+    /// Grades of the results in rank order, `None` for those without a judgment; absent if the run does not
+    /// have the query.
+    pub results: Option<&'a [Option<i32>]>,
+    /// Grades of all judged documents, in any order.
+    pub judged: &'a [i32],
+}
+
+/// Evaluates queries given by their grades, for callers that look up judgments themselves. Measures that need
+/// facts have no value.
+///
+/// ```
+/// use satiety::retrieval::{EvaluationOptions, GradedQuery, evaluate_graded};
+///
+/// let query = GradedQuery { query: "q1", results: Some(&[None, Some(2)]), judged: &[2, 0] };
+/// let found = evaluate_graded([query], &["mrr".parse()?], &EvaluationOptions::default());
+/// assert_eq!(found.row(0), [Some(0.5)]);
+/// # Ok::<(), satiety::retrieval::RetrievalError>(())
+/// ```
+pub fn evaluate_graded<'a>(
+    queries: impl IntoIterator<Item = GradedQuery<'a>>,
+    measures: &[Measure],
+    options: &EvaluationOptions,
+) -> Evaluation {
+    let mut found = Evaluation {
+        measures: measures.to_vec(),
+        queries: Vec::new(),
+        values: Vec::new(),
+        missing: 0,
+        unknown: 0,
+        without_relevant: 0,
+    };
+    let mut ranked = Ranked::default();
+    let mut discounts = Discounts::default();
+    for query in queries {
+        found.missing += usize::from(query.results.is_none());
+        if query.results.is_none() && options.missing == MissingQueries::Skip {
+            continue;
+        }
+        ranked.threshold = options.relevance_threshold;
+        ranked.relevant = 0;
+        ranked.irrelevant = 0;
+        ranked.ideal.clear();
+        for grade in query.judged {
+            ranked.judge(*grade);
+        }
+        ranked.ideal.sort_unstable_by(|a, b| b.cmp(a));
+        found.without_relevant += usize::from(ranked.relevant == 0);
+        let keeps = |grade: &&Option<i32>| grade.is_some() || options.unjudged == Unjudged::Irrelevant;
+        ranked.grades.clear();
+        ranked
+            .grades
+            .extend(query.results.unwrap_or_default().iter().filter(keeps));
+        found.values.extend(measures.iter().map(|measure| {
+            if measure.kind.needs_facts() {
+                None
+            } else {
+                standard_value(&ranked, *measure, *options, &mut discounts)
+            }
+        }));
+        found.queries.push(query.query.to_owned());
+    }
     found
 }
 

@@ -55,7 +55,8 @@ pub use corpus_wire::{
 pub use difference::{Difference, DifferenceClass, DifferenceThresholds, difference};
 pub use error::{RetrievalError, RetrievalResult};
 pub use evaluation::{
-    Aggregate, Evaluation, EvaluationOptions, MissingQueries, NoRelevant, Unjudged, evaluate, evaluate_with,
+    Aggregate, Evaluation, EvaluationOptions, GradedQuery, MissingQueries, NoRelevant, Unjudged, evaluate,
+    evaluate_graded, evaluate_with,
 };
 pub use facts::Facts;
 pub use golden::{
