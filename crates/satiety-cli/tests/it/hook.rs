@@ -484,6 +484,7 @@ fn hooks_of_a_project_are_in_its_root_and_links_are_kept() {
 }
 
 /// A directory with Node packages, if it has this one.
+#[expect(clippy::print_stderr, reason = "a skipped test is reported")]
 fn node_package(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("SATIETY_TEST_NODE").map(PathBuf::from)?;
     let found = folder.join("node_modules").join(name).is_dir();
