@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         ProgressBody,
         ProposeResponse,
         ProposeScopeRequest,
+        ReceivedTraces,
         RecordedCycle,
         RefreshResponse,
         ReplayBody,
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
         SuiteList,
         Tier,
         Timeline,
+        TracesBody,
         UpdateBody,
         UpdateScopeRequest,
         ValidateBody,
@@ -301,6 +303,10 @@ class Operations:
     def propose_eviction(self, body: ProposeScopeRequest) -> ProposeResponse:
         """Propose items to evict."""
         return cast("ProposeResponse", self._call("POST", "/v1/eviction/propose", body=body))
+
+    def receive_traces(self, body: TracesBody) -> ReceivedTraces:
+        """Receive OpenTelemetry spans (OTLP) and append those of agents to the runs of their conversations."""
+        return cast("ReceivedTraces", self._call("POST", "/v1/traces", body=body))
 
     def record_cycle(self, body: CycleBody) -> RecordedCycle:
         """Record a cycle from the stored runs; weakened files are rejected."""
@@ -620,6 +626,10 @@ class AsyncOperations:
     async def propose_eviction(self, body: ProposeScopeRequest) -> ProposeResponse:
         """Propose items to evict."""
         return cast("ProposeResponse", await self._call("POST", "/v1/eviction/propose", body=body))
+
+    async def receive_traces(self, body: TracesBody) -> ReceivedTraces:
+        """Receive OpenTelemetry spans (OTLP) and append those of agents to the runs of their conversations."""
+        return cast("ReceivedTraces", await self._call("POST", "/v1/traces", body=body))
 
     async def record_cycle(self, body: CycleBody) -> RecordedCycle:
         """Record a cycle from the stored runs; weakened files are rejected."""

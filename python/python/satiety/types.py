@@ -933,20 +933,17 @@ class GatePolicy(TypedDict, total=False):
     score_drop: float
 
 
-class _GateSettingsRequired(TypedDict):
+class GateSettings(TypedDict, total=False):
+    """Settings of the saturation gate. Each has a default."""
+
     assessor: Assessor
     epsilon: float
     grey_zone: float
+    look_ahead: LookAhead | None
     max_rounds: int
     min_rounds: int
     seed: int
     threshold: StopThresholdInput
-
-
-class GateSettings(_GateSettingsRequired, total=False):
-    """Settings of the saturation gate."""
-
-    look_ahead: LookAhead | None
 
 
 class GateSummary(TypedDict):
@@ -1711,6 +1708,13 @@ class Page(_PageRequired, total=False):
     why_not: str | None
 
 
+class PartialSuccess(TypedDict):
+    """Spans that were not accepted."""
+
+    errorMessage: str
+    rejectedSpans: int
+
+
 class PassComparison(TypedDict):
     """Comparison of the pass rates of two runs."""
 
@@ -1942,6 +1946,12 @@ Reason: TypeAlias = (
     "Literal['first_rounds', 'novel', 'passed_through', 'saturated', 'outlook', 'cap', 'empty', 'failed']"
 )
 """Reason for the decision of the gate."""
+
+
+class ReceivedTraces(TypedDict, total=False):
+    """Answer to an exporter, as in OTLP's `ExportTraceServiceResponse`."""
+
+    partialSuccess: PartialSuccess | None
 
 
 class _RecordedCycleRequired(TypedDict):
@@ -3056,6 +3066,12 @@ class ToolStats(TypedDict):
     failures: int
     repeats: int
     tool: str
+
+
+class TracesBody(TypedDict, total=False):
+    """Spans as OTLP exporters send them."""
+
+    resourceSpans: list[dict[str, Any]]
 
 
 Trend: TypeAlias = "Literal['increasing', 'decreasing', 'stable']"
