@@ -339,10 +339,10 @@ pub(crate) fn retrieval_evaluate_dicts<'py>(
     values.map(Some)
 }
 
-fn evaluation_to_python<'py>(
-    py: Python<'py>,
+fn evaluation_to_python(
+    py: Python<'_>,
     evaluate: impl FnOnce() -> Result<Evaluation, Failure> + Send,
-) -> PyResult<Values<'py>> {
+) -> PyResult<Values<'_>> {
     let (found, values, counts) = compute(py, || {
         let found = evaluate()?;
         if found.queries().is_empty() {
