@@ -297,7 +297,7 @@ impl Progress {
         if similar_action {
             let similar_outcome =
                 same_outcome || signature.outcome.similarity(&other.outcome, near).is_some();
-            if !similar_outcome || (signature.polls(other) && !self.has_edited_since(past)) {
+            if !similar_outcome || signature.polls(other) {
                 return None;
             }
             let known = if signature.has_result() { 1.0 } else { 0.5 };
@@ -343,15 +343,6 @@ impl Progress {
             _ => return None,
         };
         evidence(EvidenceKind::Stagnation, weight)
-    }
-
-    /// Whether a step after `past` edited something, successfully or not.
-    fn has_edited_since(&self, past: &Past) -> bool {
-        self.recent
-            .iter()
-            .rev()
-            .take_while(|later| later.step > past.step)
-            .any(|later| later.signature.kind == Some(CallKind::Edit))
     }
 
     /// Factor below 1 for repeats that have a good reason: an edit in between, or a pause.

@@ -94,7 +94,7 @@ fn many_actions_that_are_acknowledged_alike_are_work() {
 }
 
 #[test]
-fn reports_that_differ_in_their_numbers_are_no_repeats() {
+fn reports_that_differ_in_their_numbers_are_not_repeats() {
     let steps = (0..12).map(|number| Step {
         text: format!(
             "Iteration {number}: the loss on the validation set is now 0.{number}3 after another epoch of training"
