@@ -242,7 +242,8 @@ fn pytest_summary(line: &str) -> Option<&str> {
         words.next().is_some_and(|number| number.parse::<u64>().is_ok()) && words.next().is_some()
     };
     let (counts, took) = line.split_once(" in ")?;
-    (took.split(' ').next()?.ends_with('s') && counts.split(", ").all(is_count)).then_some(counts)
+    let seconds = took.split(' ').next()?.strip_suffix('s')?;
+    (seconds.parse::<f64>().is_ok() && counts.split(", ").all(is_count)).then_some(counts)
 }
 
 /// Number before a word: `12` before ` passed` in `ok. 12 passed; 0 failed`.

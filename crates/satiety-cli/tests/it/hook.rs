@@ -70,10 +70,10 @@ fn a_stuck_agent_is_nudged_and_stopped_by_separate_processes() {
             &with(base("claude", "PostToolUse"), &call),
         ));
     }
-    assert_eq!((&*answers[0], &*answers[1], &*answers[3]), ("", "", ""));
+    assert_eq!((&*answers[0], &*answers[1], &*answers[4]), ("", "", ""));
     let nudge: Value = serde_json::from_str(&answers[2]).unwrap();
     assert_eq!(nudge["hookSpecificOutput"]["hookEventName"], "PostToolUse");
-    let stop: Value = serde_json::from_str(&answers[4]).unwrap();
+    let stop: Value = serde_json::from_str(&answers[3]).unwrap();
     assert_eq!(stop["continue"], false);
     let status = place.run(&["hook", "status"]);
     assert!(

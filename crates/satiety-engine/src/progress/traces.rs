@@ -17,6 +17,7 @@ const MAX_TRACES: usize = 10_000;
 
 /// Spans as OTLP exporters send them.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 #[schemars(rename = "TracesBody")]
 pub struct ReceiveTracesRequest {
     /// Spans by resource and scope, as in OTLP's `ExportTraceServiceRequest`.

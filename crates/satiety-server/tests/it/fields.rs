@@ -71,7 +71,8 @@ const ARGUMENTS: [(&str, &str); 10] = [
 ];
 
 fn is_suspicious(name: &str) -> bool {
-    let name = name.to_lowercase();
+    // The resource of OTLP is what produced a span.
+    let name = name.to_lowercase().replace("resource", "");
     SUSPICIOUS.iter().any(|word| name.contains(word))
 }
 

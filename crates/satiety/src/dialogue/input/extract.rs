@@ -16,7 +16,8 @@ use crate::text::{Sentence, SentenceKind, sentences};
 
 /// Extracts rounds from a log by fixed rules.
 pub fn extract(log: &MessageLog) -> Transcript {
-    let rounds = turns(log).into_iter().map(|turn| turn.round).collect();
+    let turns = collect_turns(log, |_, outputs| *outputs != Outputs::default());
+    let rounds = turns.into_iter().map(|turn| turn.round).collect();
     transcript(log, rounds)
 }
 
@@ -51,7 +52,17 @@ impl Turn<'_> {
 /// Splits a log into rounds. Each message of an agent forms a round, unless the rules extract nothing from
 /// it. User messages and the task become inputs of the round that answers them, unless users are named
 /// speakers of a discussion. Messages of thanks form a round of their own, because they end a conversation.
+///
+/// Messages of more than a few words in which the rules find nothing have empty outputs; a model may find more.
 pub fn turns(log: &MessageLog) -> Vec<Turn<'_>> {
+    const FEW_WORDS: usize = 3;
+    collect_turns(log, |message, outputs| {
+        *outputs != Outputs::default() || message.text.split_whitespace().nth(FEW_WORDS).is_some()
+    })
+}
+
+/// Forms turns from the messages that `counts` accepts by their text and what the rules found in it.
+fn collect_turns(log: &MessageLog, counts: impl Fn(&Message, &Outputs) -> bool) -> Vec<Turn<'_>> {
     let speakers = Speakers::of(log);
     let mut turns: Vec<Turn<'_>> = Vec::new();
     let mut asked: Vec<Value> = Vec::new();
@@ -85,7 +96,7 @@ pub fn turns(log: &MessageLog) -> Vec<Turn<'_>> {
                 continue;
             }
             outputs.partings.splice(0..0, std::mem::take(&mut partings));
-        } else if outputs == Outputs::default() {
+        } else if !counts(message, &outputs) {
             continue;
         }
         partings.clear();
@@ -644,6 +655,11 @@ const CUE_FILE: &str = include_str!("data/cues.toml");
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Turns in which the rules find something.
+    fn turns(log: &MessageLog) -> Vec<Turn<'_>> {
+        collect_turns(log, |_, outputs| *outputs != Outputs::default())
+    }
 
     fn said(text: &str) -> Outputs {
         said_and(text, false)
