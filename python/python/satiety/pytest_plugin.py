@@ -100,7 +100,7 @@ def _repeat_id(repeat: int) -> str:
     return f"repeat{repeat + 1}"
 
 
-@dataclass
+@dataclass(eq=False)
 class _Session:
     """Results of a session, in the process that reports them."""
 
