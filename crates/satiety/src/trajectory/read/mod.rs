@@ -1,6 +1,6 @@
 //! Readers for the logs of agents and frameworks.
 //!
-//! A file is one JSON document or JSON Lines. Every record goes to the [`Reader`] of its format, which drives
+//! A file is one JSON document or JSON Lines. Every record goes to the `Reader` of its format, which drives
 //! a [`Builder`]. Reading is lenient: records of unknown shape are skipped and counted in [`Skipped`]. A list
 //! or file of complete dialogues becomes one trajectory each.
 
