@@ -90,7 +90,7 @@ struct Query {
 
 impl JaccardIndex {
     /// Creates an empty index that finds matches of at least `threshold`. A lower threshold costs more per
-    /// search; matches can be compared with a higher one by [`Match::reaches`], so pass the lowest threshold
+    /// search; matches can be compared with a higher one by their similarity, so pass the lowest threshold
     /// of interest.
     pub fn new(threshold: f64, tokenization: Tokenization) -> Result<Self, ThresholdError> {
         Ok(Self {

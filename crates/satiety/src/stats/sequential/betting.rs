@@ -192,7 +192,7 @@ impl BettingTest {
         (self.samples > 0).then(|| self.to_scale(self.total / self.samples as f64))
     }
 
-    /// Current evidence against the null. It may fall again; see [`BettingTest::strongest_evidence`].
+    /// Current evidence against the null. It may fall again.
     pub fn evidence(&self, alternative: Alternative) -> Evidence {
         let ln_e = match alternative {
             Alternative::TwoSided => self.null.hedged(),
