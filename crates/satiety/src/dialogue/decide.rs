@@ -217,7 +217,11 @@ fn without_claims(history: &History, facts: Facts, rules: &DecisionRules) -> (Si
         _ if facts.empty => (Signal::Continue, Level::Low, Reason::Empty),
         // A plan may consist of actions only, after the claims were made in earlier rounds.
         _ if history.rounds > 1 && facts.readiness == Level::High && facts.open_questions == 0 => {
-            (Signal::Ship, Level::Low, Reason::Settled)
+            if facts.blocked {
+                (Signal::Escalate, Level::Low, Reason::BlockedOtherwiseDone)
+            } else {
+                (Signal::Ship, Level::Low, Reason::Settled)
+            }
         }
         _ if is_course && facts.had_questions && decides(facts, rules) => {
             (Signal::Stop, Level::Low, Reason::Decided)
