@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use satiety::dialogue::StopRecommendation;
-use satiety::progress::{LogKind, Progress as Judge, ProgressProfile, StepVerdict, texts_to_embed};
-use satiety::trajectory::{Feed, Step};
+use satiety::progress::{ProgressProfile, RunJudge, StepVerdict, texts_to_embed};
+use satiety::trajectory::Step;
 use satiety_models::minilm::MiniLm;
 use serde_json::{Value, json};
 
@@ -22,24 +22,18 @@ pub(crate) struct Progress {
 }
 
 struct State {
-    feed: Feed,
-    judge: Judge,
-    working_steps: usize,
+    judge: RunJudge,
     model: Option<MiniLm>,
     /// All messages as long as no tool was called, because a discussion is judged as a whole.
     said: Vec<Value>,
     embeddings: Embeddings,
 }
 
-/// Discussions with more messages than this are not judged again after each message.
-const MAX_DISCUSSION: usize = 2000;
-
 impl State {
     fn observe(&mut self, messages: &[Value]) -> Vec<StepVerdict> {
         let mut steps: Vec<Step> = Vec::new();
         for message in messages {
-            self.feed.push(message);
-            steps.extend_from_slice(self.feed.take_steps());
+            steps.extend_from_slice(self.judge.push(message));
         }
         let texts: Vec<Option<String>> = match self.model {
             Some(_) => steps.iter().map(texts_to_embed).collect(),
@@ -54,22 +48,18 @@ impl State {
         let mut verdicts = Vec::with_capacity(steps.len());
         for (step, text) in steps.iter().zip(&texts) {
             let vector = text.as_ref().and_then(|_| vectors.next());
-            self.working_steps += usize::from(step.has_calls());
-            verdicts.push(self.judge.observe_with(step, vector.as_deref()));
+            verdicts.push(self.judge.observe(step, vector.as_deref()));
         }
         verdicts
     }
 
     /// Judges what was said, unless a tool was called or the discussion already repeats itself.
-    fn judge_discussion(&mut self, messages: Vec<Value>, stops: bool) -> Option<StopRecommendation> {
-        if self.working_steps > 0 || self.said.len() + messages.len() > MAX_DISCUSSION {
+    fn judge_discussion(&mut self, messages: Vec<Value>) -> Option<StopRecommendation> {
+        if !self.judge.is_open_discussion() {
             self.said = Vec::new();
             return None;
         }
         self.said.extend(messages);
-        if stops {
-            return None;
-        }
         let report = report_discussion(&self.said, &mut self.embeddings)?;
         Some(report.stop_recommendation)
     }
@@ -90,9 +80,7 @@ impl Progress {
             let model = builtin(meaning)?;
             Ok(Self {
                 state: Mutex::new(State {
-                    feed: Feed::new(),
-                    judge: Judge::new(profile),
-                    working_steps: 0,
+                    judge: RunJudge::new(profile),
                     embeddings: Embeddings::new(model.clone()),
                     said: Vec::new(),
                     model,
@@ -107,16 +95,15 @@ impl Progress {
         let observed = compute(py, || {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let verdicts = state.observe(&messages);
-            let stops = verdicts.last().is_some_and(|verdict| verdict.signal.stops());
-            let discussion = state.judge_discussion(messages, stops);
+            let discussion = state.judge_discussion(messages);
             Ok(json!({
                 "verdicts": verdicts,
                 "discussion": discussion,
-                "kind": LogKind::from_counts(state.working_steps, state.judge.steps()),
-                "messages": state.feed.records(),
+                "kind": state.judge.kind(),
+                "messages": state.judge.records(),
                 "steps": state.judge.steps(),
                 "wasted_steps": state.judge.wasted_steps(),
-                "skipped": state.feed.skipped(),
+                "skipped": state.judge.skipped(),
             }))
         })?;
         to_python(py, &observed)

@@ -13,11 +13,8 @@ pub(super) const MARK: &str = "[satiety]";
 pub enum Host {
     /// Claude Code, and programs with its contract.
     Claude,
-    /// Codex CLI.
     Codex,
-    /// Gemini CLI.
     Gemini,
-    /// GitHub Copilot CLI.
     Copilot,
 }
 
@@ -62,7 +59,6 @@ pub enum EventKind {
     PromptSubmitted,
     /// A session begins or is resumed.
     SessionStarted,
-    /// The session ends.
     SessionEnded,
 }
 
@@ -103,7 +99,6 @@ pub enum Event {
         /// First prompt, if the host passes it.
         prompt: Option<String>,
     },
-    /// The session ends.
     SessionEnded,
 }
 

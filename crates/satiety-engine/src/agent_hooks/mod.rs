@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use satiety::memory::{Channel, MemoryResult, Mode};
+use satiety::memory::{Channel, MemoryResult, Mode, query_terms};
 use satiety::progress::{Progress, ProgressProfile};
 use satiety::retrieval::Tier;
 use satiety_store::hook_sessions::{HookCall, HookSessionRow};
@@ -287,14 +287,9 @@ fn is_relevant(result: &MemoryResult, query: &str, only_rules: bool) -> bool {
     if result.channels.contains_key(&Channel::Trigger) {
         return true;
     }
-    let words = |text: &str| -> std::collections::BTreeSet<String> {
-        text.split(|character: char| !character.is_alphanumeric())
-            .filter(|word| word.chars().count() >= 4)
-            .map(str::to_lowercase)
-            .collect()
-    };
-    let text = words(&format!("{} {}", result.title, result.excerpt));
-    words(query).intersection(&text).count() >= 2
+    let text = query_terms(&format!("{} {}", result.title, result.excerpt), false).terms;
+    let shared = query_terms(query, false).terms;
+    shared.iter().filter(|term| text.contains(term)).count() >= 2
 }
 
 /// Memories as lines of JSON, marked as data.

@@ -127,7 +127,7 @@ impl Session {
         if policy.progress == ProgressReaction::Off {
             return Judgement::pass();
         }
-        let mut judgement = Judgement::new(Decision::Pass, "pass", "");
+        let mut judgement = Judgement::pass();
         let mut duplicates = 0;
         for call in calls {
             if !self.remember_id(call.id.as_deref()) {

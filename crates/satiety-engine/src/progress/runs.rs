@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use satiety::Hint;
 use satiety::progress::{
-    LogKind, Progress, ProgressProfile, ProgressReport, ProgressSignal, StepVerdict, Waste, texts_to_embed,
+    LogKind, ProgressProfile, ProgressReport, ProgressSignal, RunJudge, StepVerdict, Waste, texts_to_embed,
 };
 use satiety::trajectory::{Feed, Skipped, Step};
 use satiety_store::agent_runs::AgentRunRow;
@@ -28,8 +28,6 @@ const MAX_CACHED: usize = 256;
 const MAX_ATTEMPTS: u32 = 20;
 /// Maximum number of messages in a run.
 const MAX_MESSAGES: usize = 100_000;
-/// Discussions with more messages than this are not scored again after each message.
-const MAX_DISCUSSION: usize = 2000;
 
 /// Request to append messages of an agent to a run.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -134,68 +132,14 @@ pub struct RunList {
 /// Judges of recently used runs, by id.
 #[derive(Debug, Default)]
 pub(crate) struct RunCache {
-    judges: Mutex<BTreeMap<String, RunJudge>>,
+    judges: Mutex<BTreeMap<String, CachedJudge>>,
 }
 
-/// The judge of one run after a number of messages.
+/// The judge of one run, with the time of its last use for the cache.
 #[derive(Debug)]
-struct RunJudge {
-    messages: usize,
+struct CachedJudge {
+    judge: RunJudge,
     used: u64,
-    feed: Feed,
-    progress: Progress,
-    working_steps: usize,
-    first_nudge_step: Option<usize>,
-    first_stop_step: Option<usize>,
-    last: Option<StepVerdict>,
-    /// Verdict if the run has ended with its last step, which is text without calls.
-    ended: Option<StepVerdict>,
-}
-
-impl RunJudge {
-    fn new() -> Self {
-        Self {
-            messages: 0,
-            used: 0,
-            feed: Feed::new(),
-            progress: Progress::new(ProgressProfile::built_in()),
-            working_steps: 0,
-            first_nudge_step: None,
-            first_stop_step: None,
-            last: None,
-            ended: None,
-        }
-    }
-
-    fn kind(&self) -> LogKind {
-        LogKind::from_counts(self.working_steps, self.progress.steps())
-    }
-
-    /// Verdict about text without calls as the final answer of the agent, as for a complete log.
-    fn judge_as_answer(&self, step: &Step, vector: Option<&[f32]>) -> Option<StepVerdict> {
-        if self.working_steps == 0 || step.has_calls() || !step.replies.is_empty() {
-            return None;
-        }
-        let answer = Step {
-            finish: true,
-            ..step.clone()
-        };
-        // On a copy, because the agent may go on.
-        Some(self.progress.clone().observe_with(&answer, vector))
-    }
-
-    fn observe(&mut self, step: &Step, vector: Option<&[f32]>) -> StepVerdict {
-        let verdict = self.progress.observe_with(step, vector);
-        self.working_steps += usize::from(step.has_calls());
-        if verdict.signal == ProgressSignal::Nudge {
-            self.first_nudge_step.get_or_insert(verdict.step);
-        }
-        if verdict.signal.stops() {
-            self.first_stop_step.get_or_insert(verdict.step);
-        }
-        self.last = Some(verdict.clone());
-        verdict
-    }
 }
 
 impl ProgressOperations<'_> {
@@ -226,7 +170,7 @@ impl ProgressOperations<'_> {
                 .summarize(id, &judge, verdicts, before, &request.messages)
                 .await?;
             // The list of runs agrees with the judgement of the whole run, for which the log has ended.
-            let (signal, reason) = match &judge.ended {
+            let (signal, reason) = match judge.at_end().filter(|_| appended.kind != LogKind::Deliberation) {
                 Some(ended) => (ended.signal, &ended.reason),
                 None => (appended.signal, &appended.reason),
             };
@@ -237,7 +181,7 @@ impl ProgressOperations<'_> {
                 reason: reason.clone(),
                 messages: 0,
                 steps: signed(appended.steps),
-                wasted_steps: signed(judge.progress.wasted_steps()),
+                wasted_steps: signed(judge.wasted_steps()),
                 first_nudge_step: appended.first_nudge_step.map(signed),
                 first_stop_step: appended.first_stop_step.map(signed),
                 created_at: 0,
@@ -318,7 +262,7 @@ impl ProgressOperations<'_> {
     }
 
     async fn rebuild(self, id: &str, messages: usize) -> Result<RunJudge, EngineError> {
-        let mut judge = RunJudge::new();
+        let mut judge = RunJudge::new(ProgressProfile::built_in());
         if messages > 0 {
             let stored = self.engine.store().await?.agent_runs().messages(id).await?;
             self.observe(&mut judge, &stored).await?;
@@ -333,10 +277,8 @@ impl ProgressOperations<'_> {
     ) -> Result<Vec<StepVerdict>, EngineError> {
         let mut steps = Vec::new();
         for message in messages {
-            judge.feed.push(message);
-            steps.extend_from_slice(judge.feed.take_steps());
+            steps.extend_from_slice(judge.push(message));
         }
-        judge.messages += messages.len();
         let mut embeddings = None;
         let texts: Vec<String> = steps.iter().filter_map(texts_to_embed).collect();
         if !texts.is_empty()
@@ -346,17 +288,12 @@ impl ProgressOperations<'_> {
             cache.embed_texts(&texts).await?;
             embeddings = Some(cache);
         }
-        judge.ended = None;
-        let last = steps.len().saturating_sub(1);
-        let observe = |(index, step): (usize, &Step)| {
+        let observe = |step: &Step| {
             let text = texts_to_embed(step);
             let vector = text.as_deref().and_then(|text| embeddings.as_ref()?.vector(text));
-            if index == last {
-                judge.ended = judge.judge_as_answer(step, vector);
-            }
             judge.observe(step, vector)
         };
-        Ok(steps.iter().enumerate().map(observe).collect())
+        Ok(steps.iter().map(observe).collect())
     }
 
     async fn summarize(
@@ -367,7 +304,7 @@ impl ProgressOperations<'_> {
         before: usize,
         messages: &[Value],
     ) -> Result<AppendedMessages, EngineError> {
-        let last = judge.last.as_ref();
+        let last = judge.last();
         let mut appended = AppendedMessages {
             conversation_id: id.to_owned(),
             kind: judge.kind(),
@@ -380,17 +317,14 @@ impl ProgressOperations<'_> {
             expected_waste: last.map_or_else(Waste::default, |verdict| verdict.expected_waste),
             confidence: last.map(|verdict| verdict.confidence),
             messages: before + messages.len(),
-            steps: judge.progress.steps(),
-            first_nudge_step: judge.first_nudge_step,
-            first_stop_step: judge.first_stop_step,
+            steps: judge.steps(),
+            first_nudge_step: judge.first_nudge_step(),
+            first_stop_step: judge.first_stop_step(),
             verdicts,
-            skipped: judge.feed.skipped().clone(),
+            skipped: judge.skipped().clone(),
         };
         // A discussion is judged by what is said, unless it already repeats itself.
-        if appended.kind == LogKind::Deliberation
-            && !appended.signal.stops()
-            && appended.messages <= MAX_DISCUSSION
-        {
+        if judge.is_open_discussion() {
             self.score_discussion(id, before, messages, &mut appended).await?;
         }
         Ok(appended)
@@ -433,13 +367,14 @@ impl RunCache {
     /// Removes and returns the judge of a run, if it has seen exactly this many messages.
     fn take(&self, id: &str, messages: usize) -> Option<RunJudge> {
         let mut judges = self.judges.lock().unwrap_or_else(PoisonError::into_inner);
-        judges.remove(id).filter(|judge| judge.messages == messages)
+        let cached = judges.remove(id)?;
+        (cached.judge.records() == messages).then_some(cached.judge)
     }
 
-    fn put(&self, id: &str, mut judge: RunJudge) {
+    fn put(&self, id: &str, judge: RunJudge) {
         let mut judges = self.judges.lock().unwrap_or_else(PoisonError::into_inner);
-        judge.used = 1 + judges.values().map(|other| other.used).max().unwrap_or_default();
-        judges.insert(id.to_owned(), judge);
+        let used = 1 + judges.values().map(|other| other.used).max().unwrap_or_default();
+        judges.insert(id.to_owned(), CachedJudge { judge, used });
         if judges.len() > MAX_CACHED {
             let oldest = judges
                 .iter()

@@ -27,6 +27,7 @@ mod judge;
 mod nudge;
 mod profile;
 mod report;
+mod run;
 mod signature;
 mod snapshot;
 mod sweep;
@@ -40,5 +41,6 @@ pub use profile::{DecisionLimits, EvidenceWeights, ProgressProfile, ProgressProf
 pub use report::{
     LogKind, OpenEnd, OpenEndKind, ProgressReport, ProgressSignal, StepVerdict, ToolStats, Waste, judge,
 };
+pub use run::RunJudge;
 pub use signature::{has_failed, telling_line};
 pub use sweep::{LabelledRun, RuleResult, SweepPoint, WorkSweep, baseline_rules, sweep_work};
