@@ -55,9 +55,11 @@ export class ExecutableTransport implements Transport {
       const parameters = { name: "append_messages", arguments: { run_id: run, messages } };
       result = await session.request("tools/call", parameters, signal);
     } catch (error) {
-      // A process that has ended or hangs is replaced by the next call.
-      this.#session = undefined;
-      session.kill();
+      if (error instanceof SatietyError && error.unreachable) {
+        // A process that has ended or hangs is replaced by the next call.
+        this.#session = undefined;
+        session.kill();
+      }
       throw error;
     }
     if (result.isError === true || result.structuredContent === undefined) {
@@ -151,12 +153,13 @@ class Session {
         this.#pending.delete(id);
         action();
       };
-      signal.addEventListener("abort", expire);
       this.#pending.set(id, {
         resolve: (result) => settle(() => resolve(result)),
         reject: (error) => settle(() => reject(error)),
       });
       this.#send({ id, method, params });
+      signal.addEventListener("abort", expire);
+      if (signal.aborted) expire();
     });
   }
 
@@ -182,15 +185,15 @@ class Session {
     const lines = (this.#line + text).split("\n");
     this.#line = lines.pop() ?? "";
     for (const line of lines) {
-      let answer: { id?: number; result?: ToolResult; error?: { message?: string } };
+      let answer: { id?: number; result?: ToolResult; error?: { message?: string } } | null;
       try {
         answer = JSON.parse(line);
       } catch {
         continue;
       }
-      const pending = answer.id === undefined ? undefined : this.#pending.get(answer.id);
-      if (answer.result) pending?.resolve(answer.result);
-      else pending?.reject(rejection(answer.error?.message ?? "the executable sent no result"));
+      const pending = this.#pending.get(answer?.id ?? 0);
+      if (answer?.result) pending?.resolve(answer.result);
+      else pending?.reject(rejection(answer?.error?.message ?? "the executable sent no result"));
     }
   }
 

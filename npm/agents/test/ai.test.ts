@@ -11,7 +11,8 @@ import {
   ToolLoopAgent,
   wrapLanguageModel,
 } from "ai";
-import { MockLanguageModelV4 } from "ai/test";
+import type { MockLanguageModelV4 } from "ai/test";
+import { scriptedModel } from "./ai-model.ts";
 import {
   NOTE,
   type Outcome,
@@ -23,35 +24,6 @@ import {
   type ToolName,
   Tools,
 } from "./scripted.ts";
-
-function scriptedModel(script: Script): MockLanguageModelV4 {
-  let turn = 0;
-  return new MockLanguageModelV4({
-    async doGenerate() {
-      turn += 1;
-      const action = script(turn);
-      const isText = typeof action === "string";
-      return {
-        content: isText
-          ? [{ type: "text", text: action }]
-          : [
-              {
-                type: "tool-call",
-                toolCallId: `call_${turn}`,
-                toolName: action.tool,
-                input: JSON.stringify(action.input),
-              },
-            ],
-        finishReason: { unified: isText ? "stop" : "tool-calls", raw: undefined },
-        usage: {
-          inputTokens: { total: 10, noCache: 10, cacheRead: undefined, cacheWrite: undefined },
-          outputTokens: { total: 5, text: 5, reasoning: undefined },
-        },
-        warnings: [],
-      };
-    },
-  });
-}
 
 function toolSet(tools: Tools) {
   const define = (name: ToolName) =>
