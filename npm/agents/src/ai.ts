@@ -5,9 +5,9 @@
  */
 
 import type { PrepareStepFunction, StepResult, StopCondition } from "ai";
-import { assistantMessage, type Message, toolMessage } from "./messages.ts";
-import { Judge, type Options, Run } from "./progress.ts";
-import { ending, nudging, type Verdict } from "./verdict.ts";
+import { assistantMessage, type Message, toolMessage } from "./messages.js";
+import { Judge, type Options, Run } from "./progress.js";
+import { ending, nudging, type Verdict } from "./verdict.js";
 
 /** Step of a run with any tools, as in the stop conditions of the SDK itself. */
 type Step = StepResult<any, any>;

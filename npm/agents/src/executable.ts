@@ -1,7 +1,7 @@
 import type { ChildProcessWithoutNullStreams } from "node:child_process";
-import type { Message } from "./messages.ts";
-import { SatietyError, type Transport } from "./transport.ts";
-import type { Answer } from "./verdict.ts";
+import type { Message } from "./messages.js";
+import { SatietyError, type Transport } from "./transport.js";
+import type { Answer } from "./verdict.js";
 
 export interface ExecutableOptions {
   /**
@@ -72,7 +72,7 @@ export class ExecutableTransport implements Transport {
     const session = this.#session;
     this.#session = undefined;
     await (await session?.catch(() => undefined))?.end();
-    const { removeDirectory } = await import("./temporary.ts");
+    const { removeDirectory } = await import("./temporary.js");
     if (this.#directory !== undefined) removeDirectory(this.#directory);
     this.#directory = undefined;
   }
@@ -102,7 +102,7 @@ export class ExecutableTransport implements Transport {
   }
 
   async #temporaryStore(): Promise<string> {
-    const { createDirectory } = await import("./temporary.ts");
+    const { createDirectory } = await import("./temporary.js");
     this.#directory ??= createDirectory();
     return `sqlite:${this.#directory}/runs.db`;
   }

@@ -1,6 +1,6 @@
-import type { AppendedMessages, MessagesBody, Problem } from "./openapi.ts";
-import type { Message } from "./messages.ts";
-import { SatietyError, type Transport } from "./transport.ts";
+import type { AppendedMessages, MessagesBody, Problem } from "./openapi.js";
+import type { Message } from "./messages.js";
+import { SatietyError, type Transport } from "./transport.js";
 
 export interface ServerOptions {
   /** Address of a server that `satiety serve` started, such as `http://localhost:8787`. */

@@ -5,9 +5,9 @@
  * your own.
  */
 
-export { ExecutableTransport, type ExecutableOptions } from "./executable.ts";
-export { ServerTransport, type ServerOptions } from "./http.ts";
-export type { Message } from "./messages.ts";
-export { Judge, Progress, type Options, type ProgressOptions } from "./progress.ts";
-export { SatietyError, type Transport } from "./transport.ts";
-export { ending, nudging, type Answer, type Signal, type Verdict } from "./verdict.ts";
+export { ExecutableTransport, type ExecutableOptions } from "./executable.js";
+export { ServerTransport, type ServerOptions } from "./http.js";
+export type { Message } from "./messages.js";
+export { Judge, Progress, type Options, type ProgressOptions } from "./progress.js";
+export { SatietyError, type Transport } from "./transport.js";
+export { ending, nudging, type Answer, type Signal, type Verdict } from "./verdict.js";

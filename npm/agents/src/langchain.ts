@@ -6,9 +6,9 @@
 
 import { AIMessage, type AgentMiddleware, type BaseMessage, createMiddleware, HumanMessage, ToolMessage } from "langchain";
 import { z } from "zod";
-import { assistantMessage, type Message, toolMessage } from "./messages.ts";
-import { Judge, type Options, Run } from "./progress.ts";
-import { ending, nudging } from "./verdict.ts";
+import { assistantMessage, type Message, toolMessage } from "./messages.js";
+import { Judge, type Options, Run } from "./progress.js";
+import { ending, nudging } from "./verdict.js";
 
 /** Name of the messages that the middleware adds. */
 const NAME = "satiety";

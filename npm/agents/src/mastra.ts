@@ -5,9 +5,9 @@
  */
 
 import type { ProcessInputStepArgs, ProcessLLMRequestArgs, ProcessLLMRequestResult, Processor } from "@mastra/core/processors";
-import { assistantMessage, type Message, toolMessage } from "./messages.ts";
-import { Judge, type Options, Run } from "./progress.ts";
-import { ending, nudging } from "./verdict.ts";
+import { assistantMessage, type Message, toolMessage } from "./messages.js";
+import { Judge, type Options, Run } from "./progress.js";
+import { ending, nudging } from "./verdict.js";
 
 type Step = ProcessInputStepArgs["steps"][number];
 

@@ -12,9 +12,9 @@ import type {
   ToolsToFinalOutputResult,
   ToolUseBehavior,
 } from "@openai/agents";
-import { asText, assistantMessage, toolMessage } from "./messages.ts";
-import { Judge, type Options, Run } from "./progress.ts";
-import { ending, nudging } from "./verdict.ts";
+import { asText, assistantMessage, toolMessage } from "./messages.js";
+import { Judge, type Options, Run } from "./progress.js";
+import { ending, nudging } from "./verdict.js";
 
 /** Maximum number of sentences that wait for a model call. */
 const MAX_NUDGES = 256;

@@ -1,8 +1,8 @@
-import { ExecutableTransport, type ExecutableOptions } from "./executable.ts";
-import { ServerTransport } from "./http.ts";
-import type { Message } from "./messages.ts";
-import { SatietyError, type Transport } from "./transport.ts";
-import { noVerdict, type Verdict, verdictFrom } from "./verdict.ts";
+import { ExecutableTransport, type ExecutableOptions } from "./executable.js";
+import { ServerTransport } from "./http.js";
+import type { Message } from "./messages.js";
+import { SatietyError, type Transport } from "./transport.js";
+import { noVerdict, type Verdict, verdictFrom } from "./verdict.js";
 
 /** Time after a failure to reach Satiety during which it is not tried again, in milliseconds. */
 const RETRY_AFTER_MS = 30_000;

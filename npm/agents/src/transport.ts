@@ -1,5 +1,5 @@
-import type { Message } from "./messages.ts";
-import type { Answer } from "./verdict.ts";
+import type { Message } from "./messages.js";
+import type { Answer } from "./verdict.js";
 
 /** Way to reach the judge. Implementations reject with {@link SatietyError}. */
 export interface Transport {

@@ -1,4 +1,4 @@
-import type { AppendedMessages, ProgressSignal } from "./openapi.ts";
+import type { AppendedMessages, ProgressSignal } from "./openapi.js";
 
 /** Recommendation after a step. STOP and ESCALATE ask the agent not to go on by itself. */
 export type Signal = ProgressSignal;
