@@ -80,7 +80,7 @@ impl RunJudge {
         LogKind::from_counts(self.working_steps, self.progress.steps())
     }
 
-    /// Whether what is said decides: nobody has called a tool, the run does not repeat itself, and it is
+    /// Whether what is said decides: no tool was called, the run does not repeat itself, and it is
     /// short enough to be judged as a whole after each record.
     pub fn is_open_discussion(&self) -> bool {
         let stops = self.last.as_ref().is_some_and(|last| last.signal.stops());
