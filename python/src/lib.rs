@@ -44,6 +44,9 @@ mod _satiety {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // The running program is the interpreter, which may be installed elsewhere.
+        #[cfg(feature = "external-weights")]
+        satiety_models::minilm::search_near(module.getattr("__spec__")?.getattr("origin")?.extract()?);
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

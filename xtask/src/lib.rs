@@ -3,6 +3,7 @@
 
 pub mod book;
 pub mod browser;
+pub mod dist;
 pub mod generate;
 pub mod node;
 pub mod picture;

@@ -8,6 +8,7 @@ cargo xtask COMMAND
   test [--skip STEP]...   run all checks and tests; `test --list` lists the steps
   docs                    build the documentation as a site in target/book
   style                   find phrases that STYLE.md replaces
+  dist [--verify]         build everything that a release needs into target/artifacts (and compare a second build)
   wheel                   build the Python package for users, with the command, and print its path
   quantize [--check]      build the weights of the built-in sentence model from the public ones (or compare)
   gen [--check]           write the generated reference pages and man pages (or check that they are up to date)
@@ -20,7 +21,8 @@ fn main() -> ExitCode {
         Some("quantize") => xtask::quantize::run(&arguments[1..]),
         Some("docs") => xtask::book::build().map(|index| say(&format!("{}\n", index.display()))),
         Some("style") => xtask::style::check(&xtask::test::root()),
-        Some("wheel") => xtask::wheel::build_release().map(|wheel| say(&format!("{}\n", wheel.display()))),
+        Some("dist") => xtask::dist::run(&arguments[1..]).map(|answer| say(&answer)),
+        Some("wheel") => xtask::wheel::build_release(&[]).map(|wheel| say(&format!("{}\n", wheel.display()))),
         Some("gen") => xtask::generate::run(&arguments[1..]),
         Some("help" | "--help" | "-h") | None => {
             say(HELP);

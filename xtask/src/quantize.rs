@@ -107,7 +107,7 @@ fn member(wheel: &Path, name: &str, sha256: &str) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .flat_map(|byte| [byte >> 4, byte & 15])

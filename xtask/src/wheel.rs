@@ -11,18 +11,33 @@ use crate::test::{cargo, root};
 /// Directory that maturin copies into the wheel, named after the extension module.
 const DATA: &str = "satiety._satiety.data";
 
-/// Builds the wheel for users into `target/wheel/release` and returns its path.
-pub fn build_release() -> Result<PathBuf> {
+/// Cargo feature of the module and the command that makes them read [`WEIGHTS`] from a file.
+const FEATURE: &str = "external-weights";
+
+/// Weights of the sentence model, which the wheel has once for the module and the command.
+const WEIGHTS: &str = "minilm-l6-v2-int8.weights";
+
+/// Builds the wheel for users into `target/wheel/dist`, with these variables set, and returns its path.
+pub fn build_release(environment: &[(String, String)]) -> Result<PathBuf> {
     WHEEL.install()?;
     let status = Command::new(cargo())
-        .args(["build", "--release", "--package", "satiety-cli"])
+        .args([
+            "build",
+            "--profile",
+            "dist",
+            "--package",
+            "satiety-cli",
+            "--features",
+            FEATURE,
+        ])
+        .envs(environment.iter().cloned())
         .current_dir(root())
         .status()
         .context("cannot run cargo")?;
     if !status.success() {
         bail!("cannot build the command ({status})");
     }
-    build("release", &root().join("target/release/satiety"))
+    build("dist", &root().join("target/dist/satiety"), environment)
 }
 
 /// Builds a wheel in the profile of the tests from the command that the tests were built with, and installs it
@@ -36,7 +51,7 @@ pub fn install_for_tests() -> Result<()> {
             command.display()
         );
     }
-    let wheel = build("dev", &command)?;
+    let wheel = build("dev", &command, &[])?;
     run(
         WHEEL.pip().args(["--force-reinstall", "--no-deps"]).arg(&wheel),
         "install the wheel",
@@ -75,13 +90,17 @@ pub fn test_command() -> Command {
     command
 }
 
-/// Runs maturin. The command becomes a script of the wheel, because maturin copies the directory
-/// [`DATA`].
-fn build(profile: &str, command: &Path) -> Result<PathBuf> {
+/// Runs maturin. The command becomes a script of the wheel and the weights are installed below its prefix,
+/// because maturin copies the directory [`DATA`].
+fn build(profile: &str, command: &Path, environment: &[(String, String)]) -> Result<PathBuf> {
     let package = root().join("python");
     let scripts = package.join(DATA).join("scripts");
     fs_err::create_dir_all(&scripts)?;
     copy_stripped(command, &scripts.join("satiety"))?;
+    let share = package.join(DATA).join("data/share/satiety");
+    fs_err::create_dir_all(&share)?;
+    let assets = root().join("crates/satiety-models/assets");
+    fs_err::copy(assets.join(WEIGHTS), share.join(WEIGHTS))?;
     let out = WHEEL.directory().join(profile);
     if out.is_dir() {
         fs_err::remove_dir_all(&out)?;
@@ -95,10 +114,13 @@ fn build(profile: &str, command: &Path) -> Result<PathBuf> {
             "--profile",
             profile,
             "--strip",
+            "--features",
+            FEATURE,
             "--out",
         ])
         .arg(&out)
         .args(["--interpreter".as_ref(), WHEEL.python().as_os_str()])
+        .envs(environment.iter().cloned())
         .current_dir(&package);
     if profile == "dev" {
         maturin.args(["--compression-method", "stored", "--auditwheel", "skip"]);

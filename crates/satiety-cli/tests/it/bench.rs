@@ -1,8 +1,10 @@
 //! `satiety bench`: from the first suite to a gate, an ablation and a report, and errors on invalid input.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use crate::support::{Place, json_of};
+use crate::support::{Place, json_of, until};
 
 /// Suite of ten cases for a shell script that answers from a file, so that tests control the answers.
 fn suite(place: &Place) {
@@ -173,9 +175,13 @@ fn removed_cases_are_regressions_and_edited_cases_are_not() {
 fn an_interrupted_run_resumes() {
     let place = Place::new();
     suite(&place);
+    let calls = place.path("calls");
     place.write(
         "s/slow.toml",
-        "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"sleep 0.3; cat\"]\n",
+        &format!(
+            "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"echo >> '{}'; sleep 0.3; cat\"]\n",
+            calls.display()
+        ),
     );
     let mut child = place
         .command(&["bench", "run", "s", "--target", "s/slow.toml", "-j", "1"])
@@ -183,7 +189,10 @@ fn an_interrupted_run_resumes() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // The first results are stored when the fourth call begins.
+    until("four calls", Duration::from_secs(60), || {
+        fs_err::read(&calls).is_ok_and(|lines| lines.len() >= 4)
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     let found = run(&place, &["--target", "s/slow.toml", "-j", "4", "--resume"]);

@@ -1,10 +1,11 @@
 //! Runs the real binary in a temporary directory and shows its complete output.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -85,19 +86,19 @@ impl Place {
             .env("PATH", "/usr/bin:/bin")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let mut input = child.stdin.take().unwrap();
-        // Typed when the prompt appears, as a person would.
-        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let mut output = child.stdout.take().unwrap();
+        // Typed shortly after the prompt appears, as a person would.
+        let mut text = vec![0];
+        output.read_exact(&mut text).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
         input.write_all(format!("{typed}\n").as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        drop(input);
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-        )
+        output.read_to_end(&mut text).unwrap();
+        let status = child.wait().unwrap();
+        (status.code(), String::from_utf8_lossy(&text).into_owned())
     }
 
     pub(crate) fn show(&self, command: &mut Command) -> String {
@@ -214,4 +215,14 @@ fn command_name(arguments: &[&str], commands: &Value) -> Option<String> {
     let names = commands.as_object()?.keys();
     let found = names.filter_map(|name| Some((places(name)?, name)));
     found.min().map(|(_, name)| name.clone())
+}
+
+/// Waits until a condition holds.
+#[track_caller]
+pub(crate) fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !holds() {
+        assert!(Instant::now() < end, "timed out waiting for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::bench_kill::{Chance, nothing_lives};
 use crate::serve::{Server, get, start};
-use crate::support::Place;
+use crate::support::{Place, until};
 
 const WORKERS: usize = 4;
 
@@ -259,15 +259,6 @@ fn body_of(answer: &str) -> Value {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 20"), "{answer}");
     serde_json::from_str(body).unwrap()
-}
-
-#[track_caller]
-fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + limit;
-    while !holds() {
-        assert!(Instant::now() < end, "timed out waiting for {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Stored results by case; duplicates are an error.

@@ -1,12 +1,14 @@
 //! all-MiniLM-L6-v2 and encoders with the same architecture, computed locally.
 //!
-//! [`MiniLm::builtin`] has its weights inside the binary (int8, see `assets/NOTICE`) and needs nothing else;
+//! [`MiniLm::builtin`] has its weights inside the binary (int8, see `assets/NOTICE`) and needs nothing else,
+//! unless the cargo feature `external-weights` moves them into a file;
 //! [`MiniLm::from_directory`] reads f32 weights as published on Hugging Face and matches sentence-transformers
 //! to the last float bits. Texts longer than the model's limit (256 tokens) are truncated, as in the
 //! reference.
 mod activations;
 #[cfg(feature = "http")]
 mod async_encoder;
+mod builtin_weights;
 mod config;
 mod cpu;
 mod directory;
@@ -21,16 +23,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+#[cfg(feature = "external-weights")]
+pub use self::builtin_weights::search_near;
 use self::config::Pooling;
 use self::weights::Weights;
 use self::weights_file::WeightsFile;
 use self::wordpiece::WordPiece;
 use crate::embedder::{EmbedError, EmbedderId};
-
-static WEIGHTS: &[u8] = include_bytes!("../../assets/minilm-l6-v2-int8.weights");
-static VOCABULARY: &str = include_str!("../../assets/vocab.txt");
-/// BLAKE3 of weights and vocabulary; stored because hashing 23 MB at every start would be noticeable.
-static HASH: &str = include_str!("../../assets/minilm-l6-v2-int8.blake3");
 
 /// Tokens per batch. In larger batches the weights are amortized already, and the activations leave the
 /// cache.
@@ -72,9 +71,9 @@ impl MiniLm {
             let file = format!("built-in {file}");
             move |reason| EmbedError::BadFile { file, reason }
         };
-        let file = WeightsFile::parse(WEIGHTS).map_err(bad("weights"))?;
+        let file = WeightsFile::parse(builtin_weights::weights()?).map_err(bad("weights"))?;
         let weights = Weights::load(file.config.clone(), &file).map_err(bad("weights"))?;
-        let tokens = WordPiece::new(VOCABULARY).map_err(bad("vocabulary"))?;
+        let tokens = WordPiece::new(builtin_weights::vocabulary()).map_err(bad("vocabulary"))?;
         let id = Self::builtin_id()?;
         Ok(Self {
             model: Arc::new(Model {
@@ -91,10 +90,7 @@ impl MiniLm {
 
     /// Id of the built-in model, without loading it.
     pub fn builtin_id() -> Result<EmbedderId, EmbedError> {
-        let hash = blake3::Hash::from_hex(HASH.trim()).map_err(|error| EmbedError::BadFile {
-            file: "built-in hash".to_owned(),
-            reason: error.to_string(),
-        })?;
+        let hash = builtin_weights::hash()?;
         Ok(EmbedderId::new("minilm-l6-v2-int8", &hash, Pooling::Mean.name()))
     }
 
@@ -119,11 +115,7 @@ impl MiniLm {
 
     /// Whether the built-in weights and vocabulary match the hash in their id.
     pub fn builtin_is_intact() -> bool {
-        let found = blake3::Hasher::new()
-            .update(WEIGHTS)
-            .update(VOCABULARY.as_bytes())
-            .finalize();
-        blake3::Hash::from_hex(HASH.trim()).is_ok_and(|hash| hash == found)
+        builtin_weights::weights().is_ok_and(builtin_weights::is_intact)
     }
 
     /// Embeds on the calling thread and, for enough work, on as many more threads as the machine has cores.

@@ -613,15 +613,18 @@ fn the_sweep_counts_right_early_and_late() {
 #[test]
 fn a_blocked_plan_without_claims_is_not_shipped() {
     let actions = [
-        "Write the migration",
-        "Send https://example.com/plan to the team",
+        "Ann: write the migration",
+        "Bob: send https://example.com/plan to the team",
         "Blocked: waiting on the vendor",
     ];
     let signals = |rounds| score("default", rounds).signal_by_round.last().unwrap().signal;
     let begin = || outputs(&["The spare disk is nearly full"], &[], &[]);
     let plan = outputs(&[], &[], &actions[..2]);
     assert_eq!(signals(vec![begin(), plan]), Signal::Ship);
-    assert_eq!(signals(vec![begin(), outputs(&[], &[], &actions)]), Signal::Escalate);
+    assert_eq!(
+        signals(vec![begin(), outputs(&[], &[], &actions)]),
+        Signal::Escalate
+    );
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl RunJudge {
         LogKind::from_counts(self.working_steps, self.progress.steps())
     }
 
-    /// Whether what is said decides: nobody has called a tool, the run does not repeat itself, and it is
+    /// Whether what is said decides: no tool was called, the run does not repeat itself, and it is
     /// short enough to be judged as a whole after each record.
     pub fn is_open_discussion(&self) -> bool {
         let stops = self.last.as_ref().is_some_and(|last| last.signal.stops());
@@ -148,10 +148,20 @@ mod tests {
         let call = json!({"role": "assistant", "tool_calls": [{"id": "1", "type": "function",
             "function": {"name": "bash", "arguments": "{\"command\": \"ls\"}"}}]});
         let result = json!({"role": "tool", "tool_call_id": "1", "content": "a b c"});
-        observe(&mut judge, &[call, result, json!({"role": "assistant", "content": "It is done."})]);
+        observe(
+            &mut judge,
+            &[
+                call,
+                result,
+                json!({"role": "assistant", "content": "It is done."}),
+            ],
+        );
         assert_eq!(judge.last().unwrap().signal, ProgressSignal::Continue);
         assert_eq!(judge.at_end().unwrap().signal, ProgressSignal::Ship);
-        assert_eq!((judge.kind(), judge.steps(), judge.records()), (LogKind::Work, 2, 3));
+        assert_eq!(
+            (judge.kind(), judge.steps(), judge.records()),
+            (LogKind::Work, 2, 3)
+        );
         assert!(!judge.is_open_discussion());
     }
 
