@@ -7,11 +7,12 @@
 // workspace. The same input gives the same bytes.
 
 import { execFileSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import ts from "typescript";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
@@ -61,7 +62,7 @@ function parseBinary(argument) {
 }
 
 function stagePlatform(stage, platform, binary, version) {
-  const { license, repository } = readManifest("satiety");
+  const { license, repository } = readJson("satiety/package.json");
   const [os, cpu] = platform.split("-");
   const directory = join(stage, platform);
   const executable = join(directory, "bin", os === "win32" ? "satiety.exe" : "satiety");
@@ -90,7 +91,7 @@ function stagePlatform(stage, platform, binary, version) {
 /** Copies a package of this directory. Entries of `changes` that are objects are merged. */
 function stagePackage(stage, name, changes) {
   const directory = join(stage, name);
-  const manifest = readManifest(name);
+  const manifest = readJson(`${name}/package.json`);
   for (const [key, value] of Object.entries(changes)) {
     manifest[key] = typeof value === "object" ? { ...manifest[key], ...value } : value;
   }
@@ -102,16 +103,24 @@ function stagePackage(stage, name, changes) {
   return directory;
 }
 
-/** Compiles the library into a staged package. The tests check the types. */
+/** Compiles the library into a staged package, file by file. The tests check the types. */
 function compile(directory) {
-  const tsc = join(here, "node_modules/typescript/bin/tsc");
-  const options = ["--noCheck", "--incremental", "false", "--tsBuildInfoFile", "null", "--outDir", join(directory, "dist")];
-  execFileSync(process.execPath, [tsc, "-p", join(here, "agents"), ...options], { stdio: "inherit" });
+  const { options } = ts.convertCompilerOptionsFromJson(readJson("agents/tsconfig.json").compilerOptions, "agents");
+  const output = join(directory, "dist");
+  mkdirSync(output);
+  for (const fileName of readdirSync(join(here, "agents/src"))) {
+    const source = readFileSync(join(here, "agents/src", fileName), "utf8");
+    // Without the package around it, the compiler would take a file for a CommonJS module.
+    const settings = { fileName, compilerOptions: { ...options, module: ts.ModuleKind.ESNext } };
+    const base = join(output, fileName.replace(/\.ts$/, ""));
+    writeFileSync(`${base}.js`, ts.transpileModule(source, settings).outputText);
+    writeFileSync(`${base}.d.ts`, ts.transpileDeclaration(source, settings).outputText);
+  }
   return directory;
 }
 
-function readManifest(name) {
-  return JSON.parse(readFileSync(join(here, name, "package.json"), "utf8"));
+function readJson(path) {
+  return JSON.parse(readFileSync(join(here, path), "utf8"));
 }
 
 function writeManifest(directory, manifest) {

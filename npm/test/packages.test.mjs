@@ -73,6 +73,15 @@ test("the same input gives the same tarballs, with the version of the workspace"
   assert.deepEqual(digests((await build("second")).out), digests(built.out));
 });
 
+test("the library is packed as the compiler writes it", () => {
+  const packed = join(project, "node_modules/@satiety/agents/dist");
+  const compiled = join(npm, "agents/dist");
+  assert.deepEqual(readdirSync(packed), readdirSync(compiled).filter((name) => /\.(js|d\.ts)$/.test(name)));
+  for (const name of readdirSync(packed)) {
+    assert.equal(readFileSync(join(packed, name), "utf8"), readFileSync(join(compiled, name), "utf8"), name);
+  }
+});
+
 test("a missing argument is an error", async () => {
   await assert.rejects(run(process.execPath, [join(npm, "build.mjs"), "--out", root]), /error: usage: /);
 });

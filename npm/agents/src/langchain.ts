@@ -20,8 +20,10 @@ interface WatchedRun {
   readonly observed: Set<string>;
 }
 
+type StateSchema = z.ZodObject<{ _satietyRun: z.ZodOptional<z.ZodString> }>;
+
 // Identifies an invocation. The state is the only place that its hooks share.
-const stateSchema = z.object({ _satietyRun: z.string().optional() });
+const stateSchema: StateSchema = z.object({ _satietyRun: z.string().optional() });
 
 /**
  * Creates a middleware that ends an agent that repeats itself, after one sentence that tells it so.
@@ -33,7 +35,7 @@ const stateSchema = z.object({ _satietyRun: z.string().optional() });
  * @example
  * const agent = createAgent({ model, tools, middleware: [satietyMiddleware()] });
  */
-export function satietyMiddleware(options: Options = {}): AgentMiddleware<typeof stateSchema, undefined, unknown, readonly []> {
+export function satietyMiddleware(options: Options = {}): AgentMiddleware<StateSchema, undefined, unknown, readonly []> {
   const judge = new Judge(options);
   const runs = new Map<string, WatchedRun>();
   const watch = (id: string): WatchedRun => {
