@@ -21,6 +21,7 @@ import {
   STOPPED,
   stuck,
   testAdapter,
+  testGuide,
   type ToolName,
   Tools,
 } from "./scripted.ts";
@@ -66,6 +67,8 @@ testAdapter("ai, streaming", async (script, tools, options) => {
   await result.consumeStream();
   return { output: (await satiety.ending(await result.steps)) ?? (await result.text), notes: notes(model) };
 });
+
+testGuide("Vercel AI SDK", scriptedModel(stuck), toolSet);
 
 test("ai: one object watches many runs, and an agent", async () => {
   const satiety = new Satiety({ timeout: 60_000 });

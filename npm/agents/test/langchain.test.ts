@@ -14,6 +14,7 @@ import {
   type Script,
   stuck,
   testAdapter,
+  testGuide,
   type ToolName,
   Tools,
 } from "./scripted.ts";
@@ -75,6 +76,8 @@ testAdapter("langchain", async (script, tools, options) => {
   const { output, notes } = await run(script, tools, satietyMiddleware(options));
   return { output, notes };
 });
+
+testGuide("LangChain", new ScriptedModel(stuck), toolList);
 
 test("langchain: the last message has the signal", async () => {
   const { messages } = await run(stuck, new Tools(), satietyMiddleware({ timeout: 60_000 }));

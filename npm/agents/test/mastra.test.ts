@@ -8,9 +8,14 @@ import { SatietyProcessor } from "@satiety/agents/mastra";
 import { simulateStreamingMiddleware, wrapLanguageModel } from "ai";
 import { z } from "zod";
 import { scriptedModel } from "./ai-model.ts";
-import { NOTE, REQUEST, type Script, stuck, testAdapter, type ToolName, Tools } from "./scripted.ts";
+import { NOTE, REQUEST, type Script, stuck, testAdapter, testGuide, type ToolName, Tools } from "./scripted.ts";
 
-function workerWith(script: Script, tools: Tools, processor: SatietyProcessor, fail = false) {
+function streamingModel(model: ReturnType<typeof scriptedModel>): MastraModelConfig {
+  // The types of this version are those of an older release of the AI SDK.
+  return wrapLanguageModel({ model, middleware: simulateStreamingMiddleware() }) as MastraModelConfig;
+}
+
+function toolSet(tools: Tools, fail = false) {
   const define = (name: ToolName) =>
     createTool({
       id: name,
@@ -22,14 +27,17 @@ function workerWith(script: Script, tools: Tools, processor: SatietyProcessor, f
         return result;
       },
     });
+  return { search: define("search"), job_status: define("job_status"), read_file: define("read_file") };
+}
+
+function workerWith(script: Script, tools: Tools, processor: SatietyProcessor, fail = false) {
   const model = scriptedModel(script);
   const worker = new Agent({
     id: "worker",
     name: "worker",
     instructions: "Answer the question.",
-    // The types of this version are those of an older release of the AI SDK.
-    model: wrapLanguageModel({ model, middleware: simulateStreamingMiddleware() }) as MastraModelConfig,
-    tools: { search: define("search"), job_status: define("job_status"), read_file: define("read_file") },
+    model: streamingModel(model),
+    tools: toolSet(tools, fail),
     inputProcessors: [processor],
   });
   const agent = new Mastra({ agents: { worker }, logger: false }).getAgent("worker");
@@ -49,6 +57,8 @@ testAdapter("mastra, streaming", async (script, tools, options) => {
   await result.consumeStream();
   return { output: result.tripwire?.reason ?? (await result.text), notes: notes() };
 });
+
+testGuide("Mastra", streamingModel(scriptedModel(stuck)), toolSet);
 
 test("mastra: the result has the signal, and a processor watches many runs", async () => {
   const processor = new SatietyProcessor({ timeout: 60_000 });

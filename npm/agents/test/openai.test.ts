@@ -15,7 +15,7 @@ import {
 } from "@openai/agents";
 import { Satiety } from "@satiety/agents/openai";
 import { z } from "zod";
-import { NOTE, type Outcome, REQUEST, type Script, stuck, testAdapter, type ToolName, Tools } from "./scripted.ts";
+import { NOTE, type Outcome, REQUEST, type Script, stuck, testAdapter, testGuide, type ToolName, Tools } from "./scripted.ts";
 
 setTracingDisabled(true);
 
@@ -92,6 +92,8 @@ testAdapter("openai", (script, tools, options) => run(script, tools, new Satiety
 testAdapter("openai, streaming", (script, tools, options) =>
   run(script, tools, new Satiety(options), { stream: true }),
 );
+
+testGuide("OpenAI Agents SDK", new ScriptedModel(stuck), toolList);
 
 test("openai: the behavior of the agent is kept", async () => {
   const satiety = new Satiety({ timeout: 60_000 });

@@ -18,7 +18,9 @@ import {
   type Transport,
   type Verdict,
 } from "@satiety/agents";
+
 import { generate } from "../../generate-types.mjs";
+import { runGuide } from "./scripted.ts";
 
 const run = promisify(execFile);
 const root = mkdtempSync(join(tmpdir(), "satiety-test-"));
@@ -80,6 +82,13 @@ for (const name of ["executable", "server"] as const) {
     assert.equal(await progress.observe([]), progress.verdict);
   });
 }
+
+test("the example of the guide ends a loop", async () => {
+  const [nudge, reason, ...more] = (await runGuide("Your own loop")).split("\n");
+  assert.match(nudge ?? "", /^You ran `pytest tests\/x.py` about 2 times with the same error/);
+  assert.match(reason ?? "", /^(Stuck|Nothing new): /);
+  assert.deepEqual(more, []);
+});
 
 test("messages are judged in the order of the calls", async () => {
   const options = collecting({});

@@ -1,7 +1,9 @@
 /** Agents as scripts: what a model answers in each turn, and the tools that it calls. */
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { mock, test } from "node:test";
 import type { Options, SatietyError } from "@satiety/agents";
 
 /** Turns after which an agent that nothing stops gives up. */
@@ -110,5 +112,41 @@ export function testAdapter(name: string, run: RunAgent): void {
       assert.deepEqual([output, notes, tools.calls, errors.length], [GAVE_UP, 0, TURNS, 1]);
       assert.match(errors[0]?.message ?? "", /^cannot (start|reach) /);
     }
+  });
+}
+
+/** Runs the example of a section of the guide with a model and tools of a test, and returns what it prints. */
+export async function runGuide(section: string, model?: unknown, tools?: unknown): Promise<string> {
+  const guide = readFileSync(join(import.meta.dirname, "../../../docs/guides/typescript.md"), "utf8");
+  const example = guide.split(`\n## ${section}\n`)[1]?.split("```ts\n")[1]?.split("```")[0] ?? assert.fail(section);
+  const isImport = (line: string) => line.startsWith("import ");
+  const lines = example.split("\n");
+  // In the package, so that its name and those of the frameworks are resolved.
+  const path = join(import.meta.dirname, `../dist/guide-${section.replaceAll(" ", "-")}.mjs`);
+  writeFileSync(
+    path,
+    [
+      ...lines.filter(isImport),
+      "export default async function (model, tools, console) {",
+      ...lines.filter((line) => !isImport(line)),
+      "}",
+    ].join("\n"),
+  );
+  try {
+    const { default: run } = (await import(path)) as { default(...parameters: unknown[]): Promise<void> };
+    const log = mock.fn();
+    await run(model, tools, { log });
+    return log.mock.calls.map((call) => call.arguments.join(" ")).join("\n");
+  } finally {
+    rmSync(path);
+  }
+}
+
+/** Tests the example of a section of the guide with an agent that is stuck. */
+export function testGuide(section: string, model: unknown, makeTools: (tools: Tools) => unknown): void {
+  test(`the example of the guide ends a loop: ${section}`, async () => {
+    const tools = new Tools();
+    assert.match(await runGuide(section, model, makeTools(tools)), new RegExp(`^Stopped ${REASON} 4\\. `));
+    assert.ok(tools.calls <= 4);
   });
 }
