@@ -7,7 +7,7 @@
 import type { PrepareStepFunction, StepResult, StopCondition } from "ai";
 import { assistantMessage, type Message, toolMessage } from "./messages.js";
 import { Judge, type Options, Run } from "./progress.js";
-import { ending, nudging, type Verdict } from "./verdict.js";
+import { formatNudge, formatStop, type Verdict } from "./verdict.js";
 
 /** Step of a run with any tools, as in the stop conditions of the SDK itself. */
 type Step = StepResult<any, any>;
@@ -29,7 +29,7 @@ interface WatchedRun {
  *   stopWhen: [satiety.stopWhen, isStepCount(100)],
  *   prepareStep: satiety.prepareStep,
  * });
- * console.log((await satiety.ending(result.steps)) ?? result.text);
+ * console.log((await satiety.stopReason(result.steps)) ?? result.text);
  */
 export class Satiety {
   readonly #judge: Judge;
@@ -47,13 +47,20 @@ export class Satiety {
   readonly prepareStep: PrepareStepFunction<any, any> = async ({ steps, messages }) => {
     const verdict = await this.#judgeSteps(steps);
     if (verdict?.signal !== "NUDGE") return undefined;
-    return { messages: [...messages, { role: "user", content: nudging(verdict) }] };
+    return { messages: [...messages, { role: "user", content: formatNudge(verdict) }] };
   };
 
-  /** The reason why Satiety ended a run; `undefined` if it did not. */
-  async ending(steps: readonly Step[]): Promise<string | undefined> {
-    const verdict = await this.#judgeSteps(steps);
-    return verdict?.stops ? ending(verdict) : undefined;
+  /**
+   * Returns the reason why Satiety ended a run; `undefined` if it did not.
+   *
+   * @param steps The steps of the result.
+   */
+  async stopReason(steps: readonly Step[]): Promise<string | undefined> {
+    const watched = steps[0] && this.#runs.get(steps[0]);
+    // Steps after the judgment show that the run went on.
+    if (watched === undefined || watched.observedSteps !== steps.length) return undefined;
+    const verdict = await watched.judgment;
+    return verdict?.stops ? formatStop(verdict) : undefined;
   }
 
   #judgeSteps(steps: readonly Step[]): Promise<Verdict | undefined> {

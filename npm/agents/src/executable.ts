@@ -122,7 +122,7 @@ class Session {
   constructor(child: ChildProcessWithoutNullStreams, command: string) {
     this.#child = child;
     this.#command = command;
-    // The time limit of a pending request keeps the host's process alive; an idle child does not.
+    // A pending request keeps the host's process alive; an idle child does not.
     for (const handle of [child, child.stdin, child.stdout, child.stderr]) (handle as { unref?(): void }).unref?.();
     child.stdout.setEncoding("utf8").on("data", (text: string) => this.#receive(text));
     child.stderr.setEncoding("utf8").on("data", (text: string) => {
@@ -151,12 +151,14 @@ class Session {
       const settle = (action: () => void) => {
         signal.removeEventListener("abort", expire);
         this.#pending.delete(id);
+        if (this.#pending.size === 0) this.#child.unref();
         action();
       };
       this.#pending.set(id, {
         resolve: (result) => settle(() => resolve(result)),
         reject: (error) => settle(() => reject(error)),
       });
+      this.#child.ref();
       this.#send({ id, method, params });
       signal.addEventListener("abort", expire);
       if (signal.aborted) expire();

@@ -1,6 +1,7 @@
 import type { AppendedMessages, MessagesBody, Problem } from "./openapi.js";
 import type { Message } from "./messages.js";
 import { SatietyError, type Transport } from "./transport.js";
+import type { Answer } from "./verdict.js";
 
 export interface ServerOptions {
   /** Address of a server that `satiety serve` started, such as `http://localhost:8787`. */
@@ -22,7 +23,7 @@ export class ServerTransport implements Transport {
     };
   }
 
-  async append(run: string, messages: readonly Message[], signal: AbortSignal): Promise<AppendedMessages> {
+  async append(run: string, messages: readonly Message[], signal: AbortSignal): Promise<Answer> {
     const body: MessagesBody = { messages: messages as MessagesBody["messages"] };
     let response: Response;
     try {
@@ -32,7 +33,10 @@ export class ServerTransport implements Transport {
         body: JSON.stringify(body),
         signal,
       });
-      if (response.ok) return (await response.json()) as AppendedMessages;
+      if (response.ok) {
+        const appended = (await response.json()) as AppendedMessages;
+        return { ...appended, skipped: appended.skipped.count };
+      }
     } catch (cause) {
       throw new SatietyError(`cannot reach the Satiety server at ${this.#url}: ${describe(cause)}`, {
         hint: "start it with `satiety serve`, or correct the option `url`",

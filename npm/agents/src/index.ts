@@ -10,4 +10,4 @@ export { ServerTransport, type ServerOptions } from "./http.js";
 export type { Message } from "./messages.js";
 export { Judge, Progress, type Options, type ProgressOptions } from "./progress.js";
 export { SatietyError, type Transport } from "./transport.js";
-export { ending, nudging, type Answer, type Signal, type Verdict } from "./verdict.js";
+export { formatNudge, formatStop, type Answer, type Signal, type Verdict } from "./verdict.js";

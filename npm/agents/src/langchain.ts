@@ -8,7 +8,7 @@ import { AIMessage, type AgentMiddleware, type BaseMessage, createMiddleware, Hu
 import { z } from "zod";
 import { assistantMessage, type Message, toolMessage } from "./messages.js";
 import { Judge, type Options, Run } from "./progress.js";
-import { ending, nudging } from "./verdict.js";
+import { formatNudge, formatStop } from "./verdict.js";
 
 /** Name of the messages that the middleware adds. */
 const NAME = "satiety";
@@ -61,8 +61,8 @@ export function satietyMiddleware(options: Options = {}): AgentMiddleware<StateS
         for (const { id } of newMessages) if (id !== undefined) observed.add(id);
         const verdict = await run.observe(newMessages.flatMap(plainMessage));
         if (verdict === undefined) return undefined;
-        if (!verdict.stops) return { messages: [new HumanMessage({ content: nudging(verdict), name: NAME })] };
-        const content = ending(verdict);
+        if (!verdict.stops) return { messages: [new HumanMessage({ content: formatNudge(verdict), name: NAME })] };
+        const content = formatStop(verdict);
         const end = new AIMessage({ content, name: NAME, response_metadata: { satiety: verdict.signal } });
         return { jumpTo: "end", messages: [end] };
       },
@@ -78,7 +78,7 @@ function sinceRequest(messages: readonly BaseMessage[]): readonly BaseMessage[] 
 
 function plainMessage(message: BaseMessage): Message[] {
   if (ToolMessage.isInstance(message)) {
-    return [toolMessage(message.tool_call_id, message.text, message.status === "error" ? true : undefined)];
+    return [toolMessage(message.tool_call_id, message.content, message.status === "error" ? true : undefined)];
   }
   if (!AIMessage.isInstance(message)) return [];
   const calls = (message.tool_calls ?? []).map((call) => ({ id: call.id ?? "", tool: call.name, arguments: call.args }));

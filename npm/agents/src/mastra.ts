@@ -7,7 +7,7 @@
 import type { ProcessInputStepArgs, ProcessLLMRequestArgs, ProcessLLMRequestResult, Processor } from "@mastra/core/processors";
 import { assistantMessage, type Message, toolMessage } from "./messages.js";
 import { Judge, type Options, Run } from "./progress.js";
-import { ending, nudging } from "./verdict.js";
+import { formatNudge, formatStop } from "./verdict.js";
 
 type Step = ProcessInputStepArgs["steps"][number];
 
@@ -42,8 +42,8 @@ export class SatietyProcessor implements Processor<"satiety"> {
     watched.observedSteps = steps.length;
     watched.nudge = undefined;
     const verdict = await watched.run.observe(newSteps.flatMap(stepMessages));
-    if (verdict?.stops) abort(ending(verdict), { metadata: { signal: verdict.signal } });
-    if (verdict) watched.nudge = nudging(verdict);
+    if (verdict?.stops) abort(formatStop(verdict), { metadata: { signal: verdict.signal } });
+    if (verdict) watched.nudge = formatNudge(verdict);
   }
 
   processLLMRequest({ prompt, state }: ProcessLLMRequestArgs): ProcessLLMRequestResult {
@@ -65,9 +65,18 @@ export class SatietyProcessor implements Processor<"satiety"> {
 function stepMessages(step: Step): Message[] {
   const calls = step.toolCalls.map((call) => ({ id: call.toolCallId, tool: call.toolName, arguments: call.input }));
   const results = step.content.flatMap((part) => {
-    if (part.type === "tool-result") return [toolMessage(part.toolCallId, part.output)];
+    if (part.type === "tool-result") return [resultMessage(part.toolCallId, part.output)];
     if (part.type === "tool-error") return [toolMessage(part.toolCallId, part.error, true)];
     return [];
   });
   return [assistantMessage(step.text, calls), ...results];
+}
+
+/** Message with a result that Mastra may have tagged for the model: `{ type: "text", value: … }`. */
+function resultMessage(callId: string, output: unknown): Message {
+  if (typeof output !== "object" || output === null || !("type" in output && "value" in output)) {
+    return toolMessage(callId, output);
+  }
+  const isError = output.type === "error-text" || output.type === "error-json";
+  return toolMessage(callId, output.value, isError ? true : undefined);
 }

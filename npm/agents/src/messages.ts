@@ -31,13 +31,32 @@ export function toolMessage(callId: string, content: unknown, failed?: boolean):
   };
 }
 
-/** Text of a value: strings as they are, the message of an error, JSON where possible. */
+/** Text of a value: strings as they are, the message of an error, JSON where possible. Long texts are shortened. */
 export function asText(value: unknown): string {
-  if (typeof value === "string") return value;
-  if (value instanceof Error) return value.message;
+  if (typeof value === "string") return shorten(value);
+  if (value instanceof Error) return shorten(value.message);
   try {
-    return JSON.stringify(value) ?? "";
+    return shorten(JSON.stringify(value) ?? "");
   } catch {
     return String(value);
   }
+}
+
+/** Maximum length of a text. A server takes at most 2 MiB at a time. */
+const MAX_LENGTH = 100_000;
+
+/** Replaces the middle of a long text, such as an image, with a hash, so that different texts stay different. */
+function shorten(text: string): string {
+  if (text.length <= MAX_LENGTH) return text;
+  const middle = text.slice(MAX_LENGTH / 2, -MAX_LENGTH / 2);
+  return `${text.slice(0, MAX_LENGTH / 2)}\n[${hash(middle)}]\n${text.slice(-MAX_LENGTH / 2)}`;
+}
+
+/** 32-bit FNV-1a. */
+function hash(text: string): string {
+  let state = 0x811c9dc5;
+  for (let index = 0; index < text.length; index += 1) {
+    state = Math.imul(state ^ text.charCodeAt(index), 0x01000193);
+  }
+  return (state >>> 0).toString(16);
 }

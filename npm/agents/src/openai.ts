@@ -14,7 +14,7 @@ import type {
 } from "@openai/agents";
 import { asText, assistantMessage, toolMessage } from "./messages.js";
 import { Judge, type Options, Run } from "./progress.js";
-import { ending, nudging } from "./verdict.js";
+import { formatNudge, formatStop } from "./verdict.js";
 
 /** Maximum number of sentences that wait for a model call. */
 const MAX_NUDGES = 256;
@@ -93,9 +93,9 @@ export class Satiety {
       this.#runs.set(context, run);
     }
     const verdict = await run.observe(messages);
-    if (verdict?.stops) return ending(verdict);
+    if (verdict?.stops) return formatStop(verdict);
     const last = outputs.at(-1);
-    if (verdict && last) this.#nudges.set(last.id, nudging(verdict));
+    if (verdict && last) this.#nudges.set(last.id, formatNudge(verdict));
     // Without the filter, sentences would pile up.
     const [oldest] = this.#nudges.keys();
     if (this.#nudges.size > MAX_NUDGES && oldest !== undefined) this.#nudges.delete(oldest);

@@ -49,7 +49,8 @@ export class Judge {
       let verdict: Verdict | undefined;
       for (let first = 0; first < messages.length; first += MAX_MESSAGES) {
         const chunk = messages.slice(first, first + MAX_MESSAGES);
-        const answer = await this.#withTimeout((signal) => this.#transport.append(run, chunk, signal));
+        const answer = await this.#transport.append(run, chunk, AbortSignal.timeout(this.#timeout));
+        if (answer.skipped) this.#report(notUnderstood(answer.skipped));
         verdict = verdictFrom(answer);
       }
       return verdict;
@@ -63,17 +64,6 @@ export class Judge {
     return this.#transport.close();
   }
 
-  async #withTimeout<T>(action: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const controller = new AbortController();
-    // Unlike AbortSignal.timeout, keeps the process alive while it waits for the answer.
-    const timer = setTimeout(() => controller.abort(new Error("time limit exceeded")), this.#timeout);
-    try {
-      return await action(controller.signal);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
   #report(error: SatietyError): void {
     if (error.unreachable) this.#retryAt = Date.now() + RETRY_AFTER_MS;
     if (this.#hasFailed) return;
@@ -84,6 +74,12 @@ export class Judge {
       // The agent must not fail because of its logging.
     }
   }
+}
+
+function notUnderstood(count: number): SatietyError {
+  return new SatietyError(count === 1 ? "1 message was not understood" : `${count} messages were not understood`, {
+    hint: "pass plain objects in the shape of OpenAI, Anthropic or LangChain messages",
+  });
 }
 
 let sharedExecutable: ExecutableTransport | undefined;

@@ -21,8 +21,12 @@ export interface Verdict {
 }
 
 /** What a transport returns: the answer of a server, of which the executable reports only some fields. */
-export type Answer = Pick<AppendedMessages, "signal" | "reason" | "expected_waste" | "steps"> &
-  Partial<Pick<AppendedMessages, "nudge" | "confidence" | "verdicts">>;
+export interface Answer
+  extends Pick<AppendedMessages, "signal" | "reason" | "expected_waste" | "steps">,
+    Partial<Pick<AppendedMessages, "nudge" | "confidence" | "verdicts">> {
+  /** Number of messages of the run that were not understood. */
+  readonly skipped?: number;
+}
 
 export function verdictFrom(answer: Answer): Verdict {
   const evidence = answer.verdicts?.at(-1)?.evidence ?? [];
@@ -43,12 +47,12 @@ export function noVerdict(reason: string, step = 0): Verdict {
 }
 
 /** Text that ends a run, for the person who reads its result. */
-export function ending(verdict: Verdict): string {
+export function formatStop(verdict: Verdict): string {
   const action = verdict.signal === "ESCALATE" ? "Escalated" : "Stopped";
   return `${action} by Satiety after step ${verdict.step}. ${verdict.reasons[0]}`;
 }
 
 /** Sentence for the agent. */
-export function nudging(verdict: Verdict): string {
+export function formatNudge(verdict: Verdict): string {
   return `Note from Satiety: ${verdict.nudge ?? verdict.reasons[0]}`;
 }

@@ -14,6 +14,7 @@ import {
 import type { MockLanguageModelV4 } from "ai/test";
 import { scriptedModel } from "./ai-model.ts";
 import {
+  GAVE_UP,
   NOTE,
   type Outcome,
   REQUEST,
@@ -49,7 +50,7 @@ async function run(script: Script, tools: Tools, satiety: Satiety): Promise<Outc
     stopWhen: [satiety.stopWhen, isStepCount(100)],
     prepareStep: satiety.prepareStep,
   });
-  return { output: (await satiety.ending(result.steps)) ?? result.text, notes: notes(model) };
+  return { output: (await satiety.stopReason(result.steps)) ?? result.text, notes: notes(model) };
 }
 
 testAdapter("ai", (script, tools, options) => run(script, tools, new Satiety(options)));
@@ -65,7 +66,7 @@ testAdapter("ai, streaming", async (script, tools, options) => {
     prepareStep: satiety.prepareStep,
   });
   await result.consumeStream();
-  return { output: (await satiety.ending(await result.steps)) ?? (await result.text), notes: notes(model) };
+  return { output: (await satiety.stopReason(await result.steps)) ?? (await result.text), notes: notes(model) };
 });
 
 testGuide("Vercel AI SDK", scriptedModel(stuck), toolSet);
@@ -84,6 +85,19 @@ test("ai: one object watches many runs, and an agent", async () => {
   assert.equal(tools.calls, STOPPED.stuck[1]);
 });
 
+test("ai: a run that ends by itself has no stop reason", async () => {
+  const satiety = new Satiety({ timeout: 60_000 });
+  // Without the stop condition, the agent repeats itself to its own end.
+  const result = await generateText({
+    model: scriptedModel(stuck),
+    tools: toolSet(new Tools()),
+    prompt: REQUEST,
+    stopWhen: isStepCount(100),
+    prepareStep: satiety.prepareStep,
+  });
+  assert.deepEqual([await satiety.stopReason(result.steps), result.text], [undefined, GAVE_UP]);
+});
+
 test("ai: a tool that fails with the same error ends the run", async () => {
   const satiety = new Satiety({ timeout: 60_000 });
   const search = tool({
@@ -99,5 +113,5 @@ test("ai: a tool that fails with the same error ends the run", async () => {
     stopWhen: satiety.stopWhen,
   });
   assert.ok(result.steps.length <= 4);
-  assert.match((await satiety.ending(result.steps)) ?? "", /by Satiety/);
+  assert.match((await satiety.stopReason(result.steps)) ?? "", /by Satiety/);
 });

@@ -96,6 +96,22 @@ test("langchain: one middleware watches many runs of the same request", async ()
   }
 });
 
+test("langchain: results without text are told apart", async () => {
+  let calls = 0;
+  const screenshot = tool(
+    () => [[{ type: "image_url", image_url: { url: `data:image/png;base64,${"abcdefgh"[calls++]?.repeat(64)}` } }], null],
+    { name: "search", description: "search", schema: z.object({}), responseFormat: "content_and_artifact" },
+  );
+  const script: Script = (turn) => (turn <= 8 ? { tool: "search", input: {} } : DONE);
+  const agent = createAgent({
+    model: new ScriptedModel(script),
+    tools: [screenshot],
+    middleware: [satietyMiddleware({ timeout: 60_000 })],
+  });
+  const result = await agent.invoke({ messages: [new HumanMessage(REQUEST)] }, { recursionLimit: 200 });
+  assert.deepEqual([result.messages.at(-1)?.text, calls], [DONE, 8]);
+});
+
 test("langchain: a new request of the user is answered", async () => {
   const middleware = satietyMiddleware({ timeout: 60_000 });
   const { messages } = await run(stuck, new Tools(), middleware);

@@ -20,6 +20,7 @@ import {
 } from "@satiety/agents";
 
 import { generate } from "../../generate-types.mjs";
+import { asText } from "../dist/messages.js";
 import { runGuide } from "./scripted.ts";
 
 const run = promisify(execFile);
@@ -132,7 +133,10 @@ test("a program ends by itself, without its temporary directory", async () => {
      const mine = readdirSync(tmpdir()).filter((name) => name.startsWith("satiety-agents-" + process.pid));
      console.log(JSON.stringify([verdict.signal, mine]));`,
   );
+  // Of a process that was killed: process ids are smaller.
+  const stale = mkdtempSync(join(tmpdir(), "satiety-agents-999999999-"));
   const { stdout, stderr } = await run(process.execPath, [script], { timeout: 120_000 });
+  assert.ok(!existsSync(stale));
   const [signal, directories] = JSON.parse(stdout) as [string, string[]];
   assert.deepEqual([signal, directories.length, stderr], ["CONTINUE", 1, ""]);
   assert.ok(!existsSync(join(tmpdir(), directories[0] ?? "")));
@@ -154,6 +158,22 @@ test("messages that are rejected are reported, and later ones are judged", async
   assert.match(options.errors[0]?.message ?? "", /expected a map/);
   assert.equal((await observeLoop(progress)).at(-1)?.signal, "STOP");
   assert.equal(options.errors.length, 1);
+});
+
+test("messages that are not understood are reported", async () => {
+  for (const url of [undefined, await startServer()]) {
+    const options = collecting(url === undefined ? {} : { url });
+    const verdict = await new Progress(options).observe([...call(1, "date", "None."), { content: "no role" }]);
+    assert.deepEqual([verdict.signal, verdict.step], ["CONTINUE", 1]);
+    assert.deepEqual(options.errors.map((error) => error.message), ["1 message was not understood"]);
+  }
+});
+
+test("long results are shortened, and stay different", async () => {
+  const image = (letter: string) => ({ data: "a".repeat(200_000) + letter + "b".repeat(200_000) });
+  assert.ok(asText(image("x")).length < 101_000);
+  assert.notEqual(asText(image("x")), asText(image("y")));
+  assert.equal(asText(image("x")), asText(image("x")));
 });
 
 test("an executable that hangs, ends or talks nonsense does not stop the agent", async () => {
@@ -222,7 +242,7 @@ test("long histories are sent in parts, with the token", async () => {
   let authorization: string | undefined;
   const server = createServer((request, response) => {
     authorization = request.headers.authorization;
-    response.writeHead(201).end(JSON.stringify({ signal: "CONTINUE", reason: "New.", expected_waste: 0, steps: 1 }));
+    response.writeHead(201).end(JSON.stringify({ signal: "CONTINUE", reason: "New.", expected_waste: 0, steps: 1, skipped: { count: 0 } }));
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   cleanups.push(() => server.close());
