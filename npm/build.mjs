@@ -2,9 +2,10 @@
 //
 // node npm/build.mjs --binary [PLATFORM=]PATH... --out DIR [--version VERSION]
 //
-// Each binary becomes a package such as @satiety/linux-x64, on which the package `satiety` depends. PLATFORM is the
-// name of Node.js for a platform and an architecture [default: this machine]. The version is that of the Cargo
-// workspace. The same input gives the same bytes.
+// Each binary becomes a package such as @satiety/linux-x64. PLATFORM is the name of Node.js for a platform and an
+// architecture [default: this machine]. The package `satiety` depends on the packages of all platforms of a release, so
+// that it is the same on every machine that builds one. The version is that of the Cargo workspace. The same input gives
+// the same bytes.
 
 import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,6 +17,8 @@ import ts from "typescript";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
+/** Platforms for which .github/workflows/release.yml builds an executable. */
+const RELEASED = ["darwin-arm64", "linux-x64"];
 const LICENSES = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 function main() {
@@ -38,7 +41,9 @@ function main() {
       ...[...binaries].map(([platform, path]) => stagePlatform(stage, platform, path, version)),
       stagePackage(stage, "satiety", {
         version,
-        optionalDependencies: Object.fromEntries([...binaries.keys()].map((platform) => [`@satiety/${platform}`, version])),
+        optionalDependencies: Object.fromEntries(
+          [...new Set([...RELEASED, ...binaries.keys()])].map((platform) => [`@satiety/${platform}`, version]),
+        ),
       }),
       compile(stagePackage(stage, "agents", { version, peerDependencies: { satiety: `^${version}` } })),
     ];

@@ -126,5 +126,5 @@ test("the launcher says which package is missing", async () => {
   writeFileSync(manifest, readFileSync(manifest, "utf8").replaceAll(platform, "other-cpu"));
   const unsupported = await launch("--version");
   assert.equal(unsupported.code, 4);
-  assert.match(unsupported.stderr, new RegExp(`^error: cannot find .* for ${platform} .available: @satiety/other-cpu.\nhint: `));
+  assert.match(unsupported.stderr, new RegExp(`^error: cannot find .* for ${platform} .available: .*@satiety/other-cpu.*\nhint: `));
 });

@@ -1,7 +1,7 @@
 //! The npm packages in `npm/`: installation of what they need, compilation and tests.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -50,6 +50,7 @@ pub fn pack(executable: &Path, out: &Path) -> Result<()> {
     let status = node()?
         .args(["build.mjs".as_ref(), "--binary".as_ref(), executable.as_os_str()])
         .args(["--out".as_ref(), out.as_os_str()])
+        .stdout(Stdio::null())
         .status()
         .context("cannot run Node.js")?;
     ensure!(status.success(), "cannot build the npm packages ({status})");

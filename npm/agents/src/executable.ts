@@ -8,12 +8,12 @@ export interface ExecutableOptions {
    * Path of the executable. By default the environment variable `SATIETY_COMMAND`, then the executable of the npm
    * package `satiety`, then the first `satiety` on the `PATH`.
    */
-  readonly command?: string;
+  readonly command?: string | undefined;
   /**
    * Store of the runs: `sqlite:PATH` or `postgres://…`. By default a temporary directory that is deleted when the
    * process ends, so that your own store is not touched.
    */
-  readonly store?: string;
+  readonly store?: string | undefined;
 }
 
 interface Pending {

@@ -7,7 +7,7 @@ export interface ServerOptions {
   /** Address of a server that `satiety serve` started, such as `http://localhost:8787`. */
   readonly url: string | URL;
   /** Token with the scope `write`, if the server requires one. */
-  readonly token?: string;
+  readonly token?: string | undefined;
 }
 
 /** Reaches a server with `fetch`. Works in every JavaScript runtime. */

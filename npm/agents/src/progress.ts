@@ -11,18 +11,18 @@ const MAX_MESSAGES = 1000;
 
 export interface Options extends ExecutableOptions {
   /** Address of a server; by default, the executable is used. */
-  readonly url?: string | URL;
+  readonly url?: string | URL | undefined;
   /** Token for the server. */
-  readonly token?: string;
+  readonly token?: string | undefined;
   /** Another way to reach the judge; replaces all options above. */
-  readonly transport?: Transport;
+  readonly transport?: Transport | undefined;
   /** Time limit of a call in milliseconds, after which the agent goes on [default: 10000]. */
-  readonly timeout?: number;
+  readonly timeout?: number | undefined;
   /**
    * Receives the first failure of Satiety itself. By default it becomes a warning of the process. Later failures are
    * not reported.
    */
-  readonly onError?: (error: SatietyError) => void;
+  readonly onError?: ((error: SatietyError) => void) | undefined;
 }
 
 /**
@@ -87,13 +87,8 @@ let sharedExecutable: ExecutableTransport | undefined;
 /** The transport that the options name. All users of the default executable share one process. */
 function chooseTransport({ transport, url, token, command, store }: Options): Transport {
   if (transport) return transport;
-  if (url !== undefined) return new ServerTransport({ url, ...(token === undefined ? {} : { token }) });
-  if (command !== undefined || store !== undefined) {
-    return new ExecutableTransport({
-      ...(command === undefined ? {} : { command }),
-      ...(store === undefined ? {} : { store }),
-    });
-  }
+  if (url !== undefined) return new ServerTransport({ url, token });
+  if (command !== undefined || store !== undefined) return new ExecutableTransport({ command, store });
   sharedExecutable ??= new ExecutableTransport();
   return sharedExecutable;
 }
@@ -110,9 +105,9 @@ function warn(error: SatietyError): void {
 
 export interface ProgressOptions extends Options {
   /** Id of the run [default: a random one]. */
-  readonly run?: string;
+  readonly run?: string | undefined;
   /** Judge that several runs share; replaces all other options except `run`. */
-  readonly judge?: Judge;
+  readonly judge?: Judge | undefined;
 }
 
 /**
@@ -157,7 +152,7 @@ export class Progress {
     return this.#verdict;
   }
 
-  /** Releases the process or connection. Not needed at the end of a program. */
+  /** Releases the process or connection, also for runs that share it. Not needed at the end of a program. */
   close(): Promise<void> {
     return this.#judge.close();
   }
