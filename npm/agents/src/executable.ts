@@ -42,24 +42,14 @@ export class ExecutableTransport implements Transport {
   }
 
   async append(run: string, messages: readonly Message[], signal: AbortSignal): Promise<Answer> {
-    this.#session ??= this.#start(signal);
-    let session: Session;
-    try {
-      session = await this.#session;
-    } catch (error) {
-      this.#session = undefined;
-      throw error;
-    }
+    const starting = (this.#session ??= this.#start(signal));
     let result: ToolResult;
     try {
+      const session = await starting;
       const parameters = { name: "append_messages", arguments: { run_id: run, messages } };
       result = await session.request("tools/call", parameters, signal);
     } catch (error) {
-      if (error instanceof SatietyError && error.unreachable) {
-        // A process that has ended or hangs is replaced by the next call.
-        this.#session = undefined;
-        session.kill();
-      }
+      if (!(error instanceof SatietyError) || error.unreachable) this.#discard(starting);
       throw error;
     }
     if (result.isError === true || result.structuredContent === undefined) {
@@ -75,6 +65,15 @@ export class ExecutableTransport implements Transport {
     const { removeDirectory } = await import("./temporary.js");
     if (this.#directory !== undefined) removeDirectory(this.#directory);
     this.#directory = undefined;
+  }
+
+  /** Lets the next call replace a process that could not be started, has ended, or hangs. */
+  #discard(session: Promise<Session>): void {
+    if (this.#session === session) this.#session = undefined;
+    session.then(
+      (started) => started.kill(),
+      () => {},
+    );
   }
 
   async #start(signal: AbortSignal): Promise<Session> {
@@ -175,6 +174,7 @@ class Session {
 
   /** Closes the input, on which the process ends. */
   async end(): Promise<void> {
+    this.#child.ref();
     this.#child.stdin.end();
     await this.#ended;
   }

@@ -84,6 +84,20 @@ for (const name of ["executable", "server"] as const) {
   });
 }
 
+test("repetition is never a reason to ship", async () => {
+  const options = collecting({});
+  for (const vary of [() => "date", (number: number) => `date ${number}`]) {
+    const progress = new Progress(options);
+    const signals = new Set<string>();
+    for (let number = 1; number <= 20; number += 1) {
+      signals.add((await progress.observe(call(number, vary(number), "No results."))).signal);
+    }
+    signals.add((await progress.observe({ role: "assistant", content: "No results." })).signal);
+    assert.ok(signals.has("STOP") && !signals.has("SHIP"), [...signals].join());
+  }
+  assert.deepEqual(options.errors, []);
+});
+
 test("the example of the guide ends a loop", async () => {
   const [nudge, reason, ...more] = (await runGuide("Your own loop")).split("\n");
   assert.match(nudge ?? "", /^You ran `pytest tests\/x.py` about 2 times with the same error/);
