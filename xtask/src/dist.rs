@@ -117,6 +117,11 @@ impl Release {
         let wheel = wheel::build_release(&self.environment()?)?;
         let name = wheel.file_name().context("the wheel has no name")?;
         fs_err::copy(&wheel, self.directory.join(name))?;
+        if crate::node::has_npm() {
+            crate::npm::pack(&program, &self.directory)?;
+        } else {
+            complain("npm is not installed: no npm packages");
+        }
         fs_err::copy(
             root().join("contrib/install.sh"),
             self.directory.join("install.sh"),

@@ -6,6 +6,7 @@ pub mod browser;
 pub mod dist;
 pub mod generate;
 pub mod node;
+pub mod npm;
 pub mod picture;
 pub mod postgres;
 pub mod python;

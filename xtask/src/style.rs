@@ -172,7 +172,7 @@ fn function_name(line: &str) -> Option<&str> {
 }
 
 fn files(root: &Path) -> Result<Vec<PathBuf>> {
-    const EXTENSIONS: [&str; 12] = [
+    const EXTENSIONS: [&str; 13] = [
         "rs",
         "md",
         "html",
@@ -181,26 +181,29 @@ fn files(root: &Path) -> Result<Vec<PathBuf>> {
         "py",
         "sh",
         "toml",
+        "ts",
         "yaml",
         "yml",
         "service",
         "Containerfile",
     ];
-    const DIRECTORIES: [&str; 10] = [
+    const DIRECTORIES: [&str; 11] = [
         ".github",
         "contrib",
         "crates",
         "docs",
         "examples",
         "fuzz",
+        "npm",
         "perf",
         "studies",
         "tests",
         "xtask/src",
     ];
-    // Input for models, input of tests and examples, generated pages, recorded output.
-    const SKIPPED: [&str; 8] = [
+    // Build output, input for models, input of tests and examples, generated pages, recorded output.
+    const SKIPPED: [&str; 9] = [
         "target",
+        "dist",
         "node_modules",
         "prompts",
         "reference",

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::npm;
 use crate::postgres;
 use crate::python::CLIENTS;
 use crate::wheel;
@@ -35,10 +36,17 @@ const STEPS: &[(&str, &str)] = &[
         "wheel",
         "the Python package: built, installed, checked and tested; skipped with the step python",
     ),
+    (
+        "npm",
+        "the npm packages: compiled, packed and tested with the frameworks; skipped with the step node",
+    ),
     ("doctests", "examples in the documentation comments"),
     ("docs", "rustdoc, warnings are errors"),
     ("generated", "reference pages and man pages are up to date"),
 ];
+
+/// Steps that are skipped with another one.
+const NEEDS: &[(&str, &str)] = &[("wheel", "python"), ("npm", "node")];
 
 /// The only build of the test command. Everything else that needs a binary uses this one: another selection
 /// of packages would have other features and recompile everything.
@@ -91,7 +99,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         let mut tests = Tests::default();
         let state = if skip
             .iter()
-            .any(|name| name == step || (name == "python" && *step == "wheel"))
+            .any(|name| name == step || NEEDS.contains(&(*step, name.as_str())))
         {
             State::Skipped("by --skip".into())
         } else {
@@ -161,7 +169,7 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             Ok(_) => State::Passed,
             Err(error) => State::Failed(format!("{error:#}")),
         },
-        "node" => match crate::node::install() {
+        "node" => match crate::node::CLIENTS.install() {
             Ok(()) => State::Passed,
             Err(error) => State::Failed(format!("{error:#}")),
         },
@@ -177,13 +185,18 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             if let Some(browser) = crate::browser::find() {
                 command.env("SATIETY_TEST_BROWSER", browser);
             }
-            if let Some(directory) = crate::node::find() {
+            if let Some(directory) = crate::node::CLIENTS.find() {
                 command.env("SATIETY_TEST_NODE", directory);
             }
             count_tests(command, tests)
         }
         "wheel" => match wheel::install_for_tests().and_then(|()| wheel::check()) {
             Ok(()) => count_tests(wheel::test_command(), tests),
+            Err(error) => State::Failed(format!("{error:#}")),
+        },
+        "npm" if !crate::node::has_npm() => State::Skipped("npm is not installed".into()),
+        "npm" => match npm::build().and_then(|()| npm::test_command()) {
+            Ok(command) => count_tests(command, tests),
             Err(error) => State::Failed(format!("{error:#}")),
         },
         "doctests" => count_tests(
@@ -227,6 +240,8 @@ fn count_tests(mut command: Command, tests: &mut Tests) -> State {
             tests.passed += count_before(counts, " passed");
             tests.failed += count_before(counts, " failed");
         }
+        tests.passed += node_summary(&line, "pass").unwrap_or(0);
+        tests.failed += node_summary(&line, "fail").unwrap_or(0);
     }
     match child.wait() {
         Ok(status) if status.success() && tests.failed == 0 => State::Passed,
@@ -244,6 +259,12 @@ fn pytest_summary(line: &str) -> Option<&str> {
     let (counts, took) = line.split_once(" in ")?;
     let seconds = took.split(' ').next()?.strip_suffix('s')?;
     (seconds.parse::<f64>().is_ok() && counts.split(", ").all(is_count)).then_some(counts)
+}
+
+/// A line of the summary of Node's test runner: `ℹ pass 12`.
+fn node_summary(line: &str, word: &str) -> Option<u64> {
+    let count = line.strip_prefix("ℹ ")?.strip_prefix(word)?.strip_prefix(' ')?;
+    count.parse().ok()
 }
 
 /// Number before a word: `12` before ` passed` in `ok. 12 passed; 0 failed`.
@@ -318,7 +339,7 @@ fn say(line: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::{count_before, pytest_summary};
+    use super::{count_before, node_summary, pytest_summary};
 
     #[test]
     fn counts_are_parsed_from_the_summary_line() {
@@ -339,5 +360,12 @@ mod tests {
         );
         assert_eq!(pytest_summary("2 cases in fixtures"), None);
         assert_eq!(pytest_summary("built in 3s"), None);
+    }
+    #[test]
+    fn the_summary_of_node_is_recognized() {
+        assert_eq!(node_summary("ℹ pass 12", "pass"), Some(12));
+        assert_eq!(node_summary("ℹ pass 12", "fail"), None);
+        assert_eq!(node_summary("ℹ duration_ms 16.5", "pass"), None);
+        assert_eq!(node_summary("✔ pass 3 messages (1.2ms)", "pass"), None);
     }
 }
