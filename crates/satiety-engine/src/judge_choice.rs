@@ -75,7 +75,9 @@ impl ProgressOperations<'_> {
                 .map(|_| LogFormat::Chat),
         };
         let name = score.name.clone();
-        let (log, bytes) = self.read_log(std::mem::take(&mut score.bytes), options).await?;
+        let (log, bytes) = self
+            .read_log(&name, std::mem::take(&mut score.bytes), options)
+            .await?;
         score.bytes = bytes;
         if judge == Judge::Progress {
             let log = log.map_err(|problem| EngineError::Log {

@@ -33,6 +33,8 @@ pub mod sweep;
 pub mod tokens;
 pub mod watch;
 pub mod watch_work;
+#[cfg(feature = "imports")]
+mod zip_log;
 
 pub use category::ErrorCategory;
 pub use error::EngineError;

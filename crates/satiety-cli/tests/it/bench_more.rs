@@ -166,7 +166,7 @@ fn inspect_samples(right: usize) -> Value {
         .collect()
 }
 
-fn archive(place: &Place, name: &str, method: CompressionMethod, members: &[(&str, &str)]) {
+pub(crate) fn archive(place: &Place, name: &str, method: CompressionMethod, members: &[(&str, &str)]) {
     let mut writer = zip::ZipWriter::new(fs_err::File::create(place.path(name)).unwrap());
     for (member, text) in members {
         let options = SimpleFileOptions::default().compression_method(method);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
+use crate::bench_more::archive;
 use crate::support::{Place, example, json_of};
 
 /// A chat log in which an agent runs each command and gets each result.
@@ -55,6 +56,41 @@ fn help_and_reports() {
         table.contains("step,signal,level,confidence,expected_waste"),
         "{table}"
     );
+}
+
+#[test]
+fn every_sample_of_a_packed_inspect_log_is_a_run() {
+    let place = Place::new();
+    let sample = |id: &str, steps: &[(&str, &str)]| {
+        let sample =
+            json!({"id": id, "epoch": 1, "input": "Make the build pass.", "messages": chat_log(steps)});
+        serde_json::to_string_pretty(&sample).unwrap()
+    };
+    let looping = sample("looping", &[FAILING; 6]);
+    let working = sample(
+        "working",
+        &[
+            ("ls", "Makefile"),
+            ("cat Makefile", "all: x"),
+            ("make x", "cc x.c"),
+        ],
+    );
+    let members = [
+        ("header.json", "{\"version\": 2, \"eval\": {}}"),
+        ("samples/2_epoch_1.json", "{\"damaged\": "),
+        ("samples/0_epoch_1.json", &looping),
+        ("samples/1_epoch_1.json", &working),
+    ];
+    archive(&place, "log.eval", zip::CompressionMethod::Zstd, &members);
+    let report = json_of(&place, &["progress", "log.eval", "--format", "json"]);
+    let runs: Vec<_> = report["runs"].as_array().unwrap().iter().collect();
+    let stops = |run: &Value| run["first_stop_step"].is_number();
+    assert_eq!(runs.len(), 2, "{report}");
+    assert!(stops(runs[0]) && !stops(runs[1]), "{report}");
+    assert_eq!(report["skipped"]["count"], 1, "{report}");
+    place.write("cut.eval", "PK\u{3}\u{4} and nothing else");
+    let text = place.run(&["progress", "cut.eval"]);
+    assert!(text.contains("exit 2") && text.contains("cut.eval"), "{text}");
 }
 
 #[test]

@@ -17,6 +17,8 @@ use serde::Serialize;
 use crate::EngineError;
 use crate::embedding_cache::EmbeddingCache;
 use crate::handles::ProgressOperations;
+#[cfg(feature = "imports")]
+use crate::zip_log::ZipLog;
 
 pub(crate) use runs::RunCache;
 pub use runs::{AppendMessagesRequest, AppendedMessages, RunList, RunSummary, StoredRun};
@@ -88,7 +90,7 @@ impl ProgressOperations<'_> {
         let options = ReadOptions {
             format: request.format,
         };
-        let (log, _) = self.read_log(request.bytes, options).await?;
+        let (log, _) = self.read_log(&request.name, request.bytes, options).await?;
         let log = log.map_err(|problem| EngineError::Log {
             name: request.name.clone(),
             problem,
@@ -99,11 +101,16 @@ impl ProgressOperations<'_> {
     /// Reads a log and returns its bytes, too.
     pub(crate) async fn read_log(
         self,
+        name: &str,
         bytes: Vec<u8>,
         options: ReadOptions,
     ) -> Result<(Result<Log, ReadError>, Vec<u8>), EngineError> {
         let units = bytes.len() as u64 / READ_PER_UNIT;
-        let reading = move |_: &Cancellation| Ok((read::read(&bytes, options), bytes));
+        let name = name.to_owned();
+        let reading = move |_: &Cancellation| {
+            let bytes = unpack(&name, bytes)?;
+            Ok((read::read(&bytes, options), bytes))
+        };
         self.engine.compute(units, reading).await
     }
 
@@ -178,7 +185,9 @@ impl ProgressOperations<'_> {
             for path in files {
                 cancellation.check()?;
                 let bytes = fs_err::read(&path).map_err(|cause| EngineError::file("read", &path, cause))?;
-                let Ok(log) = read::read(&bytes, ReadOptions::default()) else {
+                let name = path.display().to_string();
+                let read = unpack(&name, bytes).map(|bytes| read::read(&bytes, ReadOptions::default()));
+                let Ok(Ok(log)) = read else {
                     skipped += 1;
                     continue;
                 };
@@ -207,6 +216,29 @@ impl ProgressOperations<'_> {
     }
 }
 
+/// The samples of a packed Inspect log, one in a line; other logs as they are.
+#[cfg(feature = "imports")]
+fn unpack(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, EngineError> {
+    if !bytes.starts_with(b"PK\x03\x04") {
+        return Ok(bytes);
+    }
+    let size = bytes.len() as u64;
+    let mut log = ZipLog::open(name.to_owned(), std::io::Cursor::new(bytes), size)?;
+    let mut lines = Vec::new();
+    for member in log.below("samples/") {
+        // Line ends in JSON separate tokens; in texts they are escaped.
+        lines.extend(log.read(&member)?.replace(['\n', '\r'], " ").into_bytes());
+        lines.push(b'\n');
+    }
+    Ok(lines)
+}
+
+#[cfg(not(feature = "imports"))]
+#[expect(clippy::unnecessary_wraps, reason = "unpacking can fail")]
+fn unpack(_: &str, bytes: Vec<u8>) -> Result<Vec<u8>, EngineError> {
+    Ok(bytes)
+}
+
 /// The log files at a path: the file itself, or the JSON files below a directory, in order.
 fn log_files(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
     const DEEPEST: usize = 8;
@@ -225,7 +257,7 @@ fn log_files(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
             let is_log = path
                 .extension()
                 .and_then(|extension| extension.to_str())
-                .is_some_and(|extension| matches!(extension, "json" | "jsonl" | "traj" | "ndjson"));
+                .is_some_and(|extension| matches!(extension, "eval" | "json" | "jsonl" | "traj" | "ndjson"));
             if kind.is_dir() && depth < DEEPEST {
                 pending.push((path, depth + 1));
             } else if kind.is_file() && is_log {

@@ -33,6 +33,7 @@ impl Reader for Inspect {
     fn record(&mut self, value: &Value, line: usize, out: &mut Output) {
         let Some(samples) = samples(value) else {
             sample(value, line, out);
+            out.end_trajectory();
             return;
         };
         for value in samples {

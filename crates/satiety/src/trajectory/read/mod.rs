@@ -61,7 +61,7 @@ pub enum LogFormat {
     Langchain,
     /// Results of tau-bench (`traj`) and tau2-bench (`simulations`).
     TauBench,
-    /// Inspect evaluation logs in JSON, one run per sample.
+    /// Inspect evaluation logs (`.json`, and `.eval` where archives are read), one run per sample.
     Inspect,
     /// Session logs of Claude Code, and the output of `claude -p --output-format stream-json`.
     ClaudeCode,
@@ -142,7 +142,7 @@ pub enum ReadError {
         /// The parser's message.
         problem: String,
     },
-    /// The input is a zip archive, such as an Inspect `.eval` file.
+    /// The input is a zip archive, such as an Inspect `.eval` file, which the caller unpacks.
     #[error("the log is a zip archive; convert an Inspect log with `inspect log convert --to json`")]
     Archive,
     /// No reader recognizes the records.
