@@ -92,9 +92,10 @@ export class ExecutableTransport implements Transport {
         },
         signal,
       );
-    } catch (error) {
+    } catch (cause) {
       session.kill();
-      throw error;
+      const { message, hint } = cause as SatietyError;
+      throw new SatietyError(message, { hint, unreachable: true, cause });
     }
     session.notify("notifications/initialized");
     return session;
