@@ -86,7 +86,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) format: Option<crate::settings::Format>,
     /// Also write the result to a file in another format; repeatable
-    #[arg(long, global = true, value_name = "FORMAT=FILE")]
+    #[arg(long, global = true, value_name = "FORMAT=FILE", hide_short_help = true)]
     pub(crate) save: Vec<SavedFormat>,
     /// Suppress text output and notes; errors and `--format json` are printed
     #[arg(long, short, global = true)]

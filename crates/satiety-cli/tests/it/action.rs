@@ -266,7 +266,7 @@ fn a_gated_run_has_a_summary_annotations_and_reports() {
     let commands = failed.commands();
     for case in ["c1", "c2", "c3"] {
         let start = format!(
-            " file=s/suite.toml,line={},title=satiety bench-regression::{case}: ",
+            " file=s/suite.toml,line={},title=satiety bench-regression::numbers/{case}: ",
             line_of(case)
         );
         assert!(
@@ -615,6 +615,14 @@ fn scripts_get_inputs_only_as_variables() {
             "{name}"
         );
     }
+    // The release has the archives that the action downloads.
+    let install = fs_err::read_to_string(root().join("contrib/action/install.sh")).unwrap();
+    let release = fs_err::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+    for target in ["x86_64-unknown-linux-gnu", "aarch64-apple-darwin"] {
+        assert!(install.contains(&format!("target={target} ")), "{target}");
+        assert!(release.contains(&format!("target: {target}\n")), "{target}");
+    }
+    assert!(release.contains("SHA256SUMS") && install.contains("SHA256SUMS"));
     let guide = fs_err::read_to_string(root().join("docs/guides/ci.md")).unwrap();
     for (name, _) in action["inputs"]
         .as_object()

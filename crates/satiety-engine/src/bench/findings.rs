@@ -9,7 +9,7 @@ use super::suites;
 use crate::source_line::{SourceLine, case_line};
 
 /// Findings of a gated run; none if it passed. Cases that are worse without deciding the verdict are warnings.
-pub(super) fn findings(report: &GateReport, suite: &Path) -> Vec<Finding> {
+pub(super) fn findings(report: &GateReport, suite_id: &str, suite: &Path) -> Vec<Finding> {
     let (rule, level) = match report.verdict {
         GateVerdict::Pass => return Vec::new(),
         GateVerdict::Regression => (Rule::BenchRegression, Level::Error),
@@ -23,14 +23,15 @@ pub(super) fn findings(report: &GateReport, suite: &Path) -> Vec<Finding> {
         .map(|change| {
             let line = case_line(&file, &change.case_id, None);
             let level = if change.decides { level } else { Level::Warning };
-            line.finding(rule, level, &change.case_id, change.reason.clone(), None)
+            let place = format!("{suite_id}/{}", change.case_id);
+            line.finding(rule, level, &place, change.reason.clone(), None)
         })
         .collect();
     // A verdict about the whole suite has no case to point at.
     if !report.changes.iter().any(|change| change.decides) {
         let reason = report.reasons.first().cloned().unwrap_or_default();
         let line = SourceLine { path: file, line: 1 };
-        findings.insert(0, line.finding(rule, level, &report.candidate_run, reason, None));
+        findings.insert(0, line.finding(rule, level, suite_id, reason, None));
     }
     findings
 }

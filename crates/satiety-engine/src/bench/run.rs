@@ -214,7 +214,7 @@ impl RunBenchResponse {
     pub(super) fn conclude(&mut self, gated: GateOutcome, suite: &Path) {
         (self.gate, self.accepted, self.post) = (gated.report, gated.accepted, gated.post);
         if let (Some(report), None) = (&self.gate, &self.accepted) {
-            self.findings = findings(report, suite);
+            self.findings = findings(report, &self.run.suite_id, suite);
         }
     }
 }
