@@ -164,12 +164,32 @@ async def prompts(client):
     await call(client, "task_postflight", outcome="abandoned")
 
 
+async def verdicts_by_default():
+    """The default profile ends a stuck agent and a repeated discussion, and its instructions name only its tools."""
+    async with Client(server("default")) as client:
+        check("report_step" in client.instructions and "task_preflight" not in client.instructions, client.instructions)
+        check((await client.list_prompts()).prompts == [], "prompts need the task tools")
+        signals = []
+        while "STOP" not in signals and "ESCALATE" not in signals:
+            check(len(signals) < 12, signals)
+            step = await call(client, "report_step", run_id="r1", tool="shell", arguments={"command": "make"},
+                              result="error: missing file config.h", error=True)
+            signals.append(step["signal"])
+        claims = {"claims": ["Use a queue", "Redis is there already"], "next_actions": ["Add the queue"]}
+        rounds = await call(client, "append_round", topic="queue", round=claims)
+        while rounds["signal"] == "CONTINUE":
+            check(rounds["rounds"] < 12, rounds)
+            rounds = await call(client, "append_round", conversation_id=rounds["conversation_id"], round=claims)
+
+
 async def profiles():
     sizes = {}
     for profile in ["core", "memory", "full"]:
         async with Client(server("profiles", "--profile", profile)) as client:
             sizes[profile] = sorted(await tools(client))
     check(len(sizes["core"]) <= 9, sizes)
+    check({"report_step", "append_round", "score_conversation", "memory_search", "memory_save"} <= set(sizes["core"]), sizes)
+    await verdicts_by_default()
     check(set(sizes["core"]) < set(sizes["memory"]) < set(sizes["full"]), sizes)
     check(not any("approve" in name or "apply" in name or "reject" in name for name in sizes["full"]), sizes)
     async with Client(server("profiles", "--tools", "gate,memory_search")) as client:

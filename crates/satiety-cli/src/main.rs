@@ -66,6 +66,6 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
     settings.check_trust(&cli.command)?;
     // Held until exit, when dropping it flushes the last traces.
     let _traces = logging::start(&settings, cli.command.runs_long())?;
-    let printer = printer::Printer::new(&settings, cli.global.quiet);
+    let printer = printer::Printer::new(&settings, cli.global.quiet, cli.global.save);
     commands::run(cli.command, &settings, &printer)
 }

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
-use satiety_report::{Document, csv, html, markdown, terminal};
+use satiety_report::{Document, Finding, csv, github, html, markdown, sarif, terminal};
 use serde::Serialize;
 
+use crate::args::SavedFormat;
 use crate::failure::Failure;
 use crate::settings::{Format, Settings};
 
@@ -29,20 +30,27 @@ pub(crate) trait Render: Serialize {
         }
         markdown::render(&document)
     }
+
+    /// Problems at lines of files; `None` for a command that does not check files.
+    fn findings(&self) -> Option<Vec<Finding>> {
+        None
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Printer {
     format: Format,
     quiet: bool,
+    saved: Vec<SavedFormat>,
 }
 
 impl Printer {
-    pub(crate) fn new(settings: &Settings, quiet: bool) -> Self {
+    pub(crate) fn new(settings: &Settings, quiet: bool, saved: Vec<SavedFormat>) -> Self {
         settings.color.write_global();
         Self {
             format: settings.format,
             quiet,
+            saved,
         }
     }
 
@@ -54,24 +62,21 @@ impl Printer {
         self.quiet
     }
 
+    /// Prints a result, and writes it to the files of `--save`.
     pub(crate) fn answer(&self, answer: &impl Render) -> Result<(), Failure> {
-        let text = match self.format {
-            Format::Json => json(answer)?,
-            // Quiet is for scripts that only check the exit code; `--format json` is always printed.
-            _ if self.quiet => return Ok(()),
-            Format::Human => answer.human(),
-            Format::Markdown => answer.markdown(),
-            Format::Csv => csv::render(&answer.document()).ok_or_else(|| unsupported_format("CSV"))?,
-            Format::Html => {
-                // Only documents with a title can be HTML pages.
-                let document = answer.document();
-                if document.title.is_empty() {
-                    return Err(unsupported_format("HTML"));
-                }
-                html::render(&document)
+        for saved in &self.saved {
+            let text = render(answer, saved.format)?;
+            let mut text = anstream::adapter::strip_str(&text).to_string();
+            if !text.ends_with('\n') {
+                text.push('\n');
             }
-        };
-        self.text(&text)
+            fs_err::write(&saved.file, text)?;
+        }
+        // Quiet is for scripts that only check the exit code; `--format json` is always printed.
+        if self.quiet && self.format != Format::Json {
+            return Ok(());
+        }
+        self.text(&render(answer, self.format)?)
     }
 
     /// Prints text unchanged, such as a file or a script.
@@ -94,10 +99,30 @@ impl Printer {
     }
 }
 
+fn render(answer: &impl Render, format: Format) -> Result<String, Failure> {
+    let findings = |name| answer.findings().ok_or_else(|| unsupported_format(name));
+    Ok(match format {
+        Format::Json => json(answer)?,
+        Format::Human => answer.human(),
+        Format::Markdown => answer.markdown(),
+        Format::Csv => csv::render(&answer.document()).ok_or_else(|| unsupported_format("CSV"))?,
+        Format::Html => {
+            // Only documents with a title can be HTML pages.
+            let document = answer.document();
+            if document.title.is_empty() {
+                return Err(unsupported_format("HTML"));
+            }
+            html::render(&document)
+        }
+        Format::Sarif => sarif::render(&findings("SARIF")?),
+        Format::Github => github::render(&findings("GitHub")?),
+    })
+}
+
 fn unsupported_format(name: &str) -> Failure {
     Failure::bad_input(
         format!("this command does not support the format {name}"),
-        "use human, json or markdown; html is supported by `satiety progress`, `retrieval`, `bench` and `evict`, csv by the first three",
+        "use human, json or markdown; html is supported by `satiety progress`, `retrieval`, `bench` and `evict`, csv by the first three, sarif and github by `harness check` and `bench run`",
     )
 }
 

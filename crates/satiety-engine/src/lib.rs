@@ -29,6 +29,7 @@ pub mod progress;
 pub mod research;
 pub mod retrieval;
 pub mod root_path;
+mod source_line;
 pub mod sweep;
 pub mod tokens;
 pub mod watch;

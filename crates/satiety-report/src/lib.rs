@@ -1,5 +1,6 @@
 //! Reports: a [`Document`] is built once per response and rendered for a [`terminal`], as [`markdown`], as an
-//! [`html`] page and, if it has data, as [`csv`].
+//! [`html`] page and, if it has data, as [`csv`]. [`Finding`]s point at lines of files and are rendered as [`sarif`] and as
+//! annotations for [`github`].
 //!
 //! ```
 //! use satiety_report::document::{Block, Document, Table, Tone};
@@ -30,8 +31,11 @@ pub mod charts;
 pub mod csv;
 pub mod document;
 pub mod documents;
+pub mod finding;
+pub mod github;
 pub mod html;
 pub mod markdown;
+pub mod sarif;
 pub mod series;
 pub mod terminal;
 pub mod timeline;
@@ -40,3 +44,4 @@ pub mod timeline;
 mod tests;
 
 pub use document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
+pub use finding::Finding;

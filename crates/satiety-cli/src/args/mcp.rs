@@ -12,7 +12,8 @@ use clap::Args;
 
 In a client's configuration: {\"mcpServers\": {\"satiety\": {\"command\": \"satiety\", \"args\": [\"mcp\"]}}}")]
 pub(crate) struct McpArgs {
-    /// Tools to offer: `core` (8 for memory), `memory` (all memory tools) or `full`
+    /// Tools to offer: `core` (verdicts and essential memory tools), `memory` (also all memory and task tools) or
+    /// `full`
     #[arg(long, value_name = "NAME", default_value = "core")]
     pub(crate) profile: String,
     /// Offer exactly these tools, separated by commas

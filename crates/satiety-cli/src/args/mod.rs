@@ -85,6 +85,9 @@ pub(crate) struct Global {
     /// Output format [default: human] [env: `SATIETY_OUTPUT_FORMAT`]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) format: Option<crate::settings::Format>,
+    /// Also write the result to a file in another format; repeatable
+    #[arg(long, global = true, value_name = "FORMAT=FILE", hide_short_help = true)]
+    pub(crate) save: Vec<SavedFormat>,
     /// Suppress text output and notes; errors and `--format json` are printed
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
@@ -94,6 +97,28 @@ pub(crate) struct Global {
     /// When to use colors; `NO_COLOR` is respected [default: auto] [env: `SATIETY_OUTPUT_COLOR`]
     #[arg(long, global = true, value_name = "WHEN")]
     pub(crate) color: Option<ColorWhen>,
+}
+
+/// File that a result is also written to, and its format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SavedFormat {
+    pub(crate) format: crate::settings::Format,
+    pub(crate) file: PathBuf,
+}
+
+impl std::str::FromStr for SavedFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (format, file) = text
+            .split_once('=')
+            .filter(|(_, file)| !file.is_empty())
+            .ok_or("expected FORMAT=FILE, such as markdown=report.md")?;
+        Ok(Self {
+            format: ValueEnum::from_str(format, false)?,
+            file: file.into(),
+        })
+    }
 }
 
 /// When to use colors.

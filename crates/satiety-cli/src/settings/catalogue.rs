@@ -388,7 +388,7 @@ pub(crate) const KEYS: &[Key] = &[
     },
     Key {
         name: "output.format",
-        takes: ValueType::OneOf(&["human", "json", "markdown", "csv", "html"]),
+        takes: ValueType::OneOf(&["human", "json", "markdown", "csv", "html", "sarif", "github"]),
         default: "human",
         flag: Some("--format"),
         trust: Trust::Safe,

@@ -44,6 +44,10 @@ pub(crate) enum Format {
     Csv,
     /// Self-contained HTML page, if the command has one.
     Html,
+    /// SARIF 2.1.0 with the findings of `harness check` and of a gated `bench run`.
+    Sarif,
+    /// The same findings as workflow commands of GitHub Actions, which become annotations.
+    Github,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -471,6 +475,8 @@ fn parse_settings(
             "markdown" => Format::Markdown,
             "csv" => Format::Csv,
             "html" => Format::Html,
+            "sarif" => Format::Sarif,
+            "github" => Format::Github,
             _ => Format::Human,
         },
         color: match text("output.color") {

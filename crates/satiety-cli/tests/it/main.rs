@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+#[cfg(unix)]
+mod action;
 mod architecture;
 mod bench;
 mod bench_examples;

@@ -1,6 +1,7 @@
 //! `satiety mcp` as seen by a client, and the commands that correspond to its tools.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -81,6 +82,38 @@ fn standard_output_has_only_protocol_messages() {
     // The search belongs to the named session.
     let sessions = json_of(&place, &["memory", "sessions", "--format", "json"]);
     assert_eq!(sessions["sessions"][0]["session_id"], "s1");
+}
+
+/// The entry for the MCP registry describes packages of this version, whose ownership the registry can verify.
+#[test]
+fn the_registry_entry_matches_the_packages() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |path: &str| fs_err::read_to_string(root.join(path)).unwrap();
+    let entry: Value = serde_json::from_str(&read("server.json")).unwrap();
+    let name = entry["name"].as_str().unwrap();
+    let (namespace, server) = name.split_once('/').unwrap();
+    assert!(
+        namespace.split('.').count() > 2 && !server.contains('/'),
+        "{name}"
+    );
+    let description = entry["description"].as_str().unwrap();
+    assert!((1..=100).contains(&description.chars().count()), "{description}");
+    assert_eq!(entry["repository"]["url"], env!("CARGO_PKG_REPOSITORY"));
+    assert_eq!(entry["version"], env!("CARGO_PKG_VERSION"));
+    let packages = entry["packages"].as_array().unwrap();
+    let kinds: Vec<&Value> = packages.iter().map(|package| &package["registryType"]).collect();
+    assert_eq!(kinds, ["npm", "pypi"]);
+    for package in packages {
+        assert_eq!(package["identifier"], "satiety");
+        assert_eq!(package["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(package["transport"], json!({"type": "stdio"}));
+        assert_eq!(
+            package["packageArguments"],
+            json!([{"type": "positional", "value": "mcp"}])
+        );
+    }
+    let marker = format!("mcp-name: {name}");
+    assert!(read("python/README.md").contains(&marker), "no `{marker}`");
 }
 
 #[test]

@@ -299,7 +299,7 @@ pub(super) async fn keep_gate(
     Ok(accepted)
 }
 
-pub(super) fn baseline_file(loaded: &LoadedSuite) -> PathBuf {
+pub(crate) fn baseline_file(loaded: &LoadedSuite) -> PathBuf {
     loaded.file.with_file_name(BASELINE_FILE)
 }
 

@@ -278,7 +278,7 @@ impl BenchOperations<'_> {
             }
             _ => ran.baseline = ended.baseline.or(ran.baseline),
         }
-        ran.conclude(gated);
+        ran.conclude(gated, &spread.request.suite);
         Ok(ran)
     }
 

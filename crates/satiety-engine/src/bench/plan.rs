@@ -44,7 +44,7 @@ pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<Located
 }
 
 /// Finds the target description of a suite, in its directory or the parent directory.
-fn target_file(suite: &LoadedSuite) -> Option<PathBuf> {
+pub(crate) fn target_file(suite: &LoadedSuite) -> Option<PathBuf> {
     let folders = [
         Some(suite.folder.as_path()),
         suite.file.parent(),

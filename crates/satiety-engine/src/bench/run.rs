@@ -3,7 +3,7 @@
 
 use crate::handles::BenchOperations;
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use satiety::Hint;
@@ -11,6 +11,7 @@ use satiety::bench::{
     self, BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, PowerStatement,
     SandboxRequirement, Status, estimate_noise, leading, statement, summarize,
 };
+use satiety_report::Finding;
 use satiety_store::Store;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::baseline::{VerdictOverride, baseline_of};
 use super::executor::{self, Job, Lead, LocalJobs, Progress, Runner, Stop};
 use super::finalize::{GateContext, GateOutcome, PostRun, by_variant, finish, new_gate_id};
+use super::findings::findings;
 use super::history::{each_result, trim};
 use super::limits::Limits;
 use super::outline::{key_of, outline, run_row, snapshot};
@@ -178,6 +180,9 @@ pub struct RunBenchResponse {
     /// The baseline run, for reports that show both.
     #[serde(skip)]
     pub baseline: Option<BenchmarkRun>,
+    /// Cases that the gate objects to, at their lines; empty if it passed or the regression was accepted.
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
 }
 
 impl RunBenchResponse {
@@ -201,12 +206,16 @@ impl RunBenchResponse {
             warnings,
             post: PostRun::default(),
             baseline,
+            findings: Vec::new(),
             run,
         }
     }
 
-    pub(super) fn conclude(&mut self, gated: GateOutcome) {
+    pub(super) fn conclude(&mut self, gated: GateOutcome, suite: &Path) {
         (self.gate, self.accepted, self.post) = (gated.report, gated.accepted, gated.post);
+        if let (Some(report), None) = (&self.gate, &self.accepted) {
+            self.findings = findings(report, &self.run.suite_id, suite);
+        }
     }
 }
 
@@ -312,7 +321,7 @@ impl BenchOperations<'_> {
             };
             let gated = self.gate_run(&ran.run, ran.baseline.as_ref(), gating);
             let gated = Box::pin(gated).await?;
-            ran.conclude(gated);
+            ran.conclude(gated, &request.suite);
         }
         Ok(ran)
     }

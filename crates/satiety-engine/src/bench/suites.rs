@@ -249,7 +249,7 @@ fn is_executable(_path: &Path) -> Result<bool, EngineError> {
 }
 
 /// Finds the suite's file: the path itself, in the directory, or in the locations that skills use.
-fn suite_file(path: &Path) -> Option<PathBuf> {
+pub(super) fn suite_file(path: &Path) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path.into());
     }

@@ -13,6 +13,7 @@ use satiety::harness::{
     TransitionStatement, succession,
 };
 use satiety::ids;
+use satiety_report::Finding;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use super::HarnessError;
 use super::directory::{HarnessDirectory, display_path};
 use super::disk;
+use super::findings::findings;
 use super::keys::KeyFile;
 use super::tree::{HarnessTree, LOCK_FILE, Side, read_side, transition_file};
 use crate::EngineError;
@@ -47,6 +49,9 @@ pub struct HarnessCheck {
     /// Changes that require an approver's signature but have none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsigned_retirements: Vec<String>,
+    /// Every refused change with its rule, file and line; empty if the change is allowed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// Hash of the old lock, which a transition must start from.
     pub from_lock: String,
     /// Hash of the new lock.
@@ -210,8 +215,14 @@ impl HarnessOperations<'_> {
                 .map(|change| change.place.clone())
                 .collect()
         };
+        let findings = if checked.allowed {
+            Vec::new()
+        } else {
+            findings(&checked.diff, &new)
+        };
         Ok(HarnessCheck {
             allowed: checked.allowed,
+            findings,
             unsigned_retirements: unsigned,
             from_lock: old.lock.hash(),
             to_lock: goal.hash(),

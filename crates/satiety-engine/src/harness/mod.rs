@@ -13,6 +13,7 @@ mod dry_run;
 mod error;
 mod evidence;
 mod expansion;
+mod findings;
 mod gate_lock;
 mod git;
 mod identity;

@@ -84,7 +84,14 @@ impl HarnessTree {
 pub(super) struct Side {
     pub(super) tree: HarnessTree,
     pub(super) is_commit: bool,
-    _checkout: Option<super::git::Checkout>,
+    checkout: Option<super::git::Checkout>,
+}
+
+impl Side {
+    /// Directory that corresponds to the top of the repository, for the files of a commit.
+    pub(super) fn top(&self) -> Option<&Path> {
+        self.checkout.as_ref().map(super::git::Checkout::top)
+    }
 }
 
 /// Reads a harness from a directory or from `git:REVISION[:DIRECTORY]`, where the directory is relative to
@@ -112,7 +119,7 @@ pub(super) fn read_side(named: &str, other: Option<&str>) -> Result<Side, Engine
         return Ok(Side {
             tree,
             is_commit: false,
-            _checkout: None,
+            checkout: None,
         });
     };
     let (revision, directory) = match revision.split_once(':') {
@@ -135,7 +142,7 @@ pub(super) fn read_side(named: &str, other: Option<&str>) -> Result<Side, Engine
     Ok(Side {
         tree,
         is_commit: true,
-        _checkout: Some(checkout),
+        checkout: Some(checkout),
     })
 }
 

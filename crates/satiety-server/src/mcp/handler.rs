@@ -24,8 +24,6 @@ use super::registry::{Effect, Registry, Tool};
 use super::{prompts, resources};
 use crate::auth::{Caller, Scope, audit};
 
-/// Server instructions sent on connection.
-const INSTRUCTIONS: &str = include_str!("instructions.md");
 /// How long a cancelled call may take to finish its work in progress.
 const CANCELLATION_TIMEOUT: Duration = Duration::from_secs(20);
 /// HTTP header with the session id.
@@ -190,7 +188,7 @@ impl ServerHandler for Handler {
             .build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("satiety", env!("CARGO_PKG_VERSION")).with_title("Satiety"))
-            .with_instructions(INSTRUCTIONS.trim())
+            .with_instructions(self.registry.instructions())
     }
 
     async fn list_tools(
@@ -258,7 +256,7 @@ impl ServerHandler for Handler {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(prompts::list()))
+        Ok(ListPromptsResult::with_all_items(prompts::list(&self.registry)))
     }
 
     async fn get_prompt(
@@ -267,7 +265,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let call = self.call(&context);
-        Ok(prompts::get(&call, &request).await?.into())
+        Ok(prompts::get(&call, &self.registry, &request).await?.into())
     }
 }
 

@@ -1,16 +1,24 @@
 //! Prompts that a user can choose in a client: recall before a task, and close it afterwards. Memory texts
-//! come as an embedded resource, separate from the instructions.
+//! come as an embedded resource, separate from the instructions. Both end in a call of `task_postflight`, so they
+//! are offered only with that tool.
 
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use satiety_engine::memory::PreflightRequest;
 
 use super::call::{Call, Problem};
+use super::registry::Registry;
 
 const RECALL: &str = include_str!("prompts/recall_before_task.md");
 const CLOSE: &str = include_str!("prompts/close_task.md");
 
-pub(super) fn list() -> Vec<Prompt> {
+/// Tool that both prompts tell the model to call.
+const CLOSING_TOOL: &str = "task_postflight";
+
+pub(super) fn list(registry: &Registry) -> Vec<Prompt> {
+    if registry.get(CLOSING_TOOL).is_none() {
+        return Vec::new();
+    }
     vec![
         Prompt::new(
             "recall_before_task",
@@ -38,7 +46,20 @@ pub(super) fn list() -> Vec<Prompt> {
     ]
 }
 
-pub(super) async fn get(call: &Call, request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
+pub(super) async fn get(
+    call: &Call,
+    registry: &Registry,
+    request: &GetPromptRequestParams,
+) -> Result<GetPromptResult, ErrorData> {
+    if registry.get(CLOSING_TOOL).is_none() {
+        return Err(ErrorData::invalid_params(
+            format!(
+                "unknown prompt `{}` (prompts need the tool `{CLOSING_TOOL}`, which profile `memory` offers)",
+                request.name
+            ),
+            None,
+        ));
+    }
     let argument = |name: &str| {
         let value = request
             .arguments

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use satiety_engine::EngineError;
 use satiety_engine::eviction::count_tokens;
@@ -17,6 +17,10 @@ use super::call::{Call, Problem, Work};
 use super::{schema, tools};
 use crate::auth::Scope;
 
+/// Server instructions; each line is sent only if all tools that it names are offered.
+const INSTRUCTIONS: &str = include_str!("instructions.md");
+static TOOL_NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| tools::all().iter().map(Tool::name).collect());
+
 /// Reason why an argument is not offered to remote callers.
 const REMOTE: &str = "not allowed for remote callers; the server's configured value is used";
 
@@ -25,9 +29,9 @@ const REMOTE: &str = "not allowed for remote callers; the server's configured va
 #[schemars(rename = "ToolProfile")]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// The essential memory, task and progress tools, at most nine.
+    /// The tools that say when to stop, and the essential memory tools; at most nine.
     Core,
-    /// All memory tools.
+    /// Also all other memory tools, and tasks.
     Memory,
     /// All tools.
     Full,
@@ -431,6 +435,16 @@ impl Registry {
         self.tools.iter().find(|tool| tool.name() == name)
     }
 
+    /// Instructions for the model on connection: when to call the offered tools, and what is untrusted.
+    pub fn instructions(&self) -> String {
+        let is_offered = |word: &str| !TOOL_NAMES.contains(&word) || self.get(word).is_some();
+        let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let lines = INSTRUCTIONS
+            .lines()
+            .filter(|line| line.split(|letter| !is_word(letter)).all(is_offered));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Token cost of the offered tools.
     pub fn cost(&self) -> Cost {
         let tools: Vec<ToolCost> = self
@@ -467,6 +481,22 @@ fn is_similar(known: &str, asked: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instructions_name_only_offered_tools() {
+        let memory = Registry::from_profile(Profile::Memory).instructions();
+        assert_eq!(memory, INSTRUCTIONS.trim_end());
+        let core = Registry::from_profile(Profile::Core).instructions();
+        assert!(
+            core.contains("report_step") && !core.contains("task_preflight"),
+            "{core}"
+        );
+        let one = Registry::from_names(["gate"]).unwrap().instructions();
+        assert!(
+            TOOL_NAMES.iter().all(|name| !one.contains(name)) && one.contains("untrusted data"),
+            "{one}"
+        );
+    }
 
     #[test]
     fn remote_callers_cannot_name_files() {

@@ -161,12 +161,19 @@ fn name_choices(value: &mut Value) {
     }
 }
 
+/// Removes null and empty defaults of a field, and of the fields of objects in it.
 fn without_nothing(schema: &mut Value) {
     let Some(fields) = schema.as_object_mut() else {
         return;
     };
+    if let Some(Value::Object(inner)) = fields.get_mut("properties") {
+        inner.values_mut().for_each(without_nothing);
+    }
+    if let Some(items) = fields.get_mut("items") {
+        without_nothing(items);
+    }
     // An empty default goes without saying.
-    let empty = [Value::Null, json!(false), json!(""), json!([])];
+    let empty = [Value::Null, json!(false), json!(""), json!([]), json!({})];
     if fields
         .get("default")
         .is_some_and(|default| empty.contains(default))

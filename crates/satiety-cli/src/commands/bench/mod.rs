@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use satiety::bench::report::{junit_xml, prometheus_text, skill_benchmark};
 use satiety::bench::{
-    AblationSettings, AblationVerdict, BenchmarkRun, GatePolicy, GateReport, GateVerdict, Margin,
-    SandboxRequirement, suite_schema,
+    AblationSettings, AblationVerdict, GatePolicy, GateReport, GateVerdict, Margin, SandboxRequirement,
+    suite_schema,
 };
 use satiety_engine::Engine;
 use satiety_engine::bench::limits::Limits;
@@ -136,7 +136,7 @@ async fn ablation(
 
 async fn report(arguments: BenchReportArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let run = engine.bench().run(&arguments.run).await?;
-    write_reports(&arguments.files, &run, None)?;
+    write_reports(&arguments.files, vec![RunReport::new(&run)])?;
     printer.answer(&show::FullRun(run))?;
     Ok(Exit::Done)
 }
@@ -283,29 +283,21 @@ fn margins(texts: &[String]) -> Result<BTreeMap<String, Margin>, Failure> {
     Ok(margins)
 }
 
-/// Writes the requested reports.
-fn write_reports(
-    files: &ReportFiles,
-    run: &BenchmarkRun,
-    gated: Option<(&GateReport, Option<&BenchmarkRun>)>,
-) -> Result<(), Failure> {
+/// Writes the requested reports about runs, one per suite.
+fn write_reports(files: &ReportFiles, reports: Vec<RunReport<'_>>) -> Result<(), Failure> {
     if let Some(path) = &files.junit {
-        fs_err::write(path, junit_xml(run))?;
+        fs_err::write(path, junit_xml(reports.iter().map(|report| report.run)))?;
     }
     if let Some(path) = &files.prometheus {
-        fs_err::write(path, prometheus_text(&[(run, gated.map(|(report, _)| report))]))?;
+        let gated: Vec<_> = reports.iter().map(|report| (report.run, report.gate)).collect();
+        fs_err::write(path, prometheus_text(&gated))?;
+    }
+    if let (Some(path), Some(last)) = (&files.skill_json, reports.last()) {
+        let value = skill_benchmark(last.run, &last.run.target, None);
+        fs_err::write(path, format!("{value:#}\n"))?;
     }
     if let Some(path) = &files.markdown {
-        let report = RunReport {
-            gate: gated.map(|(report, _)| report),
-            baseline: gated.and_then(|(_, baseline)| baseline),
-            ..RunReport::new(run)
-        };
-        fs_err::write(path, markdown::render(&runs(vec![report])))?;
-    }
-    if let Some(path) = &files.skill_json {
-        let value = skill_benchmark(run, &run.target, None);
-        fs_err::write(path, format!("{value:#}\n"))?;
+        fs_err::write(path, markdown::render(&runs(reports)))?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use satiety_engine::Engine;
 use satiety_engine::bench::{DistributedRun, Progress, RunBenchRequest, RunBenchResponse, Stop};
+use satiety_report::documents::bench::RunReport;
 
 use super::{gate_exit, options, policy, show, suites_below, write_reports};
 use crate::args::{BenchRunArgs, ReportFiles};
@@ -66,9 +67,9 @@ pub(super) async fn run(
         let mut outcome = engine.bench().execute(plan, &stop, |seen| bar.show(seen)).await?;
         bar.finish();
         cycle = outcome.post.cycle.take();
-        worst = worse(worst, settle(&outcome, &arguments.files, arguments.fail_under)?);
         let interrupted = outcome.interrupted;
         ran.push(outcome);
+        worst = worse(worst, settle(&ran, &arguments.files, arguments.fail_under)?);
         if interrupted {
             break;
         }
@@ -90,8 +91,8 @@ pub(super) async fn run(
                 "the workers continue the run; wait for it again with --distributed --resume {run_id}"
             ));
         }
-        worst = worse(worst, settle(&outcome, &arguments.files, arguments.fail_under)?);
         ran.push(outcome);
+        worst = worse(worst, settle(&ran, &arguments.files, arguments.fail_under)?);
     }
     match <[_; 1]>::try_from(ran) {
         Ok([only]) => printer.answer(&only)?,
@@ -119,13 +120,18 @@ pub(super) async fn run(
     Ok(worst)
 }
 
-/// Writes the reports, warns about failed hooks, and returns the exit code.
-fn settle(outcome: &RunBenchResponse, files: &ReportFiles, fail_under: Option<f64>) -> Result<Exit, Failure> {
-    let gated = outcome.gate.as_ref();
-    let gated = gated.map(|report| (report, outcome.baseline.as_ref()));
-    write_reports(files, &outcome.run, gated)?;
-    warn_all(outcome.post.failures());
-    Ok(exit_of(outcome, fail_under))
+/// Writes the reports about all runs so far; for the last one, warns about failed hooks and returns the exit code.
+fn settle(ran: &[RunBenchResponse], files: &ReportFiles, fail_under: Option<f64>) -> Result<Exit, Failure> {
+    let report = |outcome| RunReport {
+        more: Vec::new(),
+        ..show::report(outcome)
+    };
+    write_reports(files, ran.iter().map(report).collect())?;
+    let Some(last) = ran.last() else {
+        return Ok(Exit::Done);
+    };
+    warn_all(last.post.failures());
+    Ok(exit_of(last, fail_under))
 }
 
 fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>) -> Exit {

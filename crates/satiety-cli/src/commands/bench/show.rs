@@ -11,7 +11,7 @@ use satiety_engine::bench::{
 };
 use satiety_report::document::percent;
 use satiety_report::documents::bench::{RunReport, ablation, comparison, runs};
-use satiety_report::{Block, Document, Table, Tone, row};
+use satiety_report::{Block, Document, Finding, Table, Tone, row};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,6 +33,10 @@ impl Render for RunBenchResponse {
     fn document(&self) -> Document {
         runs(vec![report(self)])
     }
+
+    fn findings(&self) -> Option<Vec<Finding>> {
+        Some(self.findings.clone())
+    }
 }
 
 /// Runs of several suites.
@@ -46,9 +50,13 @@ impl Render for RunTable {
     fn document(&self) -> Document {
         runs(self.runs.iter().map(report).collect())
     }
+
+    fn findings(&self) -> Option<Vec<Finding>> {
+        Some(self.runs.iter().flat_map(|ran| ran.findings.clone()).collect())
+    }
 }
 
-fn report(ran: &RunBenchResponse) -> RunReport<'_> {
+pub(super) fn report(ran: &RunBenchResponse) -> RunReport<'_> {
     let mut more = Vec::new();
     if !ran.variants.is_empty() {
         let rows = ran.variants.iter().map(|(name, summary)| {

@@ -8,6 +8,7 @@ use satiety_engine::harness::{
     AppliedExpansion, ApprovalDecision, AuditRow, HarnessCheck, History, Keys, LockState, LockedHarness,
     ProposeExpansionResponse, SignedTransition, VerifyResponse,
 };
+use satiety_report::Finding;
 use satiety_report::document::count;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,6 +23,10 @@ use crate::table::table;
 const MAX_CHANGES: usize = 20;
 
 impl Render for HarnessCheck {
+    fn findings(&self) -> Option<Vec<Finding>> {
+        Some(self.findings.clone())
+    }
+
     fn human(&self) -> String {
         let mut text = rigor(&self.diff, self.allowed);
         for place in &self.unsigned_retirements {

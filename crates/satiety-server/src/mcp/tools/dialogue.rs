@@ -20,8 +20,8 @@ pub(super) fn tools() -> Vec<Tool> {
             Spec {
                 name: "score_conversation",
                 title: "Score a conversation",
-                about: "Decide whether a conversation is still productive: CONTINUE, SHIP, STOP or ESCALATE, with reasons. Call it with a whole discussion, yours or another, before you spend another round on it.",
-                profile: Profile::Full,
+                about: "Decide whether a whole conversation, yours or another, is still productive: CONTINUE, SHIP, STOP or ESCALATE, with reasons. Call it before you spend another round on it.",
+                profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &["topic", "reasons", "hint", "warnings"],
             },
@@ -30,9 +30,9 @@ pub(super) fn tools() -> Vec<Tool> {
         Tool::new(
             Spec {
                 name: "append_round",
-                title: "Add a round",
-                about: "Add a round to a conversation and get the decision whether to continue. Call it after each round of a discussion or a plan-and-criticise loop; without conversation_id it starts one.",
-                profile: Profile::Full,
+                title: "Append a round",
+                about: "Append a round of a discussion, review or plan-and-criticize loop and learn whether another is worth it: CONTINUE, SHIP (act on the plan), STOP or ESCALATE. Call it after each round; without conversation_id it starts one.",
+                profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &["reasons"],
             },

@@ -56,7 +56,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_save",
                 title: "Save a memory",
-                about: "Save something that will matter again: a decision and its reason, the cause of a bug, a convention, a preference. One fact per memory, understandable without this conversation. Search first: update an existing memory with memory_update instead of duplicating it.",
+                about: "Save something that will matter again: a decision and its reason, the cause of a bug, a convention, a preference. One fact per memory, understandable without this conversation. Search first; update an existing memory with memory_update.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &[

@@ -15,10 +15,10 @@ use super::registry::Tool;
 pub(super) fn all() -> Vec<Tool> {
     let plain = |tools: Vec<Tool>| tools.into_iter().map(Some).collect();
     let groups: [Vec<Option<Tool>>; 7] = [
-        memory::tools(),
-        tasks::tools(),
         plain(progress::tools()),
         plain(dialogue::tools()),
+        memory::tools(),
+        tasks::tools(),
         plain(eviction::tools()),
         plain(bench::tools()),
         harness::tools(),

@@ -41,7 +41,7 @@ pub(super) fn tools() -> Vec<Tool> {
 struct StepArgs {
     /// Id of your run, the same for all its steps.
     run_id: String,
-    /// Name of the tool you called.
+    /// Name of the tool.
     tool: String,
     /// Arguments of the call.
     #[serde(default)]

@@ -12,7 +12,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 name: "task_preflight",
                 title: "Start a task",
                 about: "Start a task: returns what memory knows about it, within your context budget. Call it before you start, with your self-assessment (scores from 0 to 100); close it with task_postflight.",
-                profile: Profile::Core,
+                profile: Profile::Memory,
                 effect: Effect::Adds,
                 data: &[
                     "context.results[].title",
@@ -36,7 +36,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 name: "task_postflight",
                 title: "Close a task",
                 about: "Close a task: outcome, what you know now, which memories helped, what you produced and learned. Call it at the end of every task that you started, also when it failed: this is how the memory learns what is worth finding.",
-                profile: Profile::Core,
+                profile: Profile::Memory,
                 effect: Effect::Adds,
                 data: &["not_validated[].title"],
             },

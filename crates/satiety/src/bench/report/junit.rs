@@ -7,8 +7,17 @@ use std::fmt::Write;
 use crate::bench::run::{BenchmarkResult, BenchmarkRun, Status};
 use crate::bench::summary::{by_case, summarize};
 
-/// Formats a run as `JUnit` XML.
-pub fn junit_xml(run: &BenchmarkRun) -> String {
+/// Formats runs as `JUnit` XML, one test suite each.
+pub fn junit_xml<'a>(runs: impl IntoIterator<Item = &'a BenchmarkRun>) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    for run in runs {
+        test_suite(&mut out, run);
+    }
+    out.push_str("</testsuites>\n");
+    out
+}
+
+fn test_suite(out: &mut String, run: &BenchmarkRun) {
     let groups = by_case(&run.results);
     let kinds: Vec<Kind> = groups
         .values()
@@ -17,7 +26,6 @@ pub fn junit_xml(run: &BenchmarkRun) -> String {
     let count = |kind: Kind| kinds.iter().filter(|&&found| found == kind).count();
     let seconds: f64 = run.results.iter().map(|result| result.latency_ms).sum::<f64>() / 1e3;
     let summary = summarize(&run.results);
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
@@ -32,12 +40,11 @@ pub fn junit_xml(run: &BenchmarkRun) -> String {
     let mut properties = vec![("run_id", run.run_id.clone()), ("target", run.target.clone())];
     properties.extend(summary.pass_rate.map(|rate| ("pass_rate", format!("{rate:.6}"))));
     properties.push(("token_cost", summary.total_token_cost.to_string()));
-    property_list(&mut out, "    ", &properties);
+    property_list(out, &properties);
     for ((case_id, results), kind) in groups.iter().zip(kinds) {
-        test_case(&mut out, &run.suite_id, case_id, results, kind);
+        test_case(out, &run.suite_id, case_id, results, kind);
     }
-    out.push_str("  </testsuite>\n</testsuites>\n");
-    out
+    out.push_str("  </testsuite>\n");
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,18 +86,6 @@ fn test_case(out: &mut String, suite: &str, case_id: &str, results: &[&Benchmark
         .filter(|result| result.status == Status::Pass)
         .count();
     let tokens: u64 = results.iter().map(|result| result.token_cost).sum();
-    let mut properties = vec![
-        ("repeats", results.len().to_string()),
-        ("passes", passes.to_string()),
-        ("token_cost", tokens.to_string()),
-    ];
-    let scores: Vec<f64> = results.iter().filter_map(|result| result.score).collect();
-    properties.extend(
-        crate::stats::mean(&scores)
-            .ok()
-            .map(|score| ("score", format!("{score:.6}"))),
-    );
-    property_list(out, "      ", &properties);
     let element = match kind {
         Kind::Pass => None,
         Kind::Failure => Some("failure"),
@@ -107,7 +102,17 @@ fn test_case(out: &mut String, suite: &str, case_id: &str, results: &[&Benchmark
         let message = format!("{passes} of {} passed: {cause}", results.len());
         let _ = writeln!(out, "      <{element} message=\"{}\"/>", escape(&message));
     }
-    out.push_str("      <system-out>");
+    // Properties of a test case are not in the schema that CI servers validate with, so its numbers are output.
+    let _ = write!(
+        out,
+        "      <system-out>{passes} of {} repeats passed, {tokens} tokens",
+        results.len()
+    );
+    let scores: Vec<f64> = results.iter().filter_map(|result| result.score).collect();
+    if let Ok(score) = crate::stats::mean(&scores) {
+        let _ = write!(out, ", mean score {score:.6}");
+    }
+    out.push('\n');
     for result in results {
         let status = format!("{:?}", result.status).to_lowercase();
         let _ = writeln!(
@@ -123,16 +128,16 @@ fn test_case(out: &mut String, suite: &str, case_id: &str, results: &[&Benchmark
     out.push_str("</system-out>\n    </testcase>\n");
 }
 
-fn property_list(out: &mut String, indent: &str, properties: &[(&str, String)]) {
-    let _ = writeln!(out, "{indent}<properties>");
+fn property_list(out: &mut String, properties: &[(&str, String)]) {
+    out.push_str("    <properties>\n");
     for (name, value) in properties {
         let _ = writeln!(
             out,
-            "{indent}  <property name=\"{name}\" value=\"{}\"/>",
+            "      <property name=\"{name}\" value=\"{}\"/>",
             escape(value)
         );
     }
-    let _ = writeln!(out, "{indent}</properties>");
+    out.push_str("    </properties>\n");
 }
 
 /// Escapes text for XML 1.0 and removes control characters that XML cannot represent.
@@ -185,16 +190,21 @@ mod tests {
             results,
             summary: None,
         };
-        let xml = junit_xml(&run);
+        let xml = junit_xml([&run]);
         for expected in [
             "<testsuite name=\"s &quot;quoted&quot;\" tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\"",
             "<failure message=\"1 of 2 passed: `x` &amp; &lt;y&gt;\"/>",
             "<error message=\"0 of 1 passed: exit code 1\"/>",
             "bell \u{fffd} ]]&gt;",
+            "<system-out>1 of 2 repeats passed, 0 tokens\nrepeat 0: pass, 0 ms\n",
         ] {
             assert!(xml.contains(expected), "{expected}\n{xml}");
         }
         assert_eq!(xml.matches("<testcase ").count(), 4);
         assert_eq!(xml.matches("</testcase>").count(), 4);
+        assert_eq!(xml.matches("<properties>").count(), 1, "only of the suite");
+        let two = junit_xml([&run, &run]);
+        assert_eq!(two.matches("<testsuite ").count(), 2);
+        assert_eq!(two.matches("<testsuites>").count(), 1);
     }
 }
