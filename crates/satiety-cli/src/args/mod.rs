@@ -86,6 +86,8 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) format: Option<crate::settings::Format>,
     /// Also write the result to a file in another format; repeatable
+    ///
+    /// For example `--save markdown=report.md --save json=report.json`.
     #[arg(long, global = true, value_name = "FORMAT=FILE", hide_short_help = true)]
     pub(crate) save: Vec<SavedFormat>,
     /// Suppress text output and notes; errors and `--format json` are printed

@@ -206,15 +206,16 @@ fn check_sarif(log: &Value) {
 
 /// A suite of ten cases with an accepted baseline.
 fn gated_suite(place: &Place) {
-    let mut cases = String::new();
-    for number in 0..10 {
-        cases.push_str(&format!(
-            "[[cases]]\ncase_id = \"c{number}\"\ninput.goal = \"number {number}\"\n\
-             expected = {{ mode = \"contains\", value = \"{number}\" }}\n"
-        ));
-    }
+    let cases: Vec<String> = (0..10)
+        .map(|number| {
+            format!(
+                "[[cases]]\ncase_id = \"c{number}\"\ninput.goal = \"number {number}\"\n\
+                 expected = {{ mode = \"contains\", value = \"{number}\" }}\n"
+            )
+        })
+        .collect();
     let head = "suite_id = \"numbers\"\ntarget = \"script\"\nversion = \"1.0.0\"\n";
-    place.write("s/suite.toml", &format!("{head}{cases}"));
+    place.write("s/suite.toml", &format!("{head}{}", cases.concat()));
     place.write(
         "s/target.toml",
         "type = \"exec\"\ncommand = \"/bin/sh\"\nargs = [\"{{base}}/agent.sh\"]\n",
@@ -394,6 +395,7 @@ fn a_weakened_harness_is_annotated_at_its_lines() {
         "{}",
         failed.summary
     );
+    assert!(failed.summary.contains("**Next:** restore"), "{}", failed.summary);
     assert!(!failed.outputs.contains_key("junit-file"));
 
     // Paths are relative to the top of the repository, wherever the command runs.

@@ -22,6 +22,10 @@ use crate::table::table;
 /// Maximum number of changes shown of each kind.
 const MAX_CHANGES: usize = 20;
 
+/// What to do about a refused change.
+const RESTORE: &str =
+    "restore the files, or have an approver of the base sign the change: `satiety harness transition`";
+
 impl Render for HarnessCheck {
     fn findings(&self) -> Option<Vec<Finding>> {
         Some(self.findings.clone())
@@ -44,11 +48,7 @@ impl Render for HarnessCheck {
             );
         }
         if !self.allowed {
-            let _ = write!(
-                text,
-                "\n\n{} restore the files, or have an approver of the base sign the change: `satiety harness transition`",
-                "next:".cyan().bold()
-            );
+            let _ = write!(text, "\n\n{} {RESTORE}", "next:".cyan().bold());
         }
         text
     }
@@ -74,6 +74,9 @@ impl Render for HarnessCheck {
         }
         for place in &self.unsigned_retirements {
             let _ = write!(text, "\n| weaker | `{}` | needs a signature |", cell(place));
+        }
+        if !self.allowed {
+            let _ = write!(text, "\n\n**Next:** {RESTORE}");
         }
         text
     }
