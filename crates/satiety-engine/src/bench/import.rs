@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use satiety::Hint;
 use satiety::bench::{
-    BenchmarkRun, BenchmarkSuite, ImportReport, InspectOptions, Named, SuiteError, check_suite, content_hash,
-    import_promptfoo, leading, read_inspect_log, summarize,
+    BenchmarkSuite, ImportReport, ImportedScore, InspectImport, InspectOptions, Loss, Named, SuiteError,
+    check_suite, content_hash, import_promptfoo, leading, read_inspect_log, summarize,
 };
 use satiety_store::bench::BenchRunRow;
 use schemars::JsonSchema;
@@ -53,6 +53,16 @@ pub enum ImportResponse {
     Run(ImportedRun),
 }
 
+impl ImportResponse {
+    /// Parts of the file that were not taken over.
+    pub fn losses(&self) -> &[Loss] {
+        match self {
+            Self::Suite(suite) => &suite.report.losses,
+            Self::Run(run) => &run.losses,
+        }
+    }
+}
+
 /// Suite that was written to disk.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ImportedSuite {
@@ -82,6 +92,10 @@ pub struct ImportedRun {
     pub skipped: u64,
     /// Whether the log was complete.
     pub complete: bool,
+    /// All scores of the log, in its own order.
+    pub scores: Vec<ImportedScore>,
+    /// Parts of the log that the run does not have.
+    pub losses: Vec<Loss>,
 }
 
 impl BenchOperations<'_> {
@@ -89,24 +103,26 @@ impl BenchOperations<'_> {
     pub async fn import(self, request: ImportRequest) -> Result<ImportResponse, EngineError> {
         let ending = request.file.extension().and_then(|ending| ending.to_str());
         if ending == Some("eval") {
-            let run = from_archive(&request.file, &request.inspect)?;
+            let log = from_archive(&request.file, &request.inspect).map_err(with_flag)?;
             return self
-                .keep_import(&request.file, run)
+                .keep_import(&request.file, log)
                 .await
                 .map(ImportResponse::Run);
         }
         let text = read(&request.file)?;
         if ending == Some("json") && is_log(&text) {
-            let run = read_inspect_log(&display_path(&request.file), &text, &request.inspect)?;
+            let log = read_inspect_log(&display_path(&request.file), &text, &request.inspect)
+                .map_err(|error| with_flag(error.into()))?;
             return self
-                .keep_import(&request.file, run)
+                .keep_import(&request.file, log)
                 .await
                 .map(ImportResponse::Run);
         }
         to_suite(&request, &text).map(ImportResponse::Suite)
     }
 
-    async fn keep_import(self, file: &Path, run: BenchmarkRun) -> Result<ImportedRun, EngineError> {
+    async fn keep_import(self, file: &Path, log: InspectImport) -> Result<ImportedRun, EngineError> {
+        let InspectImport { run, scores, losses } = log;
         if run.suite_id.trim().is_empty() {
             return Err(EngineError::Suite(SuiteError::Field {
                 file: display_path(file),
@@ -179,7 +195,29 @@ impl BenchOperations<'_> {
             pass_rate: summary.pass_rate,
             skipped: summary.counts.skipped,
             complete: run.completed_at.is_some(),
+            scores,
+            losses,
         })
+    }
+}
+
+/// Adds the flag that makes the choice which a log leaves open.
+fn with_flag(error: EngineError) -> EngineError {
+    let EngineError::Suite(SuiteError::Field { field, .. }) = &error else {
+        return error;
+    };
+    let hint = match field.as_str() {
+        "scorer" => Hint::with_command("name the scorer that decides", "--scorer NAME"),
+        "threshold" => Hint::with_command(
+            "say from which value a sample passes, or give the scale",
+            "--threshold VALUE, --range MIN..MAX",
+        ),
+        "range" => Hint::with_command("give the scale of the scorer", "--range MIN..MAX"),
+        _ => return error,
+    };
+    EngineError::Invalid {
+        message: error.to_string(),
+        hint,
     }
 }
 
@@ -312,7 +350,7 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
 }
 
 #[cfg(not(feature = "imports"))]
-fn from_archive(_: &Path, _: &InspectOptions) -> Result<BenchmarkRun, EngineError> {
+fn from_archive(_: &Path, _: &InspectOptions) -> Result<InspectImport, EngineError> {
     Err(EngineError::Invalid {
         message: crate::feature_disabled("packed Inspect logs", "imports"),
         hint: "convert the log to JSON with `inspect log convert`".into(),

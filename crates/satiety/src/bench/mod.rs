@@ -11,7 +11,7 @@
 //! | content hashes of cases and suites | [`hash`] |
 //! | the protocol between harness and target | [`contract`] |
 //! | sandbox policy of a target | [`sandbox`] |
-//! | suites in the formats of other tools | [`skill`], [`promptfoo`] |
+//! | suites in the formats of other tools | [`skill`], [`promptfoo`], [`loss`] |
 //! | assessing an answer | [`matching`], [`judge`] |
 //! | results and summaries of a run | [`run`], [`summary`], [`inspect_log`] |
 //! | regression gate | [`gate`] |
@@ -38,6 +38,7 @@ pub mod inspect_log;
 mod json_path;
 mod json_schema;
 pub mod judge;
+pub mod loss;
 pub mod matching;
 #[cfg(test)]
 mod matching_tests;
@@ -66,17 +67,20 @@ pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
 pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash, suite_hash_from_cases};
-pub use inspect_log::{InspectOptions, read_inspect_log, read_inspect_members};
+pub use inspect_log::{
+    ImportedScore, InspectImport, InspectOptions, read_inspect_log, read_inspect_members,
+};
+pub use loss::Loss;
 pub use matching::{Answers, Assessment, Observed, Pending, assess};
 pub use power::{Design, PowerStatement, estimate_noise, statement};
 pub use promptfoo::{ImportReport, PromptfooImport, import_promptfoo};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use rubric::{Rubric, parse_rubric};
-pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, Status};
+pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, NamedScore, Status};
 pub use sandbox::{SandboxIsolation, SandboxPolicy, SandboxRequirement, sandbox_note};
 pub use schema::suite_schema;
 pub use scrub::{ScrubReport, Scrubber};
 pub use sequential::{Progress, Sequential, SequentialError, SequentialSettings, Side};
 pub use skill::{SkillEvals, WITH_SKILL, WITHOUT_SKILL, read_skill_evals};
 pub use suite::{BenchmarkCase, BenchmarkInput, BenchmarkSuite, Difficulty, Source};
-pub use summary::{BenchmarkSummary, CaseSummary, Reliability, StatusCounts, by_case, leading, summarize};
+pub use summary::{BenchmarkSummary, CaseSummary, Reliability, ScoreSummary, StatusCounts, by_case, leading, summarize};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::bench::{InspectOptions, ScrubReport};
+use satiety::bench::{ImportedScore, InspectOptions, Loss, ScrubReport};
 use satiety_engine::Engine;
 use satiety_engine::bench::{
     FailureCase, FromFailureRequest, ImportRequest, ImportResponse, ScrubFilesRequest, ScrubResponse,
@@ -18,6 +18,8 @@ use crate::table::table;
 
 /// Maximum number of skipped cases shown.
 const MAX_SKIPPED: usize = 10;
+/// Maximum number of losses shown.
+const MAX_LOSSES: usize = 20;
 
 pub(super) async fn import(
     arguments: BenchImportArgs,
@@ -33,11 +35,18 @@ pub(super) async fn import(
             inspect: InspectOptions {
                 scorer: arguments.scorer,
                 threshold: arguments.threshold,
+                range: arguments.range,
+                lower_is_better: arguments.lower_is_better,
             },
         })
         .await?;
     printer.answer(&imported)?;
-    Ok(Exit::Done)
+    // The result is written either way; the exit code says that it decides less than the source.
+    Ok(if imported.losses().iter().any(|loss| loss.decides) {
+        Exit::Inconclusive
+    } else {
+        Exit::Done
+    })
 }
 
 pub(super) fn from_failure(
@@ -85,6 +94,10 @@ impl Render for ImportResponse {
                         "note:".yellow()
                     );
                 }
+                if run.scores.len() > 1 {
+                    let _ = write!(text, "\n\n{}", scores(&run.scores));
+                }
+                text += &losses(&run.losses);
                 let _ = write!(text, "\nnext: satiety bench report {}", run.run_id);
                 return text;
             }
@@ -135,6 +148,40 @@ impl Render for ImportResponse {
         let _ = write!(text, "\n\nwrote {}", suite.files.join(", "));
         text
     }
+}
+
+fn scores(scores: &[ImportedScore]) -> String {
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+    let rows = scores.iter().map(|score| {
+        vec![
+            score.name.clone(),
+            number(score.mean),
+            number(score.log_mean),
+            format!("{} to {}", number(score.min), number(score.max)),
+            score.scored.to_string(),
+            score.unscored.to_string(),
+            if score.decides { "yes" } else { "" }.to_owned(),
+        ]
+    });
+    let header = ["score", "mean", "in the log", "values", "scored", "unscored", "decides"];
+    table(&header, &[1, 2, 4, 5], rows)
+}
+
+fn losses(losses: &[Loss]) -> String {
+    let mut text = String::new();
+    for loss in losses.iter().take(MAX_LOSSES) {
+        let kind = if loss.decides { "lost:" } else { "note:" };
+        let times = if loss.count > 1 {
+            format!(" ({} times)", loss.count)
+        } else {
+            String::new()
+        };
+        let _ = write!(text, "\n{} {}: {}{times}", kind.yellow(), loss.place, loss.reason);
+    }
+    if let Some(more @ 1..) = losses.len().checked_sub(MAX_LOSSES) {
+        let _ = write!(text, "\n… and {more} more; --format json lists all");
+    }
+    text
 }
 
 impl Render for FailureCase {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::expected::{BenchmarkExpected, Mode};
+use super::loss::Loss;
 use super::reader::{Named, SuiteError, parse};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 use assertions::expectations;
@@ -52,6 +53,9 @@ pub struct ImportReport {
     pub needs: BTreeSet<String>,
     /// Parts that were ignored or interpreted differently.
     pub warnings: Vec<String>,
+    /// Parts of the configuration that the suite does not have.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
 }
 
 /// Imports a `promptfooconfig.yaml` (or `.json`).
