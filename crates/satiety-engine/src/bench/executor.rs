@@ -15,6 +15,7 @@ use satiety::bench::{
     Answers, Attempt, BenchmarkCase, BenchmarkInput, BenchmarkResult, BenchmarkSuite, ErrorOwner, Observed,
     Status, assess, case_hash,
 };
+use satiety::bench::judge::criterion_scores;
 use satiety::harness::sources::is_regression;
 use satiety_store::Store;
 use satiety_store::bench::{BenchResultRow, ResultKey};
@@ -457,6 +458,7 @@ impl Runner {
                     Ok((score, opinions)) => {
                         answers.judged.insert(pending.place.clone(), score);
                         scores.push(score);
+                        result.scores.extend(criterion_scores(&opinions));
                         result.judges.extend(opinions);
                     }
                     Err(problem) => {
@@ -475,6 +477,14 @@ impl Runner {
         result.status = found.status;
         result.score = found.score;
         result.reasons = found.reasons;
+        // A judge's verdict in words: the criteria that the answer does not meet.
+        if found.status == Status::Fail {
+            let unmet = result.scores.iter().filter(|score| score.passed == Some(false));
+            result.reasons.extend(unmet.map(|score| match &score.reason {
+                Some(reason) => format!("not met: {} ({reason})", score.name),
+                None => format!("not met: {}", score.name),
+            }));
+        }
         if found.status == Status::Pending {
             let judged = found.pending.iter().any(|pending| pending.rubric.is_some());
             let waits = if judged {

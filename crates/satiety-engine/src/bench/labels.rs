@@ -509,6 +509,7 @@ mod tests {
             judge: judge.into(),
             score,
             reason: String::new(),
+            criteria: Vec::new(),
         };
         let mut result = answered("x", Status::Fail);
         // The first rubric passes, the second fails; their mean would pass both.

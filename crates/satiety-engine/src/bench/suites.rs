@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use satiety::bench::{
-    BenchmarkSuite, Difficulty, Named, Problem, SuiteError, read_skill_evals, read_suite, suite_hash,
+    BenchmarkSuite, Difficulty, Loss, Named, Problem, SuiteError, read_skill_evals, read_suite, suite_hash,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -40,6 +40,32 @@ impl LoadedSuite {
     /// Hash of the inputs and expectations.
     pub fn hash(&self) -> String {
         suite_hash(&self.suite, &self.files)
+    }
+
+    /// Finds the fixtures of a skill's cases, which are relative to the skill or to its `evals` directory. A
+    /// case without its fixture is skipped; the others run.
+    fn skip_without_fixtures(&mut self) {
+        for case in &mut self.suite.cases {
+            let mut missing = None;
+            for name in &mut case.input.files {
+                if self.folder.join(&*name).exists() {
+                    continue;
+                }
+                let below = format!("evals/{name}");
+                if self.folder.join(&below).exists() {
+                    *name = below;
+                } else {
+                    missing.get_or_insert_with(|| name.clone());
+                }
+            }
+            if let Some(name) = missing {
+                self.warnings
+                    .push(format!("{}: skipped, file `{name}` not found", case.case_id));
+                case.skip.get_or_insert(format!("file `{name}` not found"));
+                // A hash needs every file, and the case does not run.
+                case.input.files.retain(|name| self.folder.join(name).exists());
+            }
+        }
     }
 }
 
@@ -124,14 +150,18 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
             called.as_deref().unwrap_or("skill"),
             1.0,
         )?;
-        return Ok(LoadedSuite {
-            files: file_hashes(&evals.suite, &skill)?,
+        let mut loaded = LoadedSuite {
+            files: BTreeMap::new(),
             suite: evals.suite,
             file,
             folder: skill.clone(),
             skill: Some(skill),
             warnings: evals.warnings,
-        });
+        };
+        loaded.warnings.extend(evals.losses.iter().map(Loss::to_string));
+        loaded.skip_without_fixtures();
+        loaded.files = file_hashes(&loaded.suite, &loaded.folder)?;
+        return Ok(loaded);
     }
     let mut cases = Vec::new();
     for path in case_files(&folder.join("cases"))? {
@@ -339,6 +369,13 @@ fn listed(path: &Path) -> SuiteSummary {
             listed.version = Some(loaded.suite.version);
             listed.target = Some(loaded.suite.target);
             listed.warnings = loaded.warnings;
+            if listed.cases == 0 {
+                listed.problems.push(Problem {
+                    file: listed.file.clone(),
+                    field: "cases".into(),
+                    reason: "is empty: a suite needs at least one case".into(),
+                });
+            }
         }
         Err(EngineError::Suite(SuiteError::Problems(problems))) => listed.problems = problems,
         Err(EngineError::Suite(SuiteError::Field { file, field, reason })) => {

@@ -114,7 +114,7 @@ pub fn check_case(case: &BenchmarkCase, file: &str, place: &str) -> Vec<Problem>
 }
 
 /// Reason why a path may lie outside of the directory.
-fn escapes(name: &str) -> Option<&'static str> {
+pub(super) fn escapes(name: &str) -> Option<&'static str> {
     let parts = || name.split(['/', '\\']);
     if name.is_empty() {
         Some("must not be empty")

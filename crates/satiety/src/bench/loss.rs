@@ -2,6 +2,7 @@
 //! the place, so that a suite never checks less than its author believes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,16 @@ pub struct Loss {
     pub decides: bool,
     /// Number of times that it occurs.
     pub count: u64,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.place, self.reason)?;
+        if self.count > 1 {
+            write!(formatter, " ({} times)", self.count)?;
+        }
+        Ok(())
+    }
 }
 
 /// Collects losses; the same loss at the same place is counted, not repeated.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::expected::Direction;
+use super::judge::CriterionAnswer;
 use super::summary::BenchmarkSummary;
 
 /// One execution of a suite against a configuration.
@@ -225,6 +226,9 @@ pub struct JudgeOpinion {
     /// Reason that the judge gave.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Answer per criterion, in the order of the rubric.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<CriterionAnswer>,
 }
 
 impl BenchmarkResult {

@@ -171,12 +171,7 @@ fn losses(losses: &[Loss]) -> String {
     let mut text = String::new();
     for loss in losses.iter().take(MAX_LOSSES) {
         let kind = if loss.decides { "lost:" } else { "note:" };
-        let times = if loss.count > 1 {
-            format!(" ({} times)", loss.count)
-        } else {
-            String::new()
-        };
-        let _ = write!(text, "\n{} {}: {}{times}", kind.yellow(), loss.place, loss.reason);
+        let _ = write!(text, "\n{} {loss}", kind.yellow());
     }
     if let Some(more @ 1..) = losses.len().checked_sub(MAX_LOSSES) {
         let _ = write!(text, "\n… and {more} more; --format json lists all");

@@ -304,7 +304,12 @@ fn write_reports(
         fs_err::write(path, markdown::render(&runs(vec![report])))?;
     }
     if let Some(path) = &files.skill_json {
-        let value = skill_benchmark(run, &run.target, None);
+        let snapshot = |key: &str| run.config_snapshot.get(key);
+        // `SKILL/evals/evals.json` or `SKILL/benchmarks/suite.json`
+        let skill = snapshot("suite_file")
+            .and_then(|file| Path::new(file.as_str()?).parent()?.parent()?.to_str());
+        let model = snapshot("target").and_then(|target| target.get("model")?.as_str());
+        let value = skill_benchmark(run, skill.unwrap_or(&run.target), model);
         fs_err::write(path, format!("{value:#}\n"))?;
     }
     Ok(())
