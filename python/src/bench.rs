@@ -72,12 +72,13 @@ impl Results {
             let run = match own {
                 Ok(run) => run,
                 Err(own) => {
-                    let log = read_inspect_log(name, text, &InspectOptions::default()).map_err(|inspect| {
-                        Failure::new(format!(
-                            "cannot read {name}: not a run ({own}) and not an Inspect log ({inspect})"
-                        ))
-                        .at(name)
-                    })?;
+                    let log =
+                        read_inspect_log(name, text, &InspectOptions::default()).map_err(|inspect| {
+                            Failure::new(format!(
+                                "cannot read {name}: not a run ({own}) and not an Inspect log ({inspect})"
+                            ))
+                            .at(name)
+                        })?;
                     log.run
                 }
             };

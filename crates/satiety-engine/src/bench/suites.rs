@@ -1,5 +1,5 @@
-//! Suites on disk: a directory with `suite.json|yaml|toml` and `cases/`, or a skill with `benchmarks/` or
-//! `evals/evals.json`.
+//! Suites on disk: a directory with `suite.json|yaml|toml` and `cases/`, a skill with `benchmarks/` or
+//! `evals/evals.json`, or a promptfoo configuration.
 
 use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
@@ -7,11 +7,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use satiety::bench::{
-    BenchmarkSuite, Difficulty, Loss, Named, Problem, SuiteError, read_skill_evals, read_suite, suite_hash,
+    BenchmarkSuite, Difficulty, Loss, Named, Problem, SuiteError, check_suite, read_skill_evals, read_suite,
+    suite_hash,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::import::{is_config, read_config};
 use crate::EngineError;
 
 /// File names of a suite, in order of precedence.
@@ -163,6 +165,25 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
         loaded.files = file_hashes(&loaded.suite, &loaded.folder)?;
         return Ok(loaded);
     }
+    if is_config(&file, &text) {
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let imported = read_config(&file, &text, stem.as_deref().unwrap_or("promptfoo"))?;
+        let problems = check_suite(&imported.suite, &name, &[]);
+        if !problems.is_empty() {
+            return Err(SuiteError::Problems(problems).into());
+        }
+        let report = imported.report;
+        let mut warnings = report.warnings;
+        warnings.extend(report.losses.iter().map(Loss::to_string));
+        return Ok(LoadedSuite {
+            files: file_hashes(&imported.suite, &folder)?,
+            suite: imported.suite,
+            file,
+            folder,
+            skill: None,
+            warnings,
+        });
+    }
     let mut cases = Vec::new();
     for path in case_files(&folder.join("cases"))? {
         cases.push((display_path(&path), read(&path)?));
@@ -203,17 +224,24 @@ pub(crate) fn file_hashes(
     folder: &Path,
 ) -> Result<BTreeMap<String, String>, EngineError> {
     let mut hashes = BTreeMap::new();
-    for name in suite.cases.iter().flat_map(|case| &case.input.files) {
-        if hashes.contains_key(name) {
+    let names = suite.cases.iter().flat_map(|case| {
+        case.input
+            .files
+            .iter()
+            .cloned()
+            .chain(case.expected.check_files())
+    });
+    for name in names {
+        if hashes.contains_key(&name) {
             continue;
         }
-        let path = folder.join(name);
+        let path = folder.join(&name);
         let hash = if path.is_dir() {
             tree_hash(&path)?
         } else {
             file_hash(&path)?
         };
-        hashes.insert(name.clone(), hash);
+        hashes.insert(name, hash);
     }
     Ok(hashes)
 }

@@ -166,6 +166,18 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
             Some(Err(error)) => push(at("value"), error),
             Some(Ok(())) => {}
         },
+        Mode::Javascript | Mode::Python => match super::code_check::parse_check(expected) {
+            Err(reason) => push(at("value"), reason),
+            Ok(check) => {
+                if let Some((file, reason)) = check
+                    .file
+                    .as_deref()
+                    .and_then(|file| Some((file, escapes(file)?)))
+                {
+                    push(at("value.file"), format!("`{file}` {reason}"));
+                }
+            }
+        },
         Mode::LlmJudge if super::rubric::parse_rubric(expected).is_none() => push(
             at("value"),
             "must be a rubric string, a list of criteria, or an object with `rubric` and `criteria`"

@@ -9,16 +9,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::expected::Direction;
 use super::hash::content_hash;
-use super::loss::{Loss, Losses};
+use super::imported_run::{RunImport, imported_scores};
+use super::loss::Losses;
 use super::reader::SuiteError;
 use super::run::{BenchmarkResult, BenchmarkRun, ErrorOwner, NamedScore, Status};
-use super::summary::{score_summaries, summarize};
+use super::summary::summarize;
 
 /// Tolerance for comparing a score with a threshold and a mean with the log's own.
 const TOLERANCE: f64 = 1e-9;
@@ -37,44 +36,8 @@ pub struct InspectOptions {
     pub lower_is_better: bool,
 }
 
-/// A log as a run, with a report of what was read.
-#[derive(Debug, Clone, PartialEq)]
-pub struct InspectImport {
-    /// The run, with one result per sample and epoch.
-    pub run: BenchmarkRun,
-    /// All scores of the log, in its own order.
-    pub scores: Vec<ImportedScore>,
-    /// Parts of the log that the run does not have.
-    pub losses: Vec<Loss>,
-}
-
-/// A named score of an imported log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ImportedScore {
-    /// Name of the score: the scorer, or `SCORER/KEY` for a scorer that returns several values.
-    pub name: String,
-    /// Whether this score decides which samples pass.
-    pub decides: bool,
-    /// Mean over samples of the mean over epochs; absent without numeric values.
-    pub mean: Option<f64>,
-    /// The log's own mean or accuracy, if it has one.
-    pub log_mean: Option<f64>,
-    /// Smallest numeric value.
-    pub min: Option<f64>,
-    /// Largest numeric value.
-    pub max: Option<f64>,
-    /// Number of results with a numeric value.
-    pub scored: u64,
-    /// Number of results whose value is missing or not a number.
-    pub unscored: u64,
-}
-
 /// Reads a complete `.json` log.
-pub fn read_inspect_log(
-    file: &str,
-    text: &str,
-    options: &InspectOptions,
-) -> Result<InspectImport, SuiteError> {
+pub fn read_inspect_log(file: &str, text: &str, options: &InspectOptions) -> Result<RunImport, SuiteError> {
     let mut log = parse_object(file, text)?;
     let Some(Value::Array(samples)) = log.remove("samples") else {
         return Err(field_error(
@@ -93,7 +56,7 @@ pub fn read_inspect_members(
     header: &str,
     samples: &[&str],
     options: &InspectOptions,
-) -> Result<InspectImport, SuiteError> {
+) -> Result<RunImport, SuiteError> {
     let log = parse_object(file, header)?;
     let mut all = Vec::new();
     for text in samples {
@@ -160,7 +123,7 @@ fn to_run(
     log: &Map<String, Value>,
     samples: &[Value],
     options: &InspectOptions,
-) -> Result<InspectImport, SuiteError> {
+) -> Result<RunImport, SuiteError> {
     let Some(spec) = log.get("eval").and_then(Value::as_object) else {
         return Err(field_error(file, "eval", "is missing: not an Inspect log"));
     };
@@ -190,6 +153,12 @@ fn to_run(
         scored.push(header.scores_of(sample));
     }
     let decision = Decision::choose(file, &header, &scored, options)?;
+    if decision.is_none() {
+        losses.push_deciding(
+            "samples[].scores",
+            "no sample has a numeric score, so nothing decides",
+        );
+    }
     let mut results: Vec<BenchmarkResult> = samples
         .iter()
         .zip(scored)
@@ -229,7 +198,11 @@ fn to_run(
         .iter()
         .map(|key| text(key))
         .find(|id| !id.is_empty());
-    let scores = imported_scores(&header, decision.as_ref(), &results);
+    let mut scores = imported_scores(&results, |name| {
+        let logged = header.means.iter().find(|(known, _)| known == name);
+        logged.and_then(|(_, mean)| *mean)
+    });
+    scores.sort_by_cached_key(|score| header.position(&score.name));
     for score in &scores {
         if let (Some(own), Some(logged)) = (score.mean, score.log_mean)
             && (own - logged).abs() > 1e-6 * logged.abs().max(1.0)
@@ -240,7 +213,7 @@ fn to_run(
             );
         }
     }
-    Ok(InspectImport {
+    Ok(RunImport {
         run: BenchmarkRun {
             run_id: run_id.unwrap_or_else(|| format!("inspect-{started_at}")),
             suite_id: text("task"),
@@ -332,12 +305,20 @@ impl ScoreHeader {
         for entry in &entries {
             let Some(name) = text(entry, "name") else { continue };
             let scorer = text(entry, "scorer").unwrap_or_else(|| name.clone());
-            let id = if scorer == name { name } else { format!("{scorer}/{name}") };
+            let id = if scorer == name {
+                name
+            } else {
+                format!("{scorer}/{name}")
+            };
             let metric = |wanted: &str| {
-                entry.get("metrics")?.as_object()?.iter().find_map(|(key, metric)| {
-                    let key = key.rsplit('/').next().unwrap_or(key);
-                    (key == wanted).then(|| metric.get("value").unwrap_or(metric).as_f64())
-                })
+                entry
+                    .get("metrics")?
+                    .as_object()?
+                    .iter()
+                    .find_map(|(key, metric)| {
+                        let key = key.rsplit('/').next().unwrap_or(key);
+                        (key == wanted).then(|| metric.get("value").unwrap_or(metric).as_f64())
+                    })
             };
             if metric("accuracy").is_some() {
                 header.with_accuracy.insert(scorer);
@@ -616,32 +597,6 @@ fn declared<'a>(scorer: Option<&str>, score: Option<&str>, names: &[&'a str]) ->
     names.iter().filter(fits).copied().collect()
 }
 
-fn imported_scores(
-    header: &ScoreHeader,
-    decision: Option<&Decision>,
-    results: &[BenchmarkResult],
-) -> Vec<ImportedScore> {
-    let mut scores: Vec<ImportedScore> = score_summaries(results)
-        .into_iter()
-        .map(|summary| ImportedScore {
-            decides: decision.is_some_and(|decision| decision.name == summary.name),
-            log_mean: header
-                .means
-                .iter()
-                .find(|(name, _)| *name == summary.name)
-                .and_then(|(_, mean)| *mean),
-            mean: summary.mean,
-            min: summary.min,
-            max: summary.max,
-            scored: summary.scored,
-            unscored: summary.unscored,
-            name: summary.name,
-        })
-        .collect();
-    scores.sort_by_cached_key(|score| header.position(&score.name));
-    scores
-}
-
 fn sample_id(sample: &Value) -> Option<String> {
     match sample.get("id")? {
         Value::String(id) => Some(id.clone()),
@@ -839,7 +794,9 @@ mod tests {
 
     #[test]
     fn samples_become_results() {
-        let run = read_inspect_members("x.eval", HEADER, &[SAMPLES], &InspectOptions::default()).unwrap().run;
+        let run = read_inspect_members("x.eval", HEADER, &[SAMPLES], &InspectOptions::default())
+            .unwrap()
+            .run;
         assert_eq!(
             (run.run_id.as_str(), run.suite_id.as_str(), run.target.as_str()),
             ("r1", "arithmetic", "mock/model")
@@ -868,7 +825,9 @@ mod tests {
             threshold: Some(0.5),
             ..InspectOptions::default()
         };
-        let run = read_inspect_members("x.eval", HEADER, &[SAMPLES], &lenient).unwrap().run;
+        let run = read_inspect_members("x.eval", HEADER, &[SAMPLES], &lenient)
+            .unwrap()
+            .run;
         assert_eq!(run.results[2].status, Pass);
     }
 
@@ -876,7 +835,9 @@ mod tests {
     fn python_nan_and_infinity_become_null() {
         let sample =
             r#"{"id": "NaN \" NaN", "scores": {"match": {"value": NaN}}, "x": [-Infinity, Infinity]}"#;
-        let run = read_inspect_members("x.eval", HEADER, &[sample], &InspectOptions::default()).unwrap().run;
+        let run = read_inspect_members("x.eval", HEADER, &[sample], &InspectOptions::default())
+            .unwrap()
+            .run;
         assert_eq!(
             (run.results[0].case_id.as_str(), run.results[0].status),
             ("NaN \" NaN", Skipped)
@@ -891,7 +852,9 @@ mod tests {
             "{}, \"samples\": {SAMPLES}}}",
             HEADER.trim_end_matches('}').to_owned() + "}"
         );
-        let run = read_inspect_log("x.json", &whole, &InspectOptions::default()).unwrap().run;
+        let run = read_inspect_log("x.json", &whole, &InspectOptions::default())
+            .unwrap()
+            .run;
         assert_eq!(run.results.len(), 7);
         for (text, expected) in [
             ("{", "x.json: EOF"),
@@ -911,9 +874,7 @@ mod tests {
 
     /// A log with a scale of 1 to 10, letter grades, a dictionary and an unscored value.
     fn several() -> String {
-        let score = |name: &str, scorer: &str, metric: &str, mean: f64| {
-            serde_json::json!({"name": name, "scorer": scorer, "metrics": {metric: {"name": metric, "value": mean}}})
-        };
+        let score = |name: &str, scorer: &str, metric: &str, mean: f64| serde_json::json!({"name": name, "scorer": scorer, "metrics": {metric: {"name": metric, "value": mean}}});
         let sample = |id: u32, suspicion: u32, letter: &str, harm: Option<f64>| {
             serde_json::json!({"id": id, "epoch": 1, "messages": [{"role": "user"}], "scores": {
                 "suspicion": {"value": suspicion, "explanation": "looks odd"}, "match": {"value": letter},
@@ -948,7 +909,10 @@ mod tests {
         );
         assert!(message(scorer("nosuch")).contains("unknown scorer `nosuch` (expected one of: suspicion"));
         assert!(message(scorer("category")).contains("`grades/category` has no numeric value"));
-        assert!(message(scorer("suspicion")).contains("threshold: is required: the values of `suspicion` are 3 to 7"));
+        assert!(
+            message(scorer("suspicion"))
+                .contains("threshold: is required: the values of `suspicion` are 3 to 7")
+        );
 
         let import = read(scorer("match")).unwrap();
         let statuses: Vec<Status> = import.run.results.iter().map(|result| result.status).collect();
@@ -960,7 +924,10 @@ mod tests {
         assert_eq!(names, ["suspicion", "match", "grades/harm", "grades/category"]);
         assert_eq!(import.scores[2].unscored, 1);
         let scores = &import.run.results[0].scores;
-        assert_eq!((scores[0].value, scores[1].decides, scores[1].label.as_deref()), (Some(3.0), true, Some("C")));
+        assert_eq!(
+            (scores[0].value, scores[1].decides, scores[1].label.as_deref()),
+            (Some(3.0), true, Some("C"))
+        );
         assert_eq!(import.run.results[0].metric("suspicion"), Some(3.0));
         assert_eq!(import.losses[0].place, "samples[].messages");
         assert_eq!((import.losses[0].count, import.losses[0].decides), (2, false));
@@ -976,22 +943,52 @@ mod tests {
                 range,
                 lower_is_better,
             };
-            let run = read_inspect_log("x.json", &text, &options).map_err(|error| error.to_string())?.run;
-            Ok::<_, String>(run.results.into_iter().map(|result| (result.status, result.score)).collect::<Vec<_>>())
+            let run = read_inspect_log("x.json", &text, &options)
+                .map_err(|error| error.to_string())?
+                .run;
+            Ok::<_, String>(
+                run.results
+                    .into_iter()
+                    .map(|result| (result.status, result.score))
+                    .collect::<Vec<_>>(),
+            )
         };
-        assert_eq!(read(Some(5.0), None, false).unwrap(), [(Fail, None), (Pass, None)]);
+        assert_eq!(
+            read(Some(5.0), None, false).unwrap(),
+            [(Fail, None), (Pass, None)]
+        );
         assert_eq!(read(Some(5.0), None, true).unwrap(), [(Pass, None), (Fail, None)]);
-        assert_eq!(read(None, Some((3.0, 7.0)), true).unwrap(), [(Pass, Some(1.0)), (Fail, Some(0.0))]);
-        assert_eq!(read(Some(7.0), Some((-1.0, 15.0)), false).unwrap(), [(Fail, Some(0.25)), (Pass, Some(0.5))]);
-        assert!(read(None, Some((0.0, 5.0)), false).unwrap_err().contains("3 to 7, outside of 0 to 5"));
-        assert!(read(None, Some((7.0, 3.0)), false).unwrap_err().contains("range: must have a minimum"));
+        assert_eq!(
+            read(None, Some((3.0, 7.0)), true).unwrap(),
+            [(Pass, Some(1.0)), (Fail, Some(0.0))]
+        );
+        assert_eq!(
+            read(Some(7.0), Some((-1.0, 15.0)), false).unwrap(),
+            [(Fail, Some(0.25)), (Pass, Some(0.5))]
+        );
+        assert!(
+            read(None, Some((0.0, 5.0)), false)
+                .unwrap_err()
+                .contains("3 to 7, outside of 0 to 5")
+        );
+        assert!(
+            read(None, Some((7.0, 3.0)), false)
+                .unwrap_err()
+                .contains("range: must have a minimum")
+        );
     }
 
     #[test]
     fn a_declared_headline_decides() {
-        let text = several().replace(r#""task":"t""#, r#""task":"t","headline_metric":{"scorer":"match"}"#);
+        let text = several().replace(
+            r#""task":"t""#,
+            r#""task":"t","headline_metric":{"scorer":"match"}"#,
+        );
         let import = read_inspect_log("x.json", &text, &InspectOptions::default()).unwrap();
-        assert_eq!(import.scores.iter().find(|score| score.decides).unwrap().name, "match");
+        assert_eq!(
+            import.scores.iter().find(|score| score.decides).unwrap().name,
+            "match"
+        );
     }
 
     #[test]
@@ -1013,7 +1010,10 @@ mod tests {
 
         let missing = log("success", &format!("[{right}]"), 5);
         assert!(missing.run.completed_at.is_none() && missing.losses[0].decides);
-        assert_eq!(missing.losses[0].reason, "3 of 5 planned samples are not in the log");
+        assert_eq!(
+            missing.losses[0].reason,
+            "3 of 5 planned samples are not in the log"
+        );
 
         let samples = format!(
             r#"[{right}, {{"id": 2, "error": "CancelledError('scope')"}}, {{"id": 3, "completed": false}},
@@ -1021,12 +1021,28 @@ mod tests {
         );
         let cancelled = log("cancelled", &samples, 4);
         let results = &cancelled.run.results;
-        assert_eq!((results[1].status, results[1].owner()), (Error, ErrorOwner::Infra));
-        assert_eq!((results[2].status, results[2].error_kind.as_deref()), (Error, Some("cancelled")));
-        assert_eq!((results[3].status, results[3].reasons[0].as_str()), (Skipped, "invalidated: typo"));
+        assert_eq!(
+            (results[1].status, results[1].owner()),
+            (Error, ErrorOwner::Infra)
+        );
+        assert_eq!(
+            (results[2].status, results[2].error_kind.as_deref()),
+            (Error, Some("cancelled"))
+        );
+        assert_eq!(
+            (results[3].status, results[3].reasons[0].as_str()),
+            (Skipped, "invalidated: typo")
+        );
         assert!(cancelled.run.completed_at.is_none());
 
-        let wrong = log("success", r#"[{"id": 1, "scores": {"match": {"value": "I"}}}, {"id": 1, "epoch": 2}]"#, 2);
-        assert_eq!(wrong.losses[0].reason, "the log's mean is 1, that of its samples 0");
+        let wrong = log(
+            "success",
+            r#"[{"id": 1, "scores": {"match": {"value": "I"}}}, {"id": 1, "epoch": 2}]"#,
+            2,
+        );
+        assert_eq!(
+            wrong.losses[0].reason,
+            "the log's mean is 1, that of its samples 0"
+        );
     }
 }

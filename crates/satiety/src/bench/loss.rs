@@ -41,7 +41,10 @@ pub(super) struct Losses {
 impl Losses {
     /// Records a loss that cannot change a verdict.
     pub(super) fn push(&mut self, place: impl Into<String>, reason: impl Into<String>) {
-        *self.found.entry((place.into(), reason.into(), false)).or_default() += 1;
+        *self
+            .found
+            .entry((place.into(), reason.into(), false))
+            .or_default() += 1;
     }
 
     /// Records a loss that may change a verdict.

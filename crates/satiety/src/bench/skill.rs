@@ -20,7 +20,14 @@ pub const WITH_SKILL: &str = "with_skill";
 pub const WITHOUT_SKILL: &str = "without_skill";
 
 /// Keys that hold the list of cases.
-const CASES: [&str; 6] = ["evals", "output_evals", "cases", "test_cases", "tests", "eval_cases"];
+const CASES: [&str; 6] = [
+    "evals",
+    "output_evals",
+    "cases",
+    "test_cases",
+    "tests",
+    "eval_cases",
+];
 
 /// Keys that hold the prompt of a case.
 const PROMPTS: [&str; 8] = [
@@ -100,11 +107,12 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
                 fields.remove(*key);
                 Some(name)
             });
-            let found = CASES
-                .iter()
-                .find_map(|key| Some((*key, fields.remove(*key)?)));
+            let found = CASES.iter().find_map(|key| Some((*key, fields.remove(*key)?)));
             let Some((key, Value::Array(items))) = found else {
-                let reason = format!("must be a list of cases (also accepted: {})", CASES[1..].join(", "));
+                let reason = format!(
+                    "must be a list of cases (also accepted: {})",
+                    CASES[1..].join(", ")
+                );
                 return Err(field_error("evals", &reason));
             };
             (name, key, items, fields)
@@ -162,7 +170,10 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
         suite.cases.push(case);
     }
     if suite.cases.is_empty() && problems.is_empty() {
-        problems.push(problem(key.to_owned(), "is empty: a suite needs at least one case".to_owned()));
+        problems.push(problem(
+            key.to_owned(),
+            "is empty: a suite needs at least one case".to_owned(),
+        ));
     }
     problems.extend(super::check::check_suite(&suite, file.file, &[]));
     if problems.is_empty() {
@@ -240,13 +251,20 @@ fn read_case(
         Some(_) => return Err(("files", "must be a list of paths".to_owned())),
     };
     for item in listed {
-        match file_of(&item).ok_or_else(|| ("files", "must be a list of paths, or of objects with `path`".to_owned()))? {
+        match file_of(&item).ok_or_else(|| {
+            (
+                "files",
+                "must be a list of paths, or of objects with `path`".to_owned(),
+            )
+        })? {
             Fixture::Path(path) => match super::check::escapes(&path) {
                 Some(reason) => skip = Some(format!("file `{path}` {reason}")),
                 None => files.push(path),
             },
             Fixture::Inline(path) => {
-                skip = Some(format!("file `{path}` is given by its content; write it next to the skill instead"));
+                skip = Some(format!(
+                    "file `{path}` is given by its content; write it next to the skill instead"
+                ));
             }
         }
     }
@@ -353,7 +371,11 @@ fn assertion_text(item: &Value) -> Option<String> {
             let text = |key: &str| fields.get(key)?.as_str().map(str::to_owned);
             let typed = || {
                 let value = fields.get("value").or(fields.get("pattern"))?;
-                Some(format!("{}: {}", text("type")?, super::compare_values::as_text(value)))
+                Some(format!(
+                    "{}: {}",
+                    text("type")?,
+                    super::compare_values::as_text(value)
+                ))
             };
             TEXTS
                 .iter()
@@ -471,9 +493,20 @@ mod tests {
         assert_eq!(rubric(1).criteria, ["is polite"]);
         assert!(cases[1].skip.as_deref().unwrap().contains("must not leave"));
         assert!(cases[2].skip.as_deref().unwrap().contains("given by its content"));
-        assert_eq!((cases[3].input.goal.as_str(), cases[3].skip.as_deref()), ("d", None));
-        let deciding: Vec<&str> = found.losses.iter().filter(|loss| loss.decides).map(|loss| loss.place.as_str()).collect();
-        assert_eq!(deciding, ["test_cases[1]", "test_cases[2]", "test_cases[].should_trigger"]);
+        assert_eq!(
+            (cases[3].input.goal.as_str(), cases[3].skip.as_deref()),
+            ("d", None)
+        );
+        let deciding: Vec<&str> = found
+            .losses
+            .iter()
+            .filter(|loss| loss.decides)
+            .map(|loss| loss.place.as_str())
+            .collect();
+        assert_eq!(
+            deciding,
+            ["test_cases[1]", "test_cases[2]", "test_cases[].should_trigger"]
+        );
         assert_eq!(found.losses.last().unwrap().place, "test_cases[].level");
     }
 }

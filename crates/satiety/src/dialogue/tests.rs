@@ -621,7 +621,10 @@ fn a_blocked_plan_without_claims_is_not_shipped() {
     let begin = || outputs(&["The spare disk is nearly full"], &[], &[]);
     let plan = outputs(&[], &[], &actions[..2]);
     assert_eq!(signals(vec![begin(), plan]), Signal::Ship);
-    assert_eq!(signals(vec![begin(), outputs(&[], &[], &actions)]), Signal::Escalate);
+    assert_eq!(
+        signals(vec![begin(), outputs(&[], &[], &actions)]),
+        Signal::Escalate
+    );
 }
 
 #[test]

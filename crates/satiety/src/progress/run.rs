@@ -148,10 +148,20 @@ mod tests {
         let call = json!({"role": "assistant", "tool_calls": [{"id": "1", "type": "function",
             "function": {"name": "bash", "arguments": "{\"command\": \"ls\"}"}}]});
         let result = json!({"role": "tool", "tool_call_id": "1", "content": "a b c"});
-        observe(&mut judge, &[call, result, json!({"role": "assistant", "content": "It is done."})]);
+        observe(
+            &mut judge,
+            &[
+                call,
+                result,
+                json!({"role": "assistant", "content": "It is done."}),
+            ],
+        );
         assert_eq!(judge.last().unwrap().signal, ProgressSignal::Continue);
         assert_eq!(judge.at_end().unwrap().signal, ProgressSignal::Ship);
-        assert_eq!((judge.kind(), judge.steps(), judge.records()), (LogKind::Work, 2, 3));
+        assert_eq!(
+            (judge.kind(), judge.steps(), judge.records()),
+            (LogKind::Work, 2, 3)
+        );
         assert!(!judge.is_open_discussion());
     }
 

@@ -16,8 +16,6 @@ use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::table::table;
 
-/// Maximum number of skipped cases shown.
-const MAX_SKIPPED: usize = 10;
 /// Maximum number of losses shown.
 const MAX_LOSSES: usize = 20;
 
@@ -122,19 +120,7 @@ impl Render for ImportResponse {
             let header = ["assertion", "cases", "unsupported"];
             let _ = write!(text, "\n\n{}", table(&header, &[1, 2], rows));
         }
-        if !report.skipped.is_empty() {
-            let rows = report.skipped.iter().take(MAX_SKIPPED);
-            let rows = rows.map(|(case, reason)| vec![case.clone(), reason.clone()]);
-            let _ = write!(text, "\n\n{}", table(&["skipped case", "reason"], &[], rows));
-            if let Some(more) = report
-                .skipped
-                .len()
-                .checked_sub(MAX_SKIPPED)
-                .filter(|more| *more > 0)
-            {
-                let _ = write!(text, "\n… and {more} more; each case file has the reason");
-            }
-        }
+        text += &losses(&report.losses);
         for name in &report.needs {
             let _ = write!(
                 text,
@@ -163,7 +149,15 @@ fn scores(scores: &[ImportedScore]) -> String {
             if score.decides { "yes" } else { "" }.to_owned(),
         ]
     });
-    let header = ["score", "mean", "in the log", "values", "scored", "unscored", "decides"];
+    let header = [
+        "score",
+        "mean",
+        "in the log",
+        "values",
+        "scored",
+        "unscored",
+        "decides",
+    ];
     table(&header, &[1, 2, 4, 5], rows)
 }
 

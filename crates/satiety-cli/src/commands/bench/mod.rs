@@ -306,8 +306,8 @@ fn write_reports(
     if let Some(path) = &files.skill_json {
         let snapshot = |key: &str| run.config_snapshot.get(key);
         // `SKILL/evals/evals.json` or `SKILL/benchmarks/suite.json`
-        let skill = snapshot("suite_file")
-            .and_then(|file| Path::new(file.as_str()?).parent()?.parent()?.to_str());
+        let skill =
+            snapshot("suite_file").and_then(|file| Path::new(file.as_str()?).parent()?.parent()?.to_str());
         let model = snapshot("target").and_then(|target| target.get("model")?.as_str());
         let value = skill_benchmark(run, skill.unwrap_or(&run.target), model);
         fs_err::write(path, format!("{value:#}\n"))?;

@@ -8,8 +8,8 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::bench::compare_values::shorten;
-use crate::bench::rubric::Rubric;
 use crate::bench::expected::Direction;
+use crate::bench::rubric::Rubric;
 use crate::bench::run::{JudgeOpinion, NamedScore};
 
 /// Parsed reply of a judge.
@@ -164,7 +164,9 @@ pub fn combine(answers: &[(String, JudgeAnswer)]) -> Option<(f64, Vec<JudgeOpini
 
 /// Criteria as named scores: the share of judges that find each met. A criterion passes if more than half do.
 pub fn criterion_scores(opinions: &[JudgeOpinion]) -> Vec<NamedScore> {
-    let first = opinions.first().map_or(&[][..], |opinion| opinion.criteria.as_slice());
+    let first = opinions
+        .first()
+        .map_or(&[][..], |opinion| opinion.criteria.as_slice());
     let score = |(index, criterion): (usize, &CriterionAnswer)| {
         let answers: Vec<&CriterionAnswer> = opinions
             .iter()

@@ -230,7 +230,10 @@ mod tests {
         );
         assert_eq!(found["runs"][0]["result"]["total"], 2);
         assert_eq!(
-            (&found["runs"][1]["result"]["errors"], &found["runs"][1]["notes"][0]),
+            (
+                &found["runs"][1]["result"]["errors"],
+                &found["runs"][1]["notes"][0]
+            ),
             (&json!(1), &json!("exit code 1"))
         );
         assert_eq!(found["runs"][1]["expectations"], json!([]));
