@@ -71,12 +71,16 @@ impl Results {
             let own = serde_json::from_str::<BenchmarkRun>(text);
             let run = match own {
                 Ok(run) => run,
-                Err(own) => read_inspect_log(name, text, &InspectOptions::default()).map_err(|inspect| {
-                    Failure::new(format!(
-                        "cannot read {name}: not a run ({own}) and not an Inspect log ({inspect})"
-                    ))
-                    .at(name)
-                })?,
+                Err(own) => {
+                    let log =
+                        read_inspect_log(name, text, &InspectOptions::default()).map_err(|inspect| {
+                            Failure::new(format!(
+                                "cannot read {name}: not a run ({own}) and not an Inspect log ({inspect})"
+                            ))
+                            .at(name)
+                        })?;
+                    log.run
+                }
             };
             Ok(Self(run))
         })
@@ -88,7 +92,7 @@ impl Results {
         compute(py, || {
             let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
             read_inspect_members(name, header, &samples, &InspectOptions::default())
-                .map(Self)
+                .map(|log| Self(log.run))
                 .map_err(|error| Failure::new(error.to_string()).at(name))
         })
     }

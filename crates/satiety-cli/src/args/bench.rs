@@ -319,9 +319,11 @@ pub(crate) struct BenchInitArgs {
   satiety bench import promptfooconfig.yaml --output suites/support
   satiety bench import logs/2026-08-01_arithmetic.eval
   satiety bench import log.json --scorer match --threshold 0.5
+  satiety bench import log.json --scorer suspicion --range 1..10 --threshold 3 --lower-is-better
 
 A promptfoo configuration becomes a suite. A case with an unsupported assertion is skipped, with the
-reason; it never passes by default. An Inspect log becomes a run in the store, for compare and report.")]
+reason; it never passes by default. An Inspect log becomes a run in the store, for compare and report.
+All scorers are kept by name; one decides. Exit code 3: something that decides was lost.")]
 pub(crate) struct BenchImportArgs {
     /// File to import: promptfooconfig.yaml or .json, or an Inspect log (.eval or .json)
     pub(crate) file: PathBuf,
@@ -331,12 +333,25 @@ pub(crate) struct BenchImportArgs {
     /// Id of the imported suite [default: the directory's name]
     #[arg(long, value_name = "ID")]
     pub(crate) suite_id: Option<String>,
-    /// Scorer of the Inspect log that decides pass or fail [default: the first by name]
+    /// Scorer of the Inspect log that decides pass or fail [default: the only one, or the task's headline]
     #[arg(long, value_name = "NAME")]
     pub(crate) scorer: Option<String>,
-    /// Minimum scorer value for a sample to pass
-    #[arg(long, value_name = "VALUE", default_value_t = 1.0)]
-    pub(crate) threshold: f64,
+    /// Scorer value from which a sample passes, on the scorer's own scale [default: the best of its range]
+    #[arg(long, value_name = "VALUE", allow_negative_numbers = true)]
+    pub(crate) threshold: Option<f64>,
+    /// Smallest and largest value of the scorer [default: 0..1, if all values lie there]
+    #[arg(long, value_name = "MIN..MAX", value_parser = parse_range, allow_hyphen_values = true)]
+    pub(crate) range: Option<(f64, f64)>,
+    /// Let samples pass at or below the threshold
+    #[arg(long)]
+    pub(crate) lower_is_better: bool,
+}
+
+/// Parses `MIN..MAX`.
+fn parse_range(text: &str) -> Result<(f64, f64), String> {
+    text.split_once("..")
+        .and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)))
+        .ok_or_else(|| "expected MIN..MAX, such as 1..10".to_owned())
 }
 
 /// Options of `bench label`.

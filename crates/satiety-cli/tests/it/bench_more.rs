@@ -63,13 +63,12 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
     place.write("pf/more.csv", "question,__expected\nbye,icontains: BYE\n");
     let import = ["bench", "import", "pf/promptfooconfig.yaml", "--output", "desk"];
     let shown = place.run(&import);
-    assert!(shown.starts_with("exit 0"), "{shown}");
-    assert!(shown.contains("desk: 2 runnable cases, 2 skipped"), "{shown}");
+    // Exit code 3: an assertion that decides was lost.
+    assert!(shown.starts_with("exit 3"), "{shown}");
+    assert!(shown.contains("desk: 3 runnable cases, 1 skipped"), "{shown}");
     for part in [
         "javascript",
-        "similar",
-        "requires running code",
-        "requires an embedding model",
+        "lost: tests[2].assert[0]: similar: requires an embedding model",
         "desk/suite.json",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
@@ -87,28 +86,166 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
         &place,
         &["bench", "run", "desk", "--target", "echo", "--format", "json"],
     );
-    assert_eq!(run["summary"]["counts"]["pass"], 2, "{run:#}");
-    assert_eq!(run["summary"]["counts"]["skipped"], 2);
-    assert_eq!(result(&run, "runs code")["status"], "skipped");
+    assert_eq!(run["summary"]["counts"]["pass"], 3, "{run:#}");
+    assert_eq!(run["summary"]["counts"]["skipped"], 1);
+    assert_eq!(result(&run, "runs code")["status"], "pass");
 
-    let report = json_of(
-        &place,
-        &[
-            "bench",
-            "import",
-            "pf/promptfooconfig.yaml",
-            "--output",
-            "desk2",
-            "--suite-id",
-            "x",
-            "--format",
-            "json",
-        ],
-    );
+    let again = [
+        &import[..3],
+        &["--output", "desk2", "--suite-id", "x", "--format", "json"],
+    ]
+    .concat();
+    let printed = place.command(&again).output().unwrap();
+    assert_eq!(printed.status.code(), Some(3));
+    let report: Value = serde_json::from_slice(&printed.stdout).unwrap();
     assert_eq!(report["kind"], "suite");
     assert_eq!(report["suite_id"], "x");
-    assert_eq!(report["unsupported"], json!({"javascript": 1, "similar": 1}));
+    assert_eq!(report["unsupported"], json!({"similar": 1}));
     assert_eq!(report["assertions"]["contains"], 2);
+}
+
+const IN_PLACE: &str = r#"
+prompts: ["prompts/*.txt"]
+providers: [echo]
+defaultTest:
+  options: {transform: "output.trim()"}
+tests:
+  - description: expression
+    vars: {q: hello}
+    assert:
+      - {type: javascript, value: "const words = output.split(' '); words.includes(context.vars.q)", metric: words}
+      - {type: not-javascript, value: "output.length > 100"}
+      - {type: regex, value: "(?<=say )hello"}
+      - {type: contains, value: hello}
+  - description: function body
+    vars: {q: bye}
+    assert:
+      - type: javascript
+        value: |
+          const score = output.includes('bye') ? 0.8 : 0;
+          return {pass: score >= context.config.least, score, reason: 'scored ' + score};
+        config: {least: 0.9}
+  - description: file
+    vars: {q: json}
+    assert: [{type: javascript, value: "file://checks/grade.js:grade"}]
+  - description: throws
+    vars: {q: x}
+    assert: [{type: javascript, value: "JSON.parse(output).a === 1"}]
+  - description: invalid
+    vars: {q: x}
+    assert: [{type: javascript, value: "output ==="}]
+"#;
+
+#[test]
+fn promptfoo_configurations_run_in_place_with_their_code() {
+    let place = Place::new();
+    place.write("pf/promptfooconfig.yaml", IN_PLACE);
+    place.write("pf/prompts/one.txt", " say {{q}} \n");
+    place.write(
+        "pf/checks/grade.js",
+        "const {wanted} = require('./wanted.js');\nconsole.log('noise');\n\
+         module.exports = {grade: async (output, context) => output.includes(wanted) && context.vars.q === 'json'};\n",
+    );
+    place.write("pf/checks/wanted.js", "module.exports = {wanted: 'say'};\n");
+    let run = json_of(
+        &place,
+        &["bench", "run", "pf/promptfooconfig.yaml", "--format", "json"],
+    );
+    let expression = result(&run, "expression");
+    assert_eq!(expression["status"], "pass", "{run:#}");
+    assert_eq!(
+        (
+            &expression["scores"][0]["name"],
+            &expression["scores"][0]["value"]
+        ),
+        (&json!("words"), &json!(1.0))
+    );
+    let body = result(&run, "function body");
+    assert_eq!(
+        (&body["status"], &body["reasons"][0]),
+        (&json!("fail"), &json!("scored 0.8"))
+    );
+    assert_eq!(result(&run, "file")["status"], "pass", "{run:#}");
+    let thrown = result(&run, "throws");
+    assert_eq!(thrown["status"], "fail");
+    assert!(
+        thrown["reasons"][0].as_str().unwrap().contains("SyntaxError"),
+        "{thrown}"
+    );
+    // A check that cannot be compiled says nothing about the target.
+    let invalid = result(&run, "invalid");
+    assert_eq!(
+        (&invalid["status"], &invalid["error_owner"]),
+        (&json!("error"), &json!("harness"))
+    );
+
+    let mut command = place.command(&["bench", "run", "pf/promptfooconfig.yaml"]);
+    let without = place.show(command.env("PATH", place.path("empty")));
+    assert!(
+        without.starts_with("exit 2")
+            && without.contains("`node` not found in PATH")
+            && without.contains("install Node.js"),
+        "{without}"
+    );
+}
+
+#[test]
+fn promptfoo_results_become_a_run() {
+    let place = Place::new();
+    let row = |test: u32, success: bool| {
+        json!({"testIdx": test, "promptIdx": 0, "provider": {"id": "echo"}, "success": success, "score": u8::from(success),
+            "failureReason": u8::from(!success), "gradingResult": {"pass": success, "reason": "because"}, "latencyMs": 3})
+    };
+    let results = json!({"evalId": "eval-1", "config": {"description": "desk"}, "results": {
+        "timestamp": "2026-08-01T10:00:00Z", "version": 3, "results": [row(0, true), row(1, false)]}});
+    place.write("out.json", &results.to_string());
+    let shown = place.run(&["bench", "import", "out.json"]);
+    assert!(
+        shown.starts_with("exit 0") && shown.contains("run eval-1 of desk (echo): 2 results, 50.0 % passed"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn several_scorers_of_a_log_need_a_choice() {
+    let place = Place::new();
+    let mut log: Value = serde_json::from_str(&inspect_header("several")).unwrap();
+    log["samples"] = json!([
+        {"id": 1, "epoch": 1, "scores": {"suspicion": {"value": 7}, "match": {"value": "I"}}},
+        {"id": 2, "epoch": 1, "scores": {"suspicion": {"value": 3}, "match": {"value": "C"}}}
+    ]);
+    log["results"] = json!({"total_samples": 2, "scores": [
+        {"name": "suspicion", "scorer": "suspicion", "metrics": {"mean": {"value": 5}}},
+        {"name": "match", "scorer": "match", "metrics": {"accuracy": {"value": 0.5}}}
+    ]});
+    place.write("log.json", &log.to_string());
+    for (flags, expected) in [
+        (&[][..], "expected one of: suspicion (3 to 7), match (0 to 1))"),
+        (&["--scorer", "nosuch"][..], "unknown scorer `nosuch`"),
+        (&["--scorer", "suspicion"][..], "threshold: is required"),
+    ] {
+        let shown = place.run(&[&["bench", "import", "log.json"], flags].concat());
+        assert!(shown.starts_with("exit 2") && shown.contains(expected), "{shown}");
+        assert!(shown.contains("hint: "), "{shown}");
+    }
+    let flags = [
+        "--scorer",
+        "suspicion",
+        "--range",
+        "1..10",
+        "--threshold",
+        "5",
+        "--lower-is-better",
+    ];
+    let shown = place.run(&[&["bench", "import", "log.json"][..], &flags].concat());
+    assert!(
+        shown.starts_with("exit 0") && shown.contains("50.0 % passed"),
+        "{shown}"
+    );
+    let report = json_of(&place, &["bench", "report", "several", "--format", "json"]);
+    assert_eq!(result(&report, "1")["status"], "fail");
+    assert_eq!(result(&report, "2")["scores"][1]["label"], "C");
+    assert_eq!(report["summary"]["scores"][0]["mean"], 5.0);
 }
 
 #[test]

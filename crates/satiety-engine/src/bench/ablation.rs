@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::cache::target_hash;
+use super::code_host::CodeHosts;
 use super::executor::{self, Lead, LocalJobs, Progress, Runner, Stop, Variant};
 use super::limits::RateLimiter;
 use super::llm_judge::Judges;
@@ -126,6 +127,7 @@ impl BenchOperations<'_> {
             let options = &request.options;
             let runner = Arc::new(Runner {
                 run_id: row.run_id.clone(),
+                checks: CodeHosts::open(&loaded.suite, &loaded.folder, options)?,
                 hashes: executor::hashes(&loaded),
                 places: executor::places(&loaded.suite),
                 suite: loaded.suite.clone(),
@@ -165,9 +167,7 @@ impl BenchOperations<'_> {
                 true
             })
             .await?;
-            for variant in &runner.variants {
-                variant.target.close().await;
-            }
+            runner.close().await;
             interrupted |= seen.done < planned;
             runs.insert(row.suite_id.clone(), row.run_id.clone());
             if interrupted {

@@ -7,6 +7,7 @@ use satiety_models::KeyOwner;
 use satiety_models::http::ApiKey;
 use satiety_store::{Store, StoreUrl};
 
+use super::code_host::CodeHosts;
 use super::executor::{self, Runner, Variant};
 use super::limits::RateLimiter;
 use super::llm_judge::Judges;
@@ -60,8 +61,10 @@ impl BenchOperations<'_> {
                 skill_dir: skill_dir.clone(),
             });
         }
+        let checks = CodeHosts::open(&loaded.suite, &loaded.folder, request)?;
         Ok(Runner {
             run_id,
+            checks,
             hashes: outline.hashes,
             places: executor::places(&loaded.suite),
             suite: loaded.suite,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use satiety::bench::contract::{ErrorKind, Input, Message, Owner, Request, Response, TargetError, VERSION};
+use satiety::bench::judge::criterion_scores;
 use satiety::bench::{
     Answers, Attempt, BenchmarkCase, BenchmarkInput, BenchmarkResult, BenchmarkSuite, ErrorOwner, Observed,
     Status, assess, case_hash,
@@ -23,6 +24,7 @@ use tokio::sync::mpsc;
 
 use super::attempts::{Cached, TargetReply, ask};
 use super::cache::{ResponseCache, cache_key};
+use super::code_host::CodeHosts;
 use super::history::trim;
 use super::limits::{Limits, RateLimiter};
 use super::llm_judge::Judges;
@@ -83,6 +85,8 @@ pub(super) struct Runner {
     pub(super) limits: Limits,
     pub(super) gate: RateLimiter,
     pub(super) judges: Judges,
+    /// Processes of the checks that are programs.
+    pub(super) checks: CodeHosts,
     pub(super) cache: Option<Box<dyn ResponseCache>>,
     pub(super) seed: u64,
     pub(super) timeout_ms: Option<u64>,
@@ -299,6 +303,14 @@ impl<T> Task<T> {
 }
 
 impl Runner {
+    /// Ends the processes of targets and checks.
+    pub(super) async fn close(&self) {
+        for variant in &self.variants {
+            variant.target.close().await;
+        }
+        self.checks.close().await;
+    }
+
     /// Finds the job of a result; `None` if it belongs to another run.
     pub(super) fn job_of(&self, key: &ResultKey) -> Option<Job> {
         Some(Job {
@@ -445,6 +457,31 @@ impl Runner {
         };
         let mut answers = Answers::default();
         let mut found = assess(&case.expected, &observed, &answers);
+        // Programs first: they are cheap, and may decide without a judge.
+        let programs: Vec<_> = found
+            .pending
+            .iter()
+            .filter_map(|pending| Some((pending, pending.check.as_ref()?)))
+            .collect();
+        for (pending, check) in &programs {
+            let threshold = Some(pending.threshold).filter(|threshold| *threshold > 0.0);
+            match self.checks.run(check, case, &response.output, threshold).await {
+                Ok(outcome) => {
+                    answers.checked.insert(pending.place.clone(), outcome);
+                }
+                Err(problem) => {
+                    result.status = Status::Error;
+                    result.error = Some(format!("cannot run the check: {problem}"));
+                    result.error_kind = Some("check".into());
+                    result.error_owner = Some(ErrorOwner::Harness);
+                    result.actual_output = Some(output);
+                    return;
+                }
+            }
+        }
+        if !programs.is_empty() {
+            found = assess(&case.expected, &observed, &answers);
+        }
         if !found.pending.is_empty() && !self.judges.is_empty() {
             let mut scores = Vec::new();
             for pending in &found.pending {
@@ -457,6 +494,7 @@ impl Runner {
                     Ok((score, opinions)) => {
                         answers.judged.insert(pending.place.clone(), score);
                         scores.push(score);
+                        result.scores.extend(criterion_scores(&opinions));
                         result.judges.extend(opinions);
                     }
                     Err(problem) => {
@@ -475,6 +513,21 @@ impl Runner {
         result.status = found.status;
         result.score = found.score;
         result.reasons = found.reasons;
+        // Named parts come before the criteria of judges.
+        result.scores.splice(0..0, found.scores);
+        // A judge's verdict in words: the criteria that the answer does not meet.
+        if found.status == Status::Fail {
+            let criteria = result.judges.iter().flat_map(|opinion| &opinion.criteria);
+            let unmet = criteria.filter(|criterion| !criterion.met);
+            let mut words: Vec<String> = unmet
+                .map(|criterion| match criterion.reason.as_str() {
+                    "" => format!("not met: {}", criterion.criterion),
+                    reason => format!("not met: {} ({reason})", criterion.criterion),
+                })
+                .collect();
+            words.dedup();
+            result.reasons.extend(words);
+        }
         if found.status == Status::Pending {
             let judged = found.pending.iter().any(|pending| pending.rubric.is_some());
             let waits = if judged {

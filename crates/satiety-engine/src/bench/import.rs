@@ -1,15 +1,17 @@
-//! Imports from other tools: promptfoo configurations become suites, Inspect logs become stored runs.
+//! Imports from other tools: promptfoo configurations become suites, results of promptfoo and Inspect become
+//! stored runs.
 
 use crate::handles::BenchOperations;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use satiety::Hint;
 use satiety::bench::{
-    BenchmarkRun, BenchmarkSuite, ImportReport, InspectOptions, Named, SuiteError, check_suite, content_hash,
-    import_promptfoo, leading, read_inspect_log, summarize,
+    BenchmarkSuite, ConfigFiles, ImportReport, ImportedScore, InspectOptions, Loss, Named, PromptfooImport,
+    RunImport, SuiteError, check_suite, content_hash, import_promptfoo, leading, read_inspect_log,
+    read_promptfoo_results, summarize,
 };
 use satiety_store::bench::BenchRunRow;
 use schemars::JsonSchema;
@@ -33,7 +35,7 @@ const MAX_ALL_REFERENCED: u64 = 256 << 20;
 /// File of another tool to import.
 #[derive(Debug, Clone)]
 pub struct ImportRequest {
-    /// Path of a promptfoo configuration or an Inspect log.
+    /// Path of a configuration or results of promptfoo, or of an Inspect log.
     pub file: PathBuf,
     /// Directory to write the suite to.
     pub output: Option<PathBuf>,
@@ -51,6 +53,16 @@ pub enum ImportResponse {
     Suite(ImportedSuite),
     /// A run was stored in the database.
     Run(ImportedRun),
+}
+
+impl ImportResponse {
+    /// Parts of the file that were not taken over.
+    pub fn losses(&self) -> &[Loss] {
+        match self {
+            Self::Suite(suite) => &suite.report.losses,
+            Self::Run(run) => &run.losses,
+        }
+    }
 }
 
 /// Suite that was written to disk.
@@ -82,6 +94,10 @@ pub struct ImportedRun {
     pub skipped: u64,
     /// Whether the log was complete.
     pub complete: bool,
+    /// All scores of the log, in its own order.
+    pub scores: Vec<ImportedScore>,
+    /// Parts of the log that the run does not have.
+    pub losses: Vec<Loss>,
 }
 
 impl BenchOperations<'_> {
@@ -89,24 +105,45 @@ impl BenchOperations<'_> {
     pub async fn import(self, request: ImportRequest) -> Result<ImportResponse, EngineError> {
         let ending = request.file.extension().and_then(|ending| ending.to_str());
         if ending == Some("eval") {
-            let run = from_archive(&request.file, &request.inspect)?;
+            let log = from_archive(&request.file, &request.inspect).map_err(with_flag)?;
             return self
-                .keep_import(&request.file, run)
+                .keep_import(&request.file, log, "inspect")
                 .await
                 .map(ImportResponse::Run);
         }
         let text = read(&request.file)?;
         if ending == Some("json") && is_log(&text) {
-            let run = read_inspect_log(&display_path(&request.file), &text, &request.inspect)?;
+            let log = read_inspect_log(&display_path(&request.file), &text, &request.inspect)
+                .map_err(|error| with_flag(error.into()))?;
             return self
-                .keep_import(&request.file, run)
+                .keep_import(&request.file, log, "inspect")
+                .await
+                .map(ImportResponse::Run);
+        }
+        if matches!(ending, Some("json" | "yaml" | "yml")) && is_promptfoo_results(&request.file, &text) {
+            let name = display_path(&request.file);
+            let mut results = read_promptfoo_results(Named {
+                file: &name,
+                text: &text,
+            })?;
+            if let Some(suite_id) = request.suite_id {
+                results.run.suite_id = suite_id;
+            }
+            return self
+                .keep_import(&request.file, results, "promptfoo")
                 .await
                 .map(ImportResponse::Run);
         }
         to_suite(&request, &text).map(ImportResponse::Suite)
     }
 
-    async fn keep_import(self, file: &Path, run: BenchmarkRun) -> Result<ImportedRun, EngineError> {
+    async fn keep_import(
+        self,
+        file: &Path,
+        log: RunImport,
+        source: &str,
+    ) -> Result<ImportedRun, EngineError> {
+        let RunImport { run, scores, losses } = log;
         if run.suite_id.trim().is_empty() {
             return Err(EngineError::Suite(SuiteError::Field {
                 file: display_path(file),
@@ -146,7 +183,7 @@ impl BenchOperations<'_> {
             .map(|result| (result.case_id.as_str(), result.case_hash.as_deref()))
             .collect();
         let mut snapshot = run.config_snapshot.clone();
-        snapshot.insert("imported_from".into(), Value::String("inspect".into()));
+        snapshot.insert("imported_from".into(), Value::String(source.into()));
         store
             .bench()
             .begin_run(&BenchRunRow {
@@ -179,7 +216,29 @@ impl BenchOperations<'_> {
             pass_rate: summary.pass_rate,
             skipped: summary.counts.skipped,
             complete: run.completed_at.is_some(),
+            scores,
+            losses,
         })
+    }
+}
+
+/// Adds the flag that makes the choice which a log leaves open.
+fn with_flag(error: EngineError) -> EngineError {
+    let EngineError::Suite(SuiteError::Field { field, .. }) = &error else {
+        return error;
+    };
+    let hint = match field.as_str() {
+        "scorer" => Hint::with_command("name the scorer that decides", "--scorer NAME"),
+        "threshold" => Hint::with_command(
+            "say from which value a sample passes, or give the scale",
+            "--threshold VALUE, --range MIN..MAX",
+        ),
+        "range" => Hint::with_command("give the scale of the scorer", "--range MIN..MAX"),
+        _ => return error,
+    };
+    EngineError::Invalid {
+        message: error.to_string(),
+        hint,
     }
 }
 
@@ -212,41 +271,154 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
         let folder = std::path::absolute(folder).ok()?;
         Some(folder.file_name()?.to_string_lossy().into_owned())
     });
-    let base = match request.file.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let refused = RefCell::new(BTreeMap::new());
-    let left = Cell::new(MAX_ALL_REFERENCED);
-    let lookup = |name: &str| match read_referenced(&base, name, &left) {
-        Ok(text) => text,
-        Err(reason) => {
-            refused.borrow_mut().insert(name.to_owned(), reason);
-            None
-        }
-    };
     let file = display_path(&request.file);
-    let mut imported = import_promptfoo(
-        Named { file: &file, text },
-        suite_id.as_deref().unwrap_or("imported"),
-        &lookup,
-    )?;
-    for (name, reason) in refused.into_inner() {
-        imported
-            .report
-            .warnings
-            .push(format!("cannot read `file://{}`: {reason}", name.escape_debug()));
-    }
+    let imported = read_config(&request.file, text, suite_id.as_deref().unwrap_or("imported"))?;
     let problems = check_suite(&imported.suite, &file, &[]);
     if !problems.is_empty() {
         return Err(SuiteError::Problems(problems).into());
     }
-    let files = write_suite(folder, &imported.suite)?;
+    let mut files = write_suite(folder, &imported.suite)?;
+    files.extend(copy_checks(
+        config_folder(&request.file),
+        folder,
+        &imported.suite,
+    )?);
     Ok(ImportedSuite {
         suite_id: imported.suite.suite_id,
         files,
         report: imported.report,
     })
+}
+
+/// Reads a promptfoo configuration with the files that it refers to.
+pub(super) fn read_config(path: &Path, text: &str, suite_id: &str) -> Result<PromptfooImport, EngineError> {
+    let files = DirectoryFiles {
+        base: config_folder(path),
+        left: Cell::new(MAX_ALL_REFERENCED),
+        refused: RefCell::default(),
+    };
+    let file = display_path(path);
+    let mut imported = import_promptfoo(Named { file: &file, text }, suite_id, &files)?;
+    for (name, reason) in files.refused.into_inner() {
+        imported
+            .report
+            .warnings
+            .push(format!("cannot read `file://{}`: {reason}", name.escape_debug()));
+    }
+    Ok(imported)
+}
+
+/// Whether a file is a promptfoo configuration rather than a suite.
+pub(super) fn is_config(path: &Path, text: &str) -> bool {
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    if name.starts_with("suite.") || name == "evals.json" {
+        return false;
+    }
+    let file = display_path(path);
+    let parsed = satiety::bench::reader::parse(Named { file: &file, text });
+    parsed.is_ok_and(|value| {
+        let has = |key: &str| value.get(key).is_some();
+        !has("suite_id") && (has("prompts") || has("tests") || has("scenarios")) && !has("cases")
+    })
+}
+
+/// Results have a list below `results`; configurations do not have the key.
+fn is_promptfoo_results(path: &Path, text: &str) -> bool {
+    let file = display_path(path);
+    let parsed = satiety::bench::reader::parse(Named { file: &file, text });
+    parsed.is_ok_and(|value| {
+        let results = value.get("results");
+        results.is_some_and(|results| results.is_array() || results.get("results").is_some())
+    })
+}
+
+fn config_folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Maximum number of files that wildcards are matched with, and the depth of their search.
+const MAX_LISTED: usize = 20_000;
+const MAX_LISTED_DEPTH: usize = 8;
+
+/// Files below the directory of a configuration.
+struct DirectoryFiles<'a> {
+    base: &'a Path,
+    /// Bytes that may still be read.
+    left: Cell<u64>,
+    refused: RefCell<BTreeMap<String, String>>,
+}
+
+impl ConfigFiles for DirectoryFiles<'_> {
+    fn read(&self, name: &str) -> Option<String> {
+        match read_referenced(self.base, name, &self.left) {
+            Ok(text) => text,
+            Err(reason) => {
+                self.refused.borrow_mut().insert(name.to_owned(), reason);
+                None
+            }
+        }
+    }
+
+    fn list(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut todo = vec![(self.base.to_path_buf(), 0)];
+        while let Some((folder, depth)) = todo.pop() {
+            // An unreadable directory has no matching files.
+            let Ok(entries) = fs_err::read_dir(&folder) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let (path, name) = (entry.path(), entry.file_name());
+                let is_hidden = name.to_string_lossy().starts_with('.') || name == "node_modules";
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() && !is_hidden && depth < MAX_LISTED_DEPTH => {
+                        todo.push((path, depth + 1))
+                    }
+                    Ok(kind) if kind.is_file() => {
+                        names.push(display_path(path.strip_prefix(self.base).unwrap_or(&path)));
+                    }
+                    _ => {}
+                }
+                if names.len() >= MAX_LISTED {
+                    return names;
+                }
+            }
+        }
+        names
+    }
+}
+
+/// Copies the programs that check answers next to the imported suite.
+fn copy_checks(base: &Path, folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, EngineError> {
+    let names: BTreeSet<String> = suite
+        .cases
+        .iter()
+        .flat_map(|case| case.expected.check_files())
+        .collect();
+    let left = Cell::new(MAX_ALL_REFERENCED);
+    let mut written = Vec::new();
+    for name in names {
+        let path = folder.join(&name);
+        // The import has read the file before; a copy into its own directory changes nothing.
+        let Ok(Some(text)) = read_referenced(base, &name, &left) else {
+            continue;
+        };
+        if path.exists() {
+            continue;
+        }
+        if let Some(parent) = path.parent() {
+            fs_err::create_dir_all(parent).map_err(|cause| EngineError::file("create", parent, cause))?;
+        }
+        fs_err::write(&path, text).map_err(|cause| EngineError::file("write", &path, cause))?;
+        written.push(display_path(&path));
+    }
+    Ok(written)
 }
 
 /// Reads a file that a configuration refers to; `None` if it does not exist. A downloaded configuration must
@@ -312,7 +484,7 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
 }
 
 #[cfg(not(feature = "imports"))]
-fn from_archive(_: &Path, _: &InspectOptions) -> Result<BenchmarkRun, EngineError> {
+fn from_archive(_: &Path, _: &InspectOptions) -> Result<RunImport, EngineError> {
     Err(EngineError::Invalid {
         message: crate::feature_disabled("packed Inspect logs", "imports"),
         hint: "convert the log to JSON with `inspect log convert`".into(),

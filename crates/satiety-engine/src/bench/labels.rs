@@ -280,7 +280,9 @@ impl LabelSession {
             rubrics += usize::from(part.mode == Mode::LlmJudge);
             people |= part.mode == Mode::Human;
         });
-        let pending = assess(&case.expected, &observed(result), &Answers::default()).pending;
+        let mut answers = Answers::default();
+        answers.restore_checks(&case.expected, &result.scores);
+        let pending = assess(&case.expected, &observed(result), &answers).pending;
         let asked = pending.iter().find(|pending| pending.rubric.is_some());
         match (rubrics, asked) {
             (1, Some(asked)) => Some(score >= asked.threshold - 1e-9),
@@ -410,14 +412,15 @@ fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: bool
         return;
     };
     let observed = observed(result);
-    let open = assess(&case.expected, &observed, &Answers::default());
+    let mut answers = Answers::default();
+    answers.restore_checks(&case.expected, &result.scores);
+    let open = assess(&case.expected, &observed, &answers);
     let places: Vec<&str> = open
         .pending
         .iter()
         .filter(|pending| pending.rubric.is_some())
         .map(|pending| pending.place.as_str())
         .collect();
-    let mut answers = Answers::default();
     answers.labelled.insert(String::new(), pass);
     let each = judges_by_place(result, places.len());
     for (index, place) in places.iter().enumerate() {
@@ -509,6 +512,7 @@ mod tests {
             judge: judge.into(),
             score,
             reason: String::new(),
+            criteria: Vec::new(),
         };
         let mut result = answered("x", Status::Fail);
         // The first rubric passes, the second fails; their mean would pass both.

@@ -4,6 +4,7 @@ mod ablation;
 pub mod attempts;
 mod baseline;
 pub mod cache;
+mod code_host;
 mod decisions;
 mod distributed;
 mod environment;

@@ -343,8 +343,6 @@ async fn decline(
 
 async fn close(stance: &Stance) {
     if let Stance::Joined(runner) = stance {
-        for variant in &runner.variants {
-            variant.target.close().await;
-        }
+        runner.close().await;
     }
 }

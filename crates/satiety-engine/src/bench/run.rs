@@ -297,9 +297,7 @@ impl BenchOperations<'_> {
             go_on
         });
         Box::pin(running).await?;
-        for variant in &runner.variants {
-            variant.target.close().await;
-        }
+        runner.close().await;
         // Free the cases before the report is built.
         drop((work, runner));
         // The order of results does not depend on which call finished first.

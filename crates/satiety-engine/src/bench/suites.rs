@@ -1,5 +1,5 @@
-//! Suites on disk: a directory with `suite.json|yaml|toml` and `cases/`, or a skill with `benchmarks/` or
-//! `evals/evals.json`.
+//! Suites on disk: a directory with `suite.json|yaml|toml` and `cases/`, a skill with `benchmarks/` or
+//! `evals/evals.json`, or a promptfoo configuration.
 
 use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
@@ -7,11 +7,13 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use satiety::bench::{
-    BenchmarkSuite, Difficulty, Named, Problem, SuiteError, read_skill_evals, read_suite, suite_hash,
+    BenchmarkSuite, Difficulty, Loss, Named, Problem, SuiteError, check_suite, read_skill_evals, read_suite,
+    suite_hash,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::import::{is_config, read_config};
 use crate::EngineError;
 
 /// File names of a suite, in order of precedence.
@@ -40,6 +42,32 @@ impl LoadedSuite {
     /// Hash of the inputs and expectations.
     pub fn hash(&self) -> String {
         suite_hash(&self.suite, &self.files)
+    }
+
+    /// Finds the fixtures of a skill's cases, which are relative to the skill or to its `evals` directory. A
+    /// case without its fixture is skipped; the others run.
+    fn skip_without_fixtures(&mut self) {
+        for case in &mut self.suite.cases {
+            let mut missing = None;
+            for name in &mut case.input.files {
+                if self.folder.join(&*name).exists() {
+                    continue;
+                }
+                let below = format!("evals/{name}");
+                if self.folder.join(&below).exists() {
+                    *name = below;
+                } else {
+                    missing.get_or_insert_with(|| name.clone());
+                }
+            }
+            if let Some(name) = missing {
+                self.warnings
+                    .push(format!("{}: skipped, file `{name}` not found", case.case_id));
+                case.skip.get_or_insert(format!("file `{name}` not found"));
+                // A hash needs every file, and the case does not run.
+                case.input.files.retain(|name| self.folder.join(name).exists());
+            }
+        }
     }
 }
 
@@ -124,13 +152,36 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
             called.as_deref().unwrap_or("skill"),
             1.0,
         )?;
-        return Ok(LoadedSuite {
-            files: file_hashes(&evals.suite, &skill)?,
+        let mut loaded = LoadedSuite {
+            files: BTreeMap::new(),
             suite: evals.suite,
             file,
             folder: skill.clone(),
             skill: Some(skill),
             warnings: evals.warnings,
+        };
+        loaded.warnings.extend(evals.losses.iter().map(Loss::to_string));
+        loaded.skip_without_fixtures();
+        loaded.files = file_hashes(&loaded.suite, &loaded.folder)?;
+        return Ok(loaded);
+    }
+    if is_config(&file, &text) {
+        let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let imported = read_config(&file, &text, stem.as_deref().unwrap_or("promptfoo"))?;
+        let problems = check_suite(&imported.suite, &name, &[]);
+        if !problems.is_empty() {
+            return Err(SuiteError::Problems(problems).into());
+        }
+        let report = imported.report;
+        let mut warnings = report.warnings;
+        warnings.extend(report.losses.iter().map(Loss::to_string));
+        return Ok(LoadedSuite {
+            files: file_hashes(&imported.suite, &folder)?,
+            suite: imported.suite,
+            file,
+            folder,
+            skill: None,
+            warnings,
         });
     }
     let mut cases = Vec::new();
@@ -173,17 +224,24 @@ pub(crate) fn file_hashes(
     folder: &Path,
 ) -> Result<BTreeMap<String, String>, EngineError> {
     let mut hashes = BTreeMap::new();
-    for name in suite.cases.iter().flat_map(|case| &case.input.files) {
-        if hashes.contains_key(name) {
+    let names = suite.cases.iter().flat_map(|case| {
+        case.input
+            .files
+            .iter()
+            .cloned()
+            .chain(case.expected.check_files())
+    });
+    for name in names {
+        if hashes.contains_key(&name) {
             continue;
         }
-        let path = folder.join(name);
+        let path = folder.join(&name);
         let hash = if path.is_dir() {
             tree_hash(&path)?
         } else {
             file_hash(&path)?
         };
-        hashes.insert(name.clone(), hash);
+        hashes.insert(name, hash);
     }
     Ok(hashes)
 }
@@ -339,6 +397,13 @@ fn listed(path: &Path) -> SuiteSummary {
             listed.version = Some(loaded.suite.version);
             listed.target = Some(loaded.suite.target);
             listed.warnings = loaded.warnings;
+            if listed.cases == 0 {
+                listed.problems.push(Problem {
+                    file: listed.file.clone(),
+                    field: "cases".into(),
+                    reason: "is empty: a suite needs at least one case".into(),
+                });
+            }
         }
         Err(EngineError::Suite(SuiteError::Problems(problems))) => listed.problems = problems,
         Err(EngineError::Suite(SuiteError::Field { file, field, reason })) => {

@@ -111,6 +111,7 @@ fn run_section(report: RunReport<'_>) -> Block {
             }
         ))],
     ));
+    parts.extend(named_scores(&found));
     parts.extend(by_case(&found));
     parts.extend(failures(run));
     if !found.flaky.is_empty() {
@@ -126,6 +127,23 @@ fn run_section(report: RunReport<'_>) -> Block {
     }
     parts.extend(more);
     Block::Section(title, parts)
+}
+
+/// Scorers and criteria by name; `None` when a single score says the same as the pass rate.
+fn named_scores(summary: &BenchmarkSummary) -> Option<Block> {
+    let number = |value: f64| format!("{value:.3}");
+    let rows = summary.scores.iter().map(|score| {
+        row![
+            score.name.as_str(),
+            or_dash(score.mean, number),
+            format!("{} to {}", or_dash(score.min, number), or_dash(score.max, number)),
+            or_dash(score.pass_rate, |rate| percent(Some(rate))),
+            if score.decides { "yes" } else { "" }
+        ]
+    });
+    let header = ["score", "mean", "values", "passed", "decides"];
+    let table = Table::new(&header, &[1, 3], rows).limit(2 * LISTED);
+    (summary.scores.len() > 1).then_some(Block::Table(table))
 }
 
 fn headline(summary: &BenchmarkSummary) -> Block {

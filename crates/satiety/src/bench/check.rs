@@ -114,7 +114,7 @@ pub fn check_case(case: &BenchmarkCase, file: &str, place: &str) -> Vec<Problem>
 }
 
 /// Reason why a path may lie outside of the directory.
-fn escapes(name: &str) -> Option<&'static str> {
+pub(super) fn escapes(name: &str) -> Option<&'static str> {
     let parts = || name.split(['/', '\\']);
     if name.is_empty() {
         Some("must not be empty")
@@ -165,6 +165,18 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
             None => push(at("value"), "must be a JSON Schema".to_owned()),
             Some(Err(error)) => push(at("value"), error),
             Some(Ok(())) => {}
+        },
+        Mode::Javascript | Mode::Python => match super::code_check::parse_check(expected) {
+            Err(reason) => push(at("value"), reason),
+            Ok(check) => {
+                if let Some((file, reason)) = check
+                    .file
+                    .as_deref()
+                    .and_then(|file| Some((file, escapes(file)?)))
+                {
+                    push(at("value.file"), format!("`{file}` {reason}"));
+                }
+            }
         },
         Mode::LlmJudge if super::rubric::parse_rubric(expected).is_none() => push(
             at("value"),

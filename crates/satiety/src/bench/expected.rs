@@ -36,6 +36,10 @@ pub enum Mode {
     Numeric,
     /// The JSON answer satisfies the schema in `value`.
     JsonSchema,
+    /// The JavaScript program in `value` accepts the answer.
+    Javascript,
+    /// The Python program in `value` accepts the answer.
+    Python,
     /// Every part of the expectation holds.
     All,
     /// At least one part of the expectation holds.
@@ -59,7 +63,7 @@ pub enum Direction {
 pub struct BenchmarkExpected {
     /// How the answer is compared.
     pub mode: Mode,
-    /// Expected value, JSON Schema, regular expression or judge criteria.
+    /// Expected value, JSON Schema, regular expression, judge criteria or program.
     pub value: Option<Value>,
     /// Threshold per metric name.
     pub metric_thresholds: Option<BTreeMap<String, f64>>,
@@ -77,6 +81,8 @@ pub struct BenchmarkExpected {
     pub keep_whitespace: bool,
     /// Minimum score to pass, between 0 and 1: of the judge, or of the weighted parts.
     pub threshold: Option<f64>,
+    /// Name under which the score of this part is reported.
+    pub name: Option<String>,
     /// Weight among sibling expectations.
     pub weight: f64,
     /// Whether the check must fail instead of hold.
@@ -101,6 +107,7 @@ impl BenchmarkExpected {
             ignore_case: false,
             keep_whitespace: false,
             threshold: None,
+            name: None,
             weight: 1.0,
             negate: false,
             reason: None,
@@ -156,6 +163,21 @@ impl BenchmarkExpected {
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
+    /// Files with the programs of this expectation, relative to the suite's directory.
+    pub fn check_files(&self) -> Vec<String> {
+        let mut files = Vec::new();
+        self.walk(&mut |part| {
+            if super::code_check::language(part.mode).is_some()
+                && let Some(file) = super::code_check::parse_check(part)
+                    .ok()
+                    .and_then(|check| check.file)
+            {
+                files.push(file);
+            }
+        });
+        files
+    }
+
     /// Whether any part requires a judge.
     pub fn needs_judge(&self) -> bool {
         let mut found = false;
@@ -188,6 +210,8 @@ struct Wire {
     keep_whitespace: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     weight: Option<f64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -229,6 +253,7 @@ impl Wire {
             ignore_case: self.ignore_case,
             keep_whitespace: self.keep_whitespace,
             threshold: self.threshold,
+            name: self.name,
             weight: self.weight.unwrap_or(1.0),
             negate: self.negate,
             reason: self.reason,
@@ -271,6 +296,7 @@ impl Serialize for BenchmarkExpected {
             ignore_case: it.ignore_case,
             keep_whitespace: it.keep_whitespace,
             threshold: it.threshold,
+            name: it.name,
             weight: Some(it.weight).filter(|&weight| weight != 1.0),
             negate: it.negate,
             reason: it.reason,

@@ -65,10 +65,12 @@ pub fn content_hash(value: &impl Serialize) -> String {
 
 /// Content hash of a case. `files` maps the file names that the case uses to hashes of their contents.
 pub fn case_hash(case: &BenchmarkCase, files: &BTreeMap<String, String>) -> String {
+    let checks = case.expected.check_files();
     let own: BTreeMap<&str, Option<&String>> = case
         .input
         .files
         .iter()
+        .chain(&checks)
         .map(|name| (name.as_str(), files.get(name)))
         .collect();
     content_hash(&(&case.input, &case.expected, own))

@@ -11,10 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::code_check::{CheckOutcome, CodeCheck, Language, language, parse_check};
 use super::compare_values::{as_json, as_text, number_in, same_json, shorten};
 use super::expected::{BenchmarkExpected, Direction, Mode};
 use super::rubric::{Rubric, parse_rubric};
-use super::run::Status;
+use super::run::{NamedScore, Status};
 
 /// Scores are sums of products, so they are compared with a threshold within this tolerance.
 const TOLERANCE: f64 = 1e-9;
@@ -33,9 +34,39 @@ pub struct Observed {
 pub struct Answers {
     /// Judge score between 0 and 1, by path of the part.
     pub judged: BTreeMap<String, f64>,
+    /// Outcome of a program, by path of the part.
+    pub checked: BTreeMap<String, CheckOutcome>,
     /// Whether a person accepted the answer, by path of the part. A label with the path "" applies to every
     /// part that requires a person.
     pub labelled: BTreeMap<String, bool>,
+}
+
+impl Answers {
+    /// Restores the outcomes of programs from the scores of an earlier assessment.
+    pub fn restore_checks(&mut self, expected: &BenchmarkExpected, scores: &[NamedScore]) {
+        self.restore_part(expected, "", scores);
+    }
+
+    fn restore_part(&mut self, expected: &BenchmarkExpected, place: &str, scores: &[NamedScore]) {
+        if language(expected.mode).is_some() {
+            let name = part_name(expected, place);
+            let known = scores.iter().find(|score| score.name == name);
+            if let Some((score, (passed, value))) =
+                known.and_then(|score| Some((score, score.passed.zip(score.value)?)))
+            {
+                // Scores are reported after negation, outcomes before.
+                let outcome = CheckOutcome {
+                    passed: passed != expected.negate,
+                    score: if expected.negate { 1.0 - value } else { value },
+                    reason: score.reason.clone(),
+                };
+                self.checked.insert(place.to_owned(), outcome);
+            }
+        }
+        for (index, part) in expected.parts.iter().enumerate() {
+            self.restore_part(part, &place_below(place, index), scores);
+        }
+    }
 }
 
 /// Result of assessing an answer.
@@ -47,17 +78,23 @@ pub struct Assessment {
     pub score: Option<f64>,
     /// Reasons why the answer does not pass, most important first; empty for a pass.
     pub reasons: Vec<String>,
-    /// Parts that await a judge or a person.
+    /// Parts that await a program, a judge or a person.
     pub pending: Vec<Pending>,
+    /// Scores of the parts that have a name, and of all programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<NamedScore>,
 }
 
-/// A part that awaits a judge or a person.
+/// A part that awaits a program, a judge or a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pending {
     /// Path of the part: "" for the root, "1" for the second part, "1.0" for the first part of that.
     pub place: String,
-    /// Rubric for the judge; absent when a person decides.
+    /// Rubric for the judge; absent when a program or a person decides.
     pub rubric: Option<Rubric>,
+    /// Program that decides, with its language.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<(Language, CodeCheck)>,
     /// Minimum judge score for the part to pass.
     pub threshold: f64,
 }
@@ -74,6 +111,7 @@ pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answe
         answers,
         reasons: Vec::new(),
         pending: Vec::new(),
+        scores: Vec::new(),
     };
     let outcome = context.part(expected, "");
     let status = match outcome.passes {
@@ -94,6 +132,7 @@ pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answe
         } else {
             Vec::new()
         },
+        scores: context.scores,
     }
 }
 
@@ -120,6 +159,7 @@ fn skipped(reason: String) -> Assessment {
         score: None,
         reasons: vec![reason],
         pending: Vec::new(),
+        scores: Vec::new(),
     }
 }
 
@@ -164,6 +204,22 @@ struct Context<'a> {
     answers: &'a Answers,
     reasons: Vec<String>,
     pending: Vec<Pending>,
+    scores: Vec<NamedScore>,
+}
+
+/// Path of a part of a group.
+fn place_below(place: &str, index: usize) -> String {
+    if place.is_empty() {
+        index.to_string()
+    } else {
+        format!("{place}.{index}")
+    }
+}
+
+/// Name of the score of a part.
+fn part_name(expected: &BenchmarkExpected, place: &str) -> String {
+    let mode = || format!("{:?} {place}", expected.mode).trim_end().to_lowercase();
+    expected.name.clone().unwrap_or_else(mode)
 }
 
 impl Context<'_> {
@@ -173,21 +229,32 @@ impl Context<'_> {
             Mode::All | Mode::Any => self.group(expected, place),
             Mode::LlmJudge => self.judged(expected, place),
             Mode::Human => self.labelled(place),
+            Mode::Javascript | Mode::Python => self.checked(expected, place),
             _ => self.leaf(expected),
         };
         if outcome.passes.is_some() {
             self.pending.truncate(pending);
         }
-        if !expected.negate {
-            return outcome;
+        let outcome = if expected.negate {
+            // The reasons for the inner failure do not apply to the negated part.
+            self.reasons.truncate(reasons);
+            if outcome.passes == Some(true) {
+                self.reasons
+                    .push(format!("{} matches but must not", describe(expected)));
+            }
+            outcome.negated()
+        } else {
+            outcome
+        };
+        if outcome.passes.is_some() && (expected.name.is_some() || language(expected.mode).is_some()) {
+            self.scores.push(NamedScore {
+                passed: outcome.passes,
+                decides: expected.weight > 0.0,
+                reason: self.reasons.get(reasons).cloned(),
+                ..NamedScore::new(part_name(expected, place), Some(outcome.low))
+            });
         }
-        // The reasons for the inner failure do not apply to the negated part.
-        self.reasons.truncate(reasons);
-        if outcome.passes == Some(true) {
-            self.reasons
-                .push(format!("{} matches but must not", describe(expected)));
-        }
-        outcome.negated()
+        outcome
     }
 
     fn group(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
@@ -196,11 +263,7 @@ impl Context<'_> {
             .iter()
             .enumerate()
             .map(|(index, part)| {
-                let place = if place.is_empty() {
-                    index.to_string()
-                } else {
-                    format!("{place}.{index}")
-                };
+                let place = place_below(place, index);
                 (self.part(part, &place), part.weight)
             })
             .collect();
@@ -249,6 +312,7 @@ impl Context<'_> {
             self.pending.push(Pending {
                 place: place.to_owned(),
                 rubric,
+                check: None,
                 threshold,
             });
             return Outcome::OPEN;
@@ -267,6 +331,28 @@ impl Context<'_> {
         Outcome::scored(score, passes)
     }
 
+    fn checked(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
+        let Some(outcome) = self.answers.checked.get(place) else {
+            let check = language(expected.mode).zip(parse_check(expected).ok());
+            if check.is_none() {
+                self.reasons
+                    .push("the program of the expectation is invalid".to_owned());
+                return Outcome::known(false);
+            }
+            self.pending.push(Pending {
+                place: place.to_owned(),
+                rubric: None,
+                check,
+                threshold: expected.threshold.unwrap_or(0.0),
+            });
+            return Outcome::OPEN;
+        };
+        if !outcome.passed {
+            self.reasons.extend(outcome.reason.clone());
+        }
+        Outcome::scored(outcome.score.clamp(0.0, 1.0), outcome.passed)
+    }
+
     fn labelled(&mut self, place: &str) -> Outcome {
         let label = self
             .answers
@@ -277,6 +363,7 @@ impl Context<'_> {
             self.pending.push(Pending {
                 place: place.to_owned(),
                 rubric: None,
+                check: None,
                 threshold: 1.0,
             });
             return Outcome::OPEN;

@@ -11,9 +11,10 @@
 //! | content hashes of cases and suites | [`hash`] |
 //! | the protocol between harness and target | [`contract`] |
 //! | sandbox policy of a target | [`sandbox`] |
-//! | suites in the formats of other tools | [`skill`], [`promptfoo`] |
-//! | assessing an answer | [`matching`], [`judge`] |
-//! | results and summaries of a run | [`run`], [`summary`], [`inspect_log`] |
+//! | suites in the formats of other tools | [`skill`], [`promptfoo`], [`loss`] |
+//! | assessing an answer | [`matching`], [`judge`], [`code_check`] |
+//! | results and summaries of a run | [`run`], [`summary`] |
+//! | results of other tools as runs | [`imported_run`], [`inspect_log`], [`promptfoo`] |
 //! | regression gate | [`gate`] |
 //! | statistical power and early stopping | [`power`], [`sequential`] |
 //! | comparing variants before shipping a change | [`mod@ablation`] |
@@ -28,16 +29,19 @@ pub mod ablation;
 #[cfg(test)]
 mod ablation_tests;
 pub mod check;
+pub mod code_check;
 mod compare_values;
 pub mod contract;
 pub mod expected;
 pub mod from_failure;
 pub mod gate;
 pub mod hash;
+pub mod imported_run;
 pub mod inspect_log;
 mod json_path;
 mod json_schema;
 pub mod judge;
+pub mod loss;
 pub mod matching;
 #[cfg(test)]
 mod matching_tests;
@@ -62,21 +66,26 @@ pub use ablation::{
     ablation,
 };
 pub use check::{Problem, check_case, check_suite};
+pub use code_check::{CheckOutcome, CodeCheck, Language};
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
 pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash, suite_hash_from_cases};
+pub use imported_run::{ImportedScore, RunImport};
 pub use inspect_log::{InspectOptions, read_inspect_log, read_inspect_members};
+pub use loss::Loss;
 pub use matching::{Answers, Assessment, Observed, Pending, assess};
 pub use power::{Design, PowerStatement, estimate_noise, statement};
-pub use promptfoo::{ImportReport, PromptfooImport, import_promptfoo};
+pub use promptfoo::{ConfigFiles, ImportReport, PromptfooImport, import_promptfoo, read_promptfoo_results};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use rubric::{Rubric, parse_rubric};
-pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, Status};
+pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, NamedScore, Status};
 pub use sandbox::{SandboxIsolation, SandboxPolicy, SandboxRequirement, sandbox_note};
 pub use schema::suite_schema;
 pub use scrub::{ScrubReport, Scrubber};
 pub use sequential::{Progress, Sequential, SequentialError, SequentialSettings, Side};
 pub use skill::{SkillEvals, WITH_SKILL, WITHOUT_SKILL, read_skill_evals};
 pub use suite::{BenchmarkCase, BenchmarkInput, BenchmarkSuite, Difficulty, Source};
-pub use summary::{BenchmarkSummary, CaseSummary, Reliability, StatusCounts, by_case, leading, summarize};
+pub use summary::{
+    BenchmarkSummary, CaseSummary, Reliability, ScoreSummary, StatusCounts, by_case, leading, summarize,
+};

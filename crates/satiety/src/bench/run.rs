@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::expected::Direction;
+use super::judge::CriterionAnswer;
 use super::summary::BenchmarkSummary;
 
 /// One execution of a suite against a configuration.
@@ -92,6 +94,9 @@ pub struct BenchmarkResult {
     /// Score of the answer between 0 and 1; absent when it was not scored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
+    /// Every scorer, metric and criterion of the answer by name, in the order of its source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<NamedScore>,
     /// Human-readable reasons for the status.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
@@ -151,6 +156,50 @@ pub struct BenchmarkResult {
     pub attempts: Vec<Attempt>,
 }
 
+/// Value of one scorer, metric or criterion for one answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NamedScore {
+    /// Name of the scorer or metric, or text of the criterion.
+    pub name: String,
+    /// Value on the scorer's own scale; absent when it returned no number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// Whether this score alone passes; absent when it has no threshold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<bool>,
+    /// Smallest and largest possible value, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<[f64; 2]>,
+    /// Whether higher or lower values are better, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// Whether the status of the result depends on this score.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decides: bool,
+    /// Original value if it was a text, such as a letter grade.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Explanation or evidence that the scorer gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl NamedScore {
+    /// Creates a score that does not decide.
+    pub fn new(name: impl Into<String>, value: Option<f64>) -> Self {
+        Self {
+            name: name.into(),
+            value,
+            passed: None,
+            range: None,
+            direction: None,
+            decides: false,
+            label: None,
+            reason: None,
+        }
+    }
+}
+
 /// Record of one attempt at a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attempt {
@@ -177,6 +226,9 @@ pub struct JudgeOpinion {
     /// Reason that the judge gave.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Answer per criterion, in the order of the rubric.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub criteria: Vec<CriterionAnswer>,
 }
 
 impl BenchmarkResult {
@@ -190,6 +242,7 @@ impl BenchmarkResult {
             deterministic: false,
             status,
             score: None,
+            scores: Vec::new(),
             reasons: Vec::new(),
             actual_output: None,
             latency_ms: 0.0,
@@ -261,7 +314,10 @@ impl BenchmarkResult {
             "score" => self.counted_score(),
             "pass" => self.passed().map(|passed| f64::from(u8::from(passed))),
             "llm_judge_score" => self.llm_judge_score,
-            other => self.metrics.get(other).copied(),
+            other => self.metrics.get(other).copied().or_else(|| {
+                let named = self.scores.iter().find(|score| score.name == other);
+                named.and_then(|score| score.value)
+            }),
         }
     }
 }

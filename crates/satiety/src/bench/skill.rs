@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::check::Problem;
 use super::expected::{BenchmarkExpected, Mode};
+use super::loss::{Loss, Losses};
 use super::reader::{Named, SuiteError, parse};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 
@@ -17,14 +19,60 @@ pub const WITH_SKILL: &str = "with_skill";
 /// Variant name of control runs without the skill.
 pub const WITHOUT_SKILL: &str = "without_skill";
 
+/// Keys that hold the list of cases.
+const CASES: [&str; 6] = [
+    "evals",
+    "output_evals",
+    "cases",
+    "test_cases",
+    "tests",
+    "eval_cases",
+];
+
+/// Keys that hold the prompt of a case.
+const PROMPTS: [&str; 8] = [
+    "prompt",
+    "query",
+    "input",
+    "task",
+    "question",
+    "user_prompt",
+    "user_message",
+    "instruction",
+];
+
 /// Keys that hold assertions, in the order in which they become criteria.
-const ASSERTIONS: [&str; 6] = [
+const ASSERTIONS: [&str; 11] = [
     "assertions",
     "expectations",
     "expected_behaviors",
     "expected_behavior",
     "expected_chat_output",
     "expected_repo_state",
+    "criteria",
+    "success_criteria",
+    "acceptance_criteria",
+    "checks",
+    "rubric",
+];
+
+/// Keys of an assertion that hold its text.
+const TEXTS: [&str; 10] = [
+    "text",
+    "description",
+    "assertion",
+    "expectation",
+    "check",
+    "criterion",
+    "criteria",
+    "statement",
+    "rubric",
+    "expected",
+];
+
+/// Beginnings of keys that state an expectation; an unknown key of this kind is a loss that decides.
+const DECIDING: [&str; 9] = [
+    "expect", "assert", "must", "should", "check", "criteri", "grad", "verif", "forbid",
 ];
 
 /// Cases read from an `evals.json` file.
@@ -34,40 +82,47 @@ pub struct SkillEvals {
     pub suite: BenchmarkSuite,
     /// Deviations from the format that were tolerated.
     pub warnings: Vec<String>,
+    /// Parts of the file that are kept as metadata but not checked.
+    pub losses: Vec<Loss>,
 }
 
 /// Reads an `evals.json`. `folder` is the name of the skill's directory, used when the file does not name the
 /// skill. `threshold` is the fraction of criteria that must be met (1 for all).
 pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result<SkillEvals, SuiteError> {
-    let field_error = |field: String, reason: &str| SuiteError::Field {
+    let problem = |field: String, reason: String| Problem {
         file: file.file.to_owned(),
         field,
+        reason,
+    };
+    let field_error = |field: &str, reason: &str| SuiteError::Field {
+        file: file.file.to_owned(),
+        field: field.to_owned(),
         reason: reason.to_owned(),
     };
     let (name, key, items, notes) = match parse(file)? {
-        Value::Array(items) => (None, String::new(), items, Map::new()),
+        Value::Array(items) => (None, "", items, Map::new()),
         Value::Object(mut fields) => {
             let name = ["skill_name", "skill"].iter().find_map(|key| {
                 let name = fields.get(*key)?.as_str()?.to_owned();
                 fields.remove(*key);
                 Some(name)
             });
-            let found = ["evals", "output_evals"]
-                .iter()
-                .find_map(|key| Some((*key, fields.remove(*key)?)));
+            let found = CASES.iter().find_map(|key| Some((*key, fields.remove(*key)?)));
             let Some((key, Value::Array(items))) = found else {
-                return Err(field_error("evals".to_owned(), "must be a list of cases"));
+                let reason = format!(
+                    "must be a list of cases (also accepted: {})",
+                    CASES[1..].join(", ")
+                );
+                return Err(field_error("evals", &reason));
             };
-            (name, key.to_owned(), items, fields)
+            (name, key, items, fields)
         }
         _ => {
-            return Err(field_error(
-                "top level".to_owned(),
-                "must be an object with a list `evals`",
-            ));
+            return Err(field_error("top level", "must be an object with a list `evals`"));
         }
     };
     let mut warnings = Vec::new();
+    let mut losses = Losses::default();
     let name = name.unwrap_or_else(|| {
         warnings.push(format!(
             "`skill_name` is missing; using the directory name `{folder}`"
@@ -76,23 +131,27 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
     });
     let mut suite = BenchmarkSuite::new(name.clone());
     suite.target = name;
+    report_unchecked("", notes.keys(), &mut losses);
     suite.metadata = notes.into_iter().collect();
     let mut used_ids = BTreeSet::new();
+    let mut problems = Vec::new();
     for (index, item) in items.into_iter().enumerate() {
         let place = format!("{key}[{index}]");
         let Value::Object(fields) = item else {
-            return Err(field_error(place, "must be an object"));
+            problems.push(problem(place, "must be an object".to_owned()));
+            continue;
         };
-        let mut case = read_case(fields, index, threshold).map_err(|(field, reason)| {
-            field_error(
-                if field.is_empty() {
-                    place.clone()
-                } else {
-                    format!("{place}.{field}")
-                },
-                reason,
-            )
-        })?;
+        let mut case = match read_case(fields, index, threshold) {
+            Ok(case) => case,
+            Err((field, reason)) => {
+                problems.push(problem(format!("{place}.{field}"), reason));
+                continue;
+            }
+        };
+        report_unchecked(&format!("{key}[]."), case.metadata.keys(), &mut losses);
+        if let Some(reason) = &case.skip {
+            losses.push_deciding(place, format!("the case is skipped: {reason}"));
+        }
         if case.expected.mode == Mode::Human {
             warnings.push(format!(
                 "{}: no expectation, so the case requires a human label",
@@ -110,44 +169,72 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
         }
         suite.cases.push(case);
     }
-    let problems = super::check::check_suite(&suite, file.file, &[]);
+    if suite.cases.is_empty() && problems.is_empty() {
+        problems.push(problem(
+            key.to_owned(),
+            "is empty: a suite needs at least one case".to_owned(),
+        ));
+    }
+    problems.extend(super::check::check_suite(&suite, file.file, &[]));
     if problems.is_empty() {
-        Ok(SkillEvals { suite, warnings })
+        Ok(SkillEvals {
+            suite,
+            warnings,
+            losses: losses.into_vec(),
+        })
     } else {
         Err(SuiteError::Problems(problems))
     }
 }
 
+/// Reports keys that became metadata; those that state an expectation decide.
+fn report_unchecked<'a>(prefix: &str, keys: impl Iterator<Item = &'a String>, losses: &mut Losses) {
+    for key in keys.filter(|key| *key != "id") {
+        let place = format!("{prefix}{key}");
+        if DECIDING.iter().any(|start| key.starts_with(start)) {
+            losses.push_deciding(place, "unknown key, kept as metadata but not checked");
+        } else {
+            losses.push(place, "kept as metadata");
+        }
+    }
+}
+
+/// Reads a case; the error is a field and what is wrong with it.
 fn read_case(
     mut fields: Map<String, Value>,
     index: usize,
     threshold: f64,
-) -> Result<BenchmarkCase, (&'static str, &'static str)> {
-    let prompt = ["prompt", "query", "input"]
+) -> Result<BenchmarkCase, (&'static str, String)> {
+    let (key, prompt) = PROMPTS
         .iter()
         .find_map(|key| Some((*key, fields.remove(*key)?)))
-        .ok_or(("prompt", "is missing"))?;
-    let Value::String(prompt) = prompt.1 else {
-        return Err((prompt.0, "must be a string"));
-    };
+        .ok_or_else(|| ("prompt", "is missing".to_owned()))?;
+    let (goal, messages) = prompt_of(prompt).ok_or_else(|| {
+        let reason = "must be a string, a list of messages, or an object with `prompt`";
+        (key, reason.to_owned())
+    })?;
     let id = match fields.remove("id") {
         None | Some(Value::Null) => None,
         Some(Value::String(id)) => Some(id),
         Some(Value::Number(id)) => Some(id.to_string()),
-        Some(_) => return Err(("id", "must be a string or a number")),
+        Some(_) => return Err(("id", "must be a string or a number".to_owned())),
     };
     let name = match fields.remove("name") {
         None | Some(Value::Null) => None,
         Some(Value::String(name)) => Some(name).filter(|name| !name.trim().is_empty()),
-        Some(_) => return Err(("name", "must be a string")),
+        Some(_) => return Err(("name", "must be a string".to_owned())),
     };
     let mut criteria = Vec::new();
     for key in ASSERTIONS {
         if let Some(value) = fields.remove(key) {
-            criteria.extend(assertions(&value).ok_or((
-                key,
-                "must contain strings, or objects with `text` or `description`",
-            ))?);
+            let found = assertions(&value).ok_or_else(|| {
+                let reason = format!(
+                    "must contain strings, or objects with one of: {}, name",
+                    TEXTS.join(", ")
+                );
+                (key, reason)
+            })?;
+            criteria.extend(found);
         }
     }
     let reference = match fields.remove("expected_output") {
@@ -155,15 +242,32 @@ fn read_case(
         Some(Value::String(text)) => Some(text).filter(|text| !text.trim().is_empty()),
         Some(other) => Some(other.to_string()),
     };
-    let files = match fields.remove("files") {
+    let mut skip = None;
+    let mut files = Vec::new();
+    let listed = match fields.remove("files") {
         None | Some(Value::Null) => Vec::new(),
-        Some(Value::Array(items)) => items
-            .iter()
-            .map(|item| item.as_str().map(str::to_owned))
-            .collect::<Option<_>>()
-            .ok_or(("files", "must be a list of paths"))?,
-        Some(_) => return Err(("files", "must be a list of paths")),
+        Some(Value::Array(items)) => items,
+        Some(one @ (Value::String(_) | Value::Object(_))) => vec![one],
+        Some(_) => return Err(("files", "must be a list of paths".to_owned())),
     };
+    for item in listed {
+        match file_of(&item).ok_or_else(|| {
+            (
+                "files",
+                "must be a list of paths, or of objects with `path`".to_owned(),
+            )
+        })? {
+            Fixture::Path(path) => match super::check::escapes(&path) {
+                Some(reason) => skip = Some(format!("file `{path}` {reason}")),
+                None => files.push(path),
+            },
+            Fixture::Inline(path) => {
+                skip = Some(format!(
+                    "file `{path}` is given by its content; write it next to the skill instead"
+                ));
+            }
+        }
+    }
     let expected = match (criteria.is_empty(), reference) {
         (false, Some(text)) => judged(json!({"rubric": text, "criteria": criteria}), threshold),
         (false, None) => judged(json!({"criteria": criteria}), threshold),
@@ -177,13 +281,63 @@ fn read_case(
         .clone()
         .or(id.clone())
         .unwrap_or_else(|| (index + 1).to_string());
-    let mut case = BenchmarkCase::new(case_id, prompt, expected);
+    let mut case = BenchmarkCase::new(case_id, goal, expected);
+    case.input.messages = messages;
     case.input.files = files;
+    case.skip = skip;
     case.metadata = fields.into_iter().collect::<BTreeMap<_, _>>();
     if let (Some(id), Some(_)) = (id, name) {
         case.metadata.insert("id".to_owned(), Value::String(id));
     }
     Ok(case)
+}
+
+/// Goal and messages of a prompt: a text, a conversation, or an object that contains the text.
+fn prompt_of(prompt: Value) -> Option<(String, Option<Vec<Value>>)> {
+    match prompt {
+        Value::String(text) => Some((text, None)),
+        Value::Array(messages) => {
+            let goal = messages.last()?.get("content")?.as_str()?.to_owned();
+            let complete = messages.iter().all(|message| {
+                message.get("role").is_some_and(Value::is_string) && message.get("content").is_some()
+            });
+            complete.then_some((goal, Some(messages)))
+        }
+        Value::Object(mut fields) => ["prompt", "text", "content", "goal", "query"]
+            .iter()
+            .find_map(|key| match fields.remove(*key)? {
+                Value::String(text) => Some((text, None)),
+                _ => None,
+            }),
+        _ => None,
+    }
+}
+
+/// A file of a case.
+enum Fixture {
+    Path(String),
+    /// Given by its content instead of a path in the skill.
+    Inline(String),
+}
+
+fn file_of(item: &Value) -> Option<Fixture> {
+    match item {
+        Value::String(path) => Some(Fixture::Path(path.clone())),
+        Value::Object(fields) => {
+            let path = ["path", "file", "source", "src", "name", "filename"]
+                .iter()
+                .find_map(|key| fields.get(*key)?.as_str().map(str::to_owned))?;
+            let is_inline = ["content", "contents", "text"]
+                .iter()
+                .any(|key| fields.contains_key(*key));
+            Some(if is_inline {
+                Fixture::Inline(path)
+            } else {
+                Fixture::Path(path)
+            })
+        }
+        _ => None,
+    }
 }
 
 fn judged(value: Value, threshold: f64) -> BenchmarkExpected {
@@ -193,21 +347,42 @@ fn judged(value: Value, threshold: f64) -> BenchmarkExpected {
     }
 }
 
-/// Accepts one string, a list of strings, or a list of objects that contain one.
+/// Accepts one string, a list of strings, a list of objects that contain one, or an object of named texts.
 fn assertions(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
         Value::String(text) => Some(vec![text.clone()]),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| match item {
-                Value::String(text) => Some(text.clone()),
-                Value::Object(fields) => ["text", "description", "assertion", "name"]
-                    .iter()
-                    .find_map(|key| fields.get(*key)?.as_str().map(str::to_owned)),
-                _ => None,
-            })
-            .collect(),
+        Value::Array(items) => items.iter().map(assertion_text).collect(),
+        Value::Object(fields) => match assertion_text(value) {
+            Some(text) => Some(vec![text]),
+            None => fields.values().map(assertion_text).collect(),
+        },
+        _ => None,
+    }
+    .map(|texts: Vec<String>| texts.into_iter().filter(|text| !text.trim().is_empty()).collect())
+}
+
+/// Text of an assertion. An object with a type and a value, such as `{"type": "contains", "value": "x"}`,
+/// becomes a sentence that a judge can decide.
+fn assertion_text(item: &Value) -> Option<String> {
+    match item {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(fields) => {
+            let text = |key: &str| fields.get(key)?.as_str().map(str::to_owned);
+            let typed = || {
+                let value = fields.get("value").or(fields.get("pattern"))?;
+                Some(format!(
+                    "{}: {}",
+                    text("type")?,
+                    super::compare_values::as_text(value)
+                ))
+            };
+            TEXTS
+                .iter()
+                .find_map(|key| text(key))
+                .or_else(typed)
+                .or_else(|| text("name"))
+        }
         _ => None,
     }
 }
@@ -289,12 +464,49 @@ mod tests {
                 "evals.json: evals[0].expectations: must contain strings",
             ),
             (
-                r#"{"evals": [{"prompt": "a", "files": ["../x"], "expectations": ["y"]}]}"#,
-                "must not leave the suite's directory",
+                r#"{"evals": [{"prompt": 1}, {"prompt": "a", "files": 3}]}"#,
+                "evals[0].prompt: must be a string, a list of messages, or an object with `prompt`\nevals.json: evals[1].files: must be",
             ),
+            (r#"{"evals": []}"#, "evals: is empty"),
         ] {
             let message = read(text).unwrap_err().to_string();
             assert!(message.contains(expected), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn shapes_of_the_wild_are_read() {
+        let found = read(
+            r#"{"skill_name": "pdf", "test_cases": [
+            {"id": 1, "prompt": "a", "assertions": [{"name": "title", "check": "has a title"}, {"type": "contains", "value": "x"}],
+             "files": [{"path": "in/a.pdf", "description": "the input"}, "b.pdf"]},
+            {"id": 2, "input": {"prompt": "b"}, "criteria": {"polite": "is polite"}, "files": ["../x"]},
+            {"id": 3, "task": "c", "expected_output": "A table", "files": [{"name": "c.csv", "content": "1,2"}]},
+            {"id": 4, "prompt": [{"role": "user", "content": "d"}], "expectations": ["e"], "should_trigger": true, "level": 1}
+        ]}"#,
+        )
+        .unwrap();
+        let cases = &found.suite.cases;
+        let rubric = |index: usize| parse_rubric(&cases[index].expected).unwrap();
+        assert_eq!(rubric(0).criteria, ["has a title", "contains: x"]);
+        assert_eq!(cases[0].input.files, ["in/a.pdf", "b.pdf"]);
+        assert_eq!(rubric(1).criteria, ["is polite"]);
+        assert!(cases[1].skip.as_deref().unwrap().contains("must not leave"));
+        assert!(cases[2].skip.as_deref().unwrap().contains("given by its content"));
+        assert_eq!(
+            (cases[3].input.goal.as_str(), cases[3].skip.as_deref()),
+            ("d", None)
+        );
+        let deciding: Vec<&str> = found
+            .losses
+            .iter()
+            .filter(|loss| loss.decides)
+            .map(|loss| loss.place.as_str())
+            .collect();
+        assert_eq!(
+            deciding,
+            ["test_cases[1]", "test_cases[2]", "test_cases[].should_trigger"]
+        );
+        assert_eq!(found.losses.last().unwrap().place, "test_cases[].level");
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::stats::{Interval, clustered_mean_interval, mean, pass_at_k, pass_hat_k, quantile, wilson};
 
 use super::judge::agreement_of;
-use super::run::{BenchmarkResult, ErrorOwner, Status};
+use super::run::{BenchmarkResult, ErrorOwner, NamedScore, Status};
 
 /// Aggregate metrics of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +51,30 @@ pub struct BenchmarkSummary {
     pub flaky: Vec<String>,
     /// Summary of each case, ordered by id.
     pub per_case: Vec<CaseSummary>,
+    /// Summary of each scorer, metric and criterion by name, in the order of the first result that has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<ScoreSummary>,
+}
+
+/// Summary of one named score over a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScoreSummary {
+    /// Name of the scorer or metric, or text of the criterion.
+    pub name: String,
+    /// Mean over cases of the mean over repeats, on the scorer's own scale; absent without numbers.
+    pub mean: Option<f64>,
+    /// Smallest value, if any.
+    pub min: Option<f64>,
+    /// Largest value, if any.
+    pub max: Option<f64>,
+    /// Share of results that pass by this score alone; absent when it has no threshold.
+    pub pass_rate: Option<f64>,
+    /// Number of results with a value.
+    pub scored: u64,
+    /// Number of results that name the score without a value.
+    pub unscored: u64,
+    /// Whether the status of results depends on this score.
+    pub decides: bool,
 }
 
 /// Number of results by status.
@@ -166,7 +190,48 @@ pub fn summarize<'a>(results: impl IntoIterator<Item = &'a BenchmarkResult>) -> 
         .collect();
     pass_rate(&mut summary, &groups);
     summary.reliability = reliability(&summary.per_case);
+    summary.scores = score_summaries(results.iter().copied());
     summary
+}
+
+/// Summarizes the named scores of results, in the order in which they first appear.
+pub(super) fn score_summaries<'a>(
+    results: impl IntoIterator<Item = &'a BenchmarkResult>,
+) -> Vec<ScoreSummary> {
+    let mut order: Vec<&str> = Vec::new();
+    let mut found: BTreeMap<&str, Vec<(&str, &NamedScore)>> = BTreeMap::new();
+    for result in results {
+        for score in &result.scores {
+            let list = found.entry(&score.name).or_insert_with(|| {
+                order.push(&score.name);
+                Vec::new()
+            });
+            list.push((&result.case_id, score));
+        }
+    }
+    let summarize = |name: &&str| {
+        let scores = found.get(name).map_or(&[][..], Vec::as_slice);
+        let mut cases: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        for (case, score) in scores {
+            if let Some(value) = score.value {
+                cases.entry(case).or_default().push(value);
+            }
+        }
+        let values = || cases.values().flatten().copied();
+        let passes = scores.iter().filter_map(|(_, score)| score.passed);
+        let scored = values().count() as u64;
+        ScoreSummary {
+            name: (*name).to_owned(),
+            mean: mean_of(cases.values().filter_map(|values| mean(values).ok())),
+            min: values().reduce(f64::min),
+            max: values().reduce(f64::max),
+            pass_rate: mean_of(passes.map(|passed| f64::from(u8::from(passed)))),
+            scored,
+            unscored: scores.len() as u64 - scored,
+            decides: scores.iter().any(|(_, score)| score.decides),
+        }
+    };
+    order.iter().map(summarize).collect()
 }
 
 fn pass_rate(summary: &mut BenchmarkSummary, groups: &BTreeMap<&str, Vec<&BenchmarkResult>>) {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::bench::{InspectOptions, ScrubReport};
+use satiety::bench::{ImportedScore, InspectOptions, Loss, ScrubReport};
 use satiety_engine::Engine;
 use satiety_engine::bench::{
     FailureCase, FromFailureRequest, ImportRequest, ImportResponse, ScrubFilesRequest, ScrubResponse,
@@ -16,8 +16,8 @@ use crate::failure::Failure;
 use crate::printer::{Printer, Render};
 use crate::table::table;
 
-/// Maximum number of skipped cases shown.
-const MAX_SKIPPED: usize = 10;
+/// Maximum number of losses shown.
+const MAX_LOSSES: usize = 20;
 
 pub(super) async fn import(
     arguments: BenchImportArgs,
@@ -33,11 +33,18 @@ pub(super) async fn import(
             inspect: InspectOptions {
                 scorer: arguments.scorer,
                 threshold: arguments.threshold,
+                range: arguments.range,
+                lower_is_better: arguments.lower_is_better,
             },
         })
         .await?;
     printer.answer(&imported)?;
-    Ok(Exit::Done)
+    // The result is written either way; the exit code says that it decides less than the source.
+    Ok(if imported.losses().iter().any(|loss| loss.decides) {
+        Exit::Inconclusive
+    } else {
+        Exit::Done
+    })
 }
 
 pub(super) fn from_failure(
@@ -85,6 +92,10 @@ impl Render for ImportResponse {
                         "note:".yellow()
                     );
                 }
+                if run.scores.len() > 1 {
+                    let _ = write!(text, "\n\n{}", scores(&run.scores));
+                }
+                text += &losses(&run.losses);
                 let _ = write!(text, "\nnext: satiety bench report {}", run.run_id);
                 return text;
             }
@@ -109,19 +120,7 @@ impl Render for ImportResponse {
             let header = ["assertion", "cases", "unsupported"];
             let _ = write!(text, "\n\n{}", table(&header, &[1, 2], rows));
         }
-        if !report.skipped.is_empty() {
-            let rows = report.skipped.iter().take(MAX_SKIPPED);
-            let rows = rows.map(|(case, reason)| vec![case.clone(), reason.clone()]);
-            let _ = write!(text, "\n\n{}", table(&["skipped case", "reason"], &[], rows));
-            if let Some(more) = report
-                .skipped
-                .len()
-                .checked_sub(MAX_SKIPPED)
-                .filter(|more| *more > 0)
-            {
-                let _ = write!(text, "\n… and {more} more; each case file has the reason");
-            }
-        }
+        text += &losses(&report.losses);
         for name in &report.needs {
             let _ = write!(
                 text,
@@ -135,6 +134,43 @@ impl Render for ImportResponse {
         let _ = write!(text, "\n\nwrote {}", suite.files.join(", "));
         text
     }
+}
+
+fn scores(scores: &[ImportedScore]) -> String {
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
+    let rows = scores.iter().map(|score| {
+        vec![
+            score.name.clone(),
+            number(score.mean),
+            number(score.log_mean),
+            format!("{} to {}", number(score.min), number(score.max)),
+            score.scored.to_string(),
+            score.unscored.to_string(),
+            if score.decides { "yes" } else { "" }.to_owned(),
+        ]
+    });
+    let header = [
+        "score",
+        "mean",
+        "in the log",
+        "values",
+        "scored",
+        "unscored",
+        "decides",
+    ];
+    table(&header, &[1, 2, 4, 5], rows)
+}
+
+fn losses(losses: &[Loss]) -> String {
+    let mut text = String::new();
+    for loss in losses.iter().take(MAX_LOSSES) {
+        let kind = if loss.decides { "lost:" } else { "note:" };
+        let _ = write!(text, "\n{} {loss}", kind.yellow());
+    }
+    if let Some(more @ 1..) = losses.len().checked_sub(MAX_LOSSES) {
+        let _ = write!(text, "\n… and {more} more; --format json lists all");
+    }
+    text
 }
 
 impl Render for FailureCase {

@@ -293,7 +293,13 @@ fn write_reports(files: &ReportFiles, reports: Vec<RunReport<'_>>) -> Result<(),
         fs_err::write(path, prometheus_text(&gated))?;
     }
     if let (Some(path), Some(last)) = (&files.skill_json, reports.last()) {
-        let value = skill_benchmark(last.run, &last.run.target, None);
+        let run = last.run;
+        let snapshot = |key: &str| run.config_snapshot.get(key);
+        // `SKILL/evals/evals.json` or `SKILL/benchmarks/suite.json`
+        let skill =
+            snapshot("suite_file").and_then(|file| Path::new(file.as_str()?).parent()?.parent()?.to_str());
+        let model = snapshot("target").and_then(|target| target.get("model")?.as_str());
+        let value = skill_benchmark(run, skill.unwrap_or(&run.target), model);
         fs_err::write(path, format!("{value:#}\n"))?;
     }
     if let Some(path) = &files.markdown {

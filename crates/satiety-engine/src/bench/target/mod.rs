@@ -12,7 +12,7 @@ mod mcp;
 mod persistent;
 mod pipes;
 mod process;
-mod program;
+pub(super) mod program;
 mod replay;
 mod template;
 mod workdir;

@@ -15,7 +15,7 @@ use super::process::Process;
 use super::{Environment, OpenError, TargetContext};
 
 /// Search path if the environment has no `PATH`.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(in super::super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Program that can be started any number of times.
 #[derive(Debug)]

@@ -32,6 +32,7 @@ mod tests {
             judge: judge.into(),
             score,
             reason: String::new(),
+            criteria: Vec::new(),
         };
         // The judges agree within each rubric but not across rubrics.
         let agreeing = [

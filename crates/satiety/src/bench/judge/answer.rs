@@ -8,8 +8,9 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::bench::compare_values::shorten;
+use crate::bench::expected::Direction;
 use crate::bench::rubric::Rubric;
-use crate::bench::run::JudgeOpinion;
+use crate::bench::run::{JudgeOpinion, NamedScore};
 
 /// Parsed reply of a judge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,9 +156,38 @@ pub fn combine(answers: &[(String, JudgeAnswer)]) -> Option<(f64, Vec<JudgeOpini
             judge: judge.clone(),
             score: answer.score,
             reason: answer.reason.clone(),
+            criteria: answer.criteria.clone(),
         })
         .collect();
     Some((crate::stats::mean(&scores).ok()?, opinions))
+}
+
+/// Criteria as named scores: the share of judges that find each met. A criterion passes if more than half do.
+pub fn criterion_scores(opinions: &[JudgeOpinion]) -> Vec<NamedScore> {
+    let first = opinions
+        .first()
+        .map_or(&[][..], |opinion| opinion.criteria.as_slice());
+    let score = |(index, criterion): (usize, &CriterionAnswer)| {
+        let answers: Vec<&CriterionAnswer> = opinions
+            .iter()
+            .filter_map(|opinion| opinion.criteria.get(index))
+            .collect();
+        let met = answers.iter().filter(|answer| answer.met).count() as f64 / answers.len().max(1) as f64;
+        let reasons: Vec<&str> = answers
+            .iter()
+            .map(|answer| answer.reason.as_str())
+            .filter(|reason| !reason.is_empty())
+            .collect();
+        NamedScore {
+            passed: Some(met > 0.5),
+            range: Some([0.0, 1.0]),
+            direction: Some(Direction::Higher),
+            decides: true,
+            reason: Some(reasons.join("; ")).filter(|reason| !reason.is_empty()),
+            ..NamedScore::new(criterion.criterion.clone(), Some(met))
+        }
+    };
+    first.iter().enumerate().map(score).collect()
 }
 
 #[cfg(test)]

@@ -12,6 +12,6 @@ mod calibration;
 mod prompt;
 
 pub(crate) use agreement::agreement_of;
-pub use answer::{CriterionAnswer, JudgeAnswer, JudgeError, combine, parse_answer};
+pub use answer::{CriterionAnswer, JudgeAnswer, JudgeError, combine, criterion_scores, parse_answer};
 pub use calibration::{Calibration, calibrate};
 pub use prompt::{JudgePrompt, answer_schema, judge_prompt};

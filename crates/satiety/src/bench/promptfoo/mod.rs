@@ -1,11 +1,14 @@
 //! Imports promptfoo configurations as suites: each combination of prompt and test becomes a case, and its
-//! assertions become expectations. A case with unsupported parts (code, embeddings, transforms) is *skipped*
-//! with the reason, so that it never passes by accident. Providers are not imported; the caller chooses the
-//! target.
+//! assertions become expectations. A case with unsupported parts is *skipped* with the reason, so that it never
+//! passes by accident, and every key that is not understood is reported with its place. Providers are kept as
+//! metadata; the caller chooses the target.
 //!
-//! A lookup by name provides the files that a configuration references. The report lists missing ones.
+//! The caller provides the files that a configuration references. The report lists missing ones.
 
 mod assertions;
+mod code;
+mod files;
+mod results;
 mod test_files;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,17 +18,76 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::expected::{BenchmarkExpected, Mode};
+use super::loss::{Loss, Losses};
 use super::reader::{Named, SuiteError, parse};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 use assertions::expectations;
+pub use files::ConfigFiles;
+use files::{glob_pattern, looks_like_path};
+pub use results::read_promptfoo_results;
 use test_files::file_extension;
 
 /// Maximum number of cases of a configuration. Lists of variables multiply: ten lists of ten would be ten
 /// billion cases.
 const MAX_CASES: usize = 100_000;
 
-/// Returns the text of a referenced file (relative to the configuration), if it exists.
-pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// Keys of a configuration that are understood, or that only concern promptfoo's own output.
+const CONFIG_KEYS: [&str; 22] = [
+    "$schema",
+    "description",
+    "prompts",
+    "providers",
+    "targets",
+    "tests",
+    "scenarios",
+    "defaultTest",
+    "assertionTemplates",
+    "evaluateOptions",
+    "commandLineOptions",
+    "env",
+    "outputPath",
+    "output",
+    "sharing",
+    "writeLatestResults",
+    "tags",
+    "metadata",
+    "name",
+    "version",
+    "outputs",
+    "tracing",
+];
+/// Keys of a configuration that change verdicts and are not supported.
+const DECIDING_CONFIG_KEYS: [&str; 3] = ["redteam", "extensions", "nunjucksFilters"];
+const TEST_KEYS: [&str; 11] = [
+    "description",
+    "vars",
+    "assert",
+    "threshold",
+    "options",
+    "metadata",
+    "prompts",
+    "provider",
+    "providers",
+    "name",
+    "tags",
+];
+const DECIDING_TEST_KEYS: [&str; 2] = ["assertScoringFunction", "providerOutput"];
+const OPTION_KEYS: [&str; 13] = [
+    "disableVarExpansion",
+    "disableDefaultAsserts",
+    "transform",
+    "postprocess",
+    "prefix",
+    "suffix",
+    "repeat",
+    "provider",
+    "rubricPrompt",
+    "runSerially",
+    "storeOutputAs",
+    "disableConversationVar",
+    "factuality",
+];
+const DECIDING_OPTION_KEYS: [&str; 1] = ["transformVars"];
 
 /// Result of an import.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,13 +114,16 @@ pub struct ImportReport {
     pub needs: BTreeSet<String>,
     /// Parts that were ignored or interpreted differently.
     pub warnings: Vec<String>,
+    /// Parts of the configuration that the suite does not have.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
 }
 
 /// Imports a `promptfooconfig.yaml` (or `.json`).
 pub fn import_promptfoo(
     file: Named<'_>,
     suite_id: &str,
-    lookup: Lookup<'_>,
+    files: &dyn ConfigFiles,
 ) -> Result<PromptfooImport, SuiteError> {
     if !cfg!(feature = "imports") {
         return Err(SuiteError::Syntax {
@@ -74,21 +139,45 @@ pub fn import_promptfoo(
             reason: "must be an object with `prompts` and `tests`".to_owned(),
         });
     };
-    let mut import = Importer {
-        lookup,
-        report: ImportReport::default(),
-    };
-    for key in ["scenarios", "redteam"] {
-        if config.contains_key(key) {
-            import.report.warnings.push(format!("`{key}` is not imported"));
-        }
+    if !["prompts", "tests", "scenarios", "providers", "targets"]
+        .iter()
+        .any(|key| config.contains_key(*key))
+    {
+        return Err(SuiteError::Field {
+            file: file.file.to_owned(),
+            field: "top level".to_owned(),
+            reason:
+                "has none of `prompts`, `tests`, `scenarios` and `providers`: not a promptfoo configuration"
+                    .to_owned(),
+        });
     }
+    let mut import = Importer {
+        files,
+        report: ImportReport::default(),
+        losses: Losses::default(),
+        templates: config
+            .get("assertionTemplates")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default(),
+    };
+    import.report_keys("", &config, &CONFIG_KEYS, &DECIDING_CONFIG_KEYS);
+    import.report_provider_transforms(&config);
     let prompts = import.prompts(config.get("prompts"));
     let default_test = match import.resolve_reference(config.get("defaultTest")) {
         Some(Value::Object(test)) => test,
+        Some(_) | None if config.get("defaultTest").is_some_and(|test| !test.is_null()) => {
+            import.losses.push_deciding("defaultTest", "cannot be read");
+            Map::new()
+        }
         _ => Map::new(),
     };
-    let tests = import.tests(config.get("tests"));
+    import.report_test_keys("defaultTest", &default_test);
+    let mut tests = match (config.get("tests"), config.get("scenarios")) {
+        (None, Some(_)) => Vec::new(),
+        (tests, _) => import.tests(tests),
+    };
+    tests.extend(import.scenarios(config.get("scenarios")));
     let mut suite = BenchmarkSuite::new(suite_id);
     if let Some(Value::String(description)) = config.get("description") {
         suite.description.clone_from(description);
@@ -96,19 +185,35 @@ pub fn import_promptfoo(
     if let Some(providers) = config.get("providers").or(config.get("targets")) {
         suite.metadata.insert("providers".to_owned(), providers.clone());
     }
+    suite.repeats = ["evaluateOptions", "commandLineOptions"]
+        .iter()
+        .find_map(|key| repeats(config.get(*key)?));
     let mut used_ids = BTreeSet::new();
     let mut copies: BTreeMap<String, usize> = BTreeMap::new();
-    for (index, test) in tests.iter().enumerate() {
+    for (index, (place, test)) in tests.iter().enumerate() {
+        import.report_test_keys(place, test);
+        let default_asserts = default_test
+            .get("assert")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
         let test = merge_tests(&default_test, test);
+        let origin = Origin {
+            index,
+            place,
+            default_asserts,
+        };
         let remaining = MAX_CASES.saturating_sub(suite.cases.len()) / prompts.len().max(1);
         let expanded = import.expand_vars(&test, remaining).ok_or_else(|| SuiteError::Field {
             file: file.file.to_owned(),
-            field: format!("tests[{index}].vars"),
+            field: format!("{place}.vars"),
             reason: format!("expands to more than {MAX_CASES} cases; set `options.disableVarExpansion` to keep lists unexpanded"),
         })?;
         for vars in expanded {
             for (number, prompt) in prompts.iter().enumerate() {
-                let mut case = import.case(index, &test, &vars, prompt);
+                if !prompt.is_selected(test.get("prompts")) {
+                    continue;
+                }
+                let mut case = import.case(&origin, &test, &vars, prompt);
                 if prompts.len() > 1 {
                     case.case_id = format!("{} / prompt {}", case.case_id, number + 1);
                 }
@@ -120,6 +225,9 @@ pub fn import_promptfoo(
                 }
                 match case.skip.clone().or_else(|| case.expected.unsupported_reason()) {
                     Some(reason) => {
+                        if case.skip.is_some() {
+                            import.losses.push_deciding(place.as_str(), reason.as_str());
+                        }
                         import.report.skipped.insert(case.case_id.clone(), reason);
                     }
                     None => import.report.imported += 1,
@@ -128,32 +236,153 @@ pub fn import_promptfoo(
             }
         }
     }
+    import.report.losses = import.losses.into_vec();
+    if suite.cases.is_empty() {
+        let mut reason = "gives no cases".to_owned();
+        for loss in import.report.losses.iter().filter(|loss| loss.decides) {
+            reason += &format!("; {loss}");
+        }
+        return Err(SuiteError::Field {
+            file: file.file.to_owned(),
+            field: "tests".to_owned(),
+            reason,
+        });
+    }
     Ok(PromptfooImport {
         suite,
         report: import.report,
     })
 }
 
-/// Template of a prompt, or the reason why it is missing.
-enum Prompt {
-    Text(String),
-    Missing(String),
+fn repeats(options: &Value) -> Option<u32> {
+    let repeat = options.get("repeat")?.as_u64()?;
+    u32::try_from(repeat).ok().filter(|repeat| *repeat > 1)
+}
+
+/// A prompt of the configuration.
+struct Prompt {
+    /// Names by which tests select it.
+    names: Vec<String>,
+    /// Template, or the reason why it is missing.
+    template: Result<String, String>,
+}
+
+impl Prompt {
+    fn text(template: impl Into<String>) -> Self {
+        Self {
+            names: Vec::new(),
+            template: Ok(template.into()),
+        }
+    }
+
+    fn missing(reason: impl Into<String>) -> Self {
+        Self {
+            names: Vec::new(),
+            template: Err(reason.into()),
+        }
+    }
+
+    /// Whether a test with this `prompts` filter uses the prompt.
+    fn is_selected(&self, filter: Option<&Value>) -> bool {
+        let wanted = match filter {
+            Some(Value::String(name)) => vec![name.as_str()],
+            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+            _ => return true,
+        };
+        wanted.iter().any(|wanted| {
+            let prefix = wanted.strip_suffix('*');
+            self.names
+                .iter()
+                .any(|name| name == wanted || prefix.is_some_and(|prefix| name.starts_with(prefix)))
+        })
+    }
+}
+
+/// Where a test comes from.
+struct Origin<'a> {
+    index: usize,
+    /// Path of the test in its file.
+    place: &'a str,
+    /// Number of leading assertions that come from the default test.
+    default_asserts: usize,
+}
+
+impl Origin<'_> {
+    fn assertion(&self, index: usize) -> String {
+        match index.checked_sub(self.default_asserts) {
+            None => format!("defaultTest.assert[{index}]"),
+            Some(own) => format!("{}.assert[{own}]", self.place),
+        }
+    }
 }
 
 struct Importer<'a> {
-    lookup: Lookup<'a>,
+    files: &'a dyn ConfigFiles,
     report: ImportReport,
+    losses: Losses,
+    /// Assertions that others refer to by name.
+    templates: Map<String, Value>,
 }
 
 impl Importer<'_> {
-    /// Reads the text behind `file://name`.
+    /// Reports keys that are not understood; those that change verdicts decide.
+    fn report_keys(&mut self, prefix: &str, fields: &Map<String, Value>, known: &[&str], deciding: &[&str]) {
+        for key in deciding.iter().filter(|key| fields.contains_key(**key)) {
+            self.losses
+                .push_deciding(format!("{prefix}{key}"), "changes verdicts and is not supported");
+        }
+        let known: Vec<&str> = known.iter().chain(deciding).copied().collect();
+        self.losses.unknown_keys(prefix, fields, &known);
+    }
+
+    fn report_test_keys(&mut self, place: &str, test: &Map<String, Value>) {
+        self.report_keys(&format!("{place}."), test, &TEST_KEYS, &DECIDING_TEST_KEYS);
+        if let Some(Value::Object(options)) = test.get("options") {
+            let prefix = format!("{place}.options.");
+            self.report_keys(&prefix, options, &OPTION_KEYS, &DECIDING_OPTION_KEYS);
+        }
+    }
+
+    /// A transform of a provider changes the answers before they are checked.
+    fn report_provider_transforms(&mut self, config: &Map<String, Value>) {
+        let providers = config
+            .get("providers")
+            .or(config.get("targets"))
+            .and_then(Value::as_array);
+        for (index, provider) in providers.into_iter().flatten().enumerate() {
+            if provider.get("transform").is_some() {
+                self.losses.push_deciding(
+                    format!("providers[{index}].transform"),
+                    "let the target return the transformed answer, or move it to `defaultTest.options.transform`",
+                );
+            }
+        }
+    }
+
+    /// Reads the text behind `file://name` or `name`.
     fn file(&mut self, reference: &str) -> Option<(String, String)> {
-        let name = reference.strip_prefix("file://")?;
-        let found = (self.lookup)(name);
+        let name = reference.strip_prefix("file://").unwrap_or(reference);
+        let name = name.strip_prefix("./").unwrap_or(name);
+        let found = self.files.read(name);
         if found.is_none() {
             self.report.needs.insert(name.to_owned());
         }
         found.map(|text| (name.to_owned(), text))
+    }
+
+    /// Names of the files that a reference means: itself, or all that match its wildcards.
+    fn matching_files(&self, reference: &str) -> Vec<String> {
+        let name = reference.strip_prefix("file://").unwrap_or(reference);
+        let name = name.strip_prefix("./").unwrap_or(name);
+        match glob_pattern(name) {
+            None => vec![name.to_owned()],
+            Some(pattern) => {
+                let mut names = self.files.list();
+                names.retain(|name| pattern.is_match(name));
+                names.sort();
+                names
+            }
+        }
     }
 
     /// Returns the value, or the parsed file that it references.
@@ -173,76 +402,185 @@ impl Importer<'_> {
 
     fn prompts(&mut self, value: Option<&Value>) -> Vec<Prompt> {
         let list = match value {
-            None => {
+            None | Some(Value::Null) => {
                 self.report
                     .warnings
                     .push("no prompts; using the `prompt` variable of each test".to_owned());
-                return vec![Prompt::Text("{{prompt}}".to_owned())];
+                return vec![Prompt::text("{{prompt}}")];
             }
             Some(Value::Array(items)) => items.clone(),
+            // Older configurations map a file to a label.
+            Some(Value::Object(labels)) => labels
+                .iter()
+                .map(|(file, label)| json!({"id": file, "label": label}))
+                .collect(),
             Some(one) => vec![one.clone()],
         };
         list.iter().flat_map(|item| self.prompt(item)).collect()
     }
 
     fn prompt(&mut self, item: &Value) -> Vec<Prompt> {
+        let mut names = Vec::new();
         let raw = match item {
             Value::String(text) => text.clone(),
-            Value::Object(fields) => match fields.get("raw").or(fields.get("id")).and_then(Value::as_str) {
-                Some(text) => text.to_owned(),
-                None => return vec![Prompt::Missing("prompt has no `raw` text".to_owned())],
-            },
-            other => return vec![Prompt::Missing(format!("prompt is not a string: {other}"))],
-        };
-        if !raw.starts_with("file://") {
-            return vec![Prompt::Text(raw)];
-        }
-        if is_code(&raw) {
-            return vec![Prompt::Missing(format!("prompt {raw} requires running code"))];
-        }
-        match self.file(&raw) {
-            None => vec![Prompt::Missing(format!("prompt file not found: {raw}"))],
-            // A text file may contain several prompts, separated by lines of three hyphens.
-            Some((name, text)) if !matches!(file_extension(&name).as_str(), "json" | "yaml" | "yml") => text
-                .split("\n---\n")
-                .map(|part| Prompt::Text(part.trim().to_owned()))
-                .collect(),
-            Some((name, text)) if file_extension(&name) != "json" => {
-                // All later steps expect chat prompts as JSON.
-                let parsed = parse(Named {
-                    file: &name,
-                    text: &text,
-                });
-                vec![parsed.map_or(Prompt::Text(text), |value| Prompt::Text(value.to_string()))]
+            Value::Object(fields) => {
+                let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
+                names.extend(["label", "id"].iter().filter_map(|key| text(key)));
+                match text("raw").or_else(|| text("file")).or_else(|| text("id")) {
+                    Some(text) => text,
+                    None => return vec![Prompt::missing("prompt has no `raw` text")],
+                }
             }
-            Some((_, text)) => vec![Prompt::Text(text)],
+            other => return vec![Prompt::missing(format!("prompt is not a string: {other}"))],
+        };
+        names.push(raw.clone());
+        let mut prompts = self.prompt_texts(&raw);
+        for prompt in &mut prompts {
+            prompt.names.extend(names.iter().cloned());
         }
+        prompts
     }
 
-    fn tests(&mut self, value: Option<&Value>) -> Vec<Map<String, Value>> {
+    fn prompt_texts(&mut self, raw: &str) -> Vec<Prompt> {
+        let is_reference = raw.starts_with("file://");
+        if !is_reference && !looks_like_path(raw) {
+            return vec![Prompt::text(raw)];
+        }
+        if is_code(raw) {
+            return vec![Prompt::missing(format!("prompt {raw} requires running code"))];
+        }
+        let names = self.matching_files(raw);
+        let mut prompts = Vec::new();
+        for name in &names {
+            match self.files.read(name) {
+                Some(text) => prompts.extend(self.prompts_of_file(name, &text)),
+                // A text with a slash may be a prompt.
+                None if !is_reference => return vec![Prompt::text(raw)],
+                None => {
+                    self.report.needs.insert(name.clone());
+                    prompts.push(Prompt::missing(format!("prompt file not found: {raw}")));
+                }
+            }
+        }
+        if prompts.is_empty() {
+            prompts.push(Prompt::missing(format!("no prompt file matches {raw}")));
+        }
+        prompts
+    }
+
+    fn prompts_of_file(&mut self, name: &str, text: &str) -> Vec<Prompt> {
+        let mut prompts: Vec<Prompt> = match file_extension(name).as_str() {
+            "json" => vec![Prompt::text(text)],
+            "yaml" | "yml" => {
+                // All later steps expect chat prompts as JSON.
+                let parsed = parse(Named { file: name, text });
+                vec![parsed.map_or_else(|_| Prompt::text(text), |value| Prompt::text(value.to_string()))]
+            }
+            "jsonl" => text
+                .lines()
+                .filter(|line| !line.trim().is_empty())
+                .map(Prompt::text)
+                .collect(),
+            "csv" => match test_files::prompt_column(text) {
+                Ok(prompts) => prompts.into_iter().map(Prompt::text).collect(),
+                Err(reason) => vec![Prompt::missing(format!("{name}: {reason}"))],
+            },
+            // A text file may contain several prompts, separated by lines of three hyphens.
+            "txt" => text
+                .split("\n---\n")
+                .map(|part| Prompt::text(part.trim()))
+                .collect(),
+            _ => vec![Prompt::text(text.trim())],
+        };
+        for prompt in &mut prompts {
+            prompt.names.push(name.to_owned());
+        }
+        prompts
+    }
+
+    /// Tests with their places.
+    fn tests(&mut self, value: Option<&Value>) -> Vec<(String, Map<String, Value>)> {
         let list = match value {
-            None => return vec![Map::new()],
+            None | Some(Value::Null) => return vec![("tests".to_owned(), Map::new())],
             Some(Value::Array(items)) => items.clone(),
             Some(one) => vec![one.clone()],
         };
         let mut tests = Vec::new();
-        for item in list {
+        for (index, item) in list.into_iter().enumerate() {
+            let place = format!("tests[{index}]");
             match item {
-                Value::Object(test) => tests.push(test),
-                Value::String(reference) => match self.file(&reference) {
-                    Some((name, text)) => match test_files::read(&name, &text) {
-                        Ok(found) => tests.extend(found),
-                        Err(reason) => self.report.warnings.push(format!("{name}: {reason}")),
-                    },
-                    None => self
-                        .report
-                        .warnings
-                        .push(format!("test file not found: {reference}")),
-                },
+                Value::Object(test) if test.contains_key("path") && !test.contains_key("vars") => {
+                    let path = test
+                        .get("path")
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                        .to_owned();
+                    tests.extend(self.tests_of_files(&place, &path));
+                }
+                Value::Object(test) => tests.push((place, test)),
+                Value::String(reference) => tests.extend(self.tests_of_files(&place, &reference)),
                 other => self
-                    .report
-                    .warnings
-                    .push(format!("test is not an object: {other}")),
+                    .losses
+                    .push_deciding(place, format!("test is not an object: {other}")),
+            }
+        }
+        tests
+    }
+
+    fn tests_of_files(&mut self, place: &str, reference: &str) -> Vec<(String, Map<String, Value>)> {
+        if is_code(reference) {
+            let reason = format!("{reference} generates tests by running code, which is not supported");
+            self.losses.push_deciding(place, reason);
+            return Vec::new();
+        }
+        if reference.contains("://") && !reference.starts_with("file://") {
+            let reason = format!("{reference} is not a file; download it and name the file");
+            self.losses.push_deciding(place, reason);
+            return Vec::new();
+        }
+        let mut tests = Vec::new();
+        let names = self.matching_files(reference);
+        if names.is_empty() {
+            self.losses
+                .push_deciding(place, format!("no test file matches {reference}"));
+        }
+        for name in names {
+            let Some((name, text)) = self.file(&name) else {
+                self.losses
+                    .push_deciding(place, format!("test file not found: {name}"));
+                continue;
+            };
+            match test_files::read(&name, &text) {
+                Ok(found) => tests.extend(
+                    found
+                        .into_iter()
+                        .enumerate()
+                        .map(|(index, test)| (format!("{name}[{index}]"), test)),
+                ),
+                Err(reason) => self.losses.push_deciding(place, format!("{name}: {reason}")),
+            }
+        }
+        tests
+    }
+
+    /// A scenario runs each of its tests with each of its configurations.
+    fn scenarios(&mut self, value: Option<&Value>) -> Vec<(String, Map<String, Value>)> {
+        let mut tests = Vec::new();
+        let list = value.and_then(Value::as_array).cloned().unwrap_or_default();
+        for (index, scenario) in list.iter().enumerate() {
+            let place = format!("scenarios[{index}]");
+            let Some(Value::Object(scenario)) = self.resolve_reference(Some(scenario)) else {
+                self.losses.push_deciding(place, "cannot be read");
+                continue;
+            };
+            let configs = match self.resolve_reference(scenario.get("config")) {
+                Some(Value::Array(configs)) => configs,
+                _ => vec![Value::Object(Map::new())],
+            };
+            for (own_place, test) in self.tests(scenario.get("tests")) {
+                for config in configs.iter().filter_map(Value::as_object) {
+                    tests.push((format!("{place}.{own_place}"), merge_tests(config, &test)));
+                }
             }
         }
         tests
@@ -253,7 +591,11 @@ impl Importer<'_> {
     fn expand_vars(&mut self, test: &Map<String, Value>, max: usize) -> Option<Vec<Map<String, Value>>> {
         let mut vars = match self.resolve_reference(test.get("vars")) {
             Some(Value::Object(vars)) => vars,
-            _ => Map::new(),
+            Some(Value::Null) | None if test.get("vars").is_none_or(Value::is_null) => Map::new(),
+            _ => {
+                self.losses.push_deciding("tests[].vars", "cannot be read");
+                Map::new()
+            }
         };
         for value in vars.values_mut() {
             if let Value::String(reference) = value
@@ -292,19 +634,24 @@ impl Importer<'_> {
 
     fn case(
         &mut self,
-        index: usize,
+        origin: &Origin<'_>,
         test: &Map<String, Value>,
         vars: &Map<String, Value>,
         prompt: &Prompt,
     ) -> BenchmarkCase {
         let vars = render_nested(vars);
         let description = test.get("description").and_then(Value::as_str);
-        let case_id = description.map_or_else(|| format!("test {}", index + 1), str::to_owned);
-        let expected = self.expected(test, &vars);
+        let case_id = description.map_or_else(|| format!("test {}", origin.index + 1), str::to_owned);
+        let expected = self.expected(origin, test, &vars);
+        let option = |key: &str| test.get("options").and_then(|options| options.get(key));
         let mut case = BenchmarkCase::new(case_id, "", expected);
-        match prompt {
-            Prompt::Missing(reason) => case.skip = Some(reason.clone()),
-            Prompt::Text(template) => match render(template, &vars) {
+        let around = |key: &str| option(key).and_then(Value::as_str).unwrap_or_default();
+        match &prompt.template {
+            Err(reason) => case.skip = Some(reason.clone()),
+            Ok(template) => match render(
+                &format!("{}{template}{}", around("prefix"), around("suffix")),
+                &vars,
+            ) {
                 Ok(text) => {
                     case.input.messages = messages(&text);
                     case.input.goal = case
@@ -326,29 +673,40 @@ impl Importer<'_> {
             case.skip
                 .get_or_insert(format!("variable file not found: {reference}"));
         }
+        case.repeats = test.get("options").and_then(repeats);
         case.metadata.insert("vars".to_owned(), Value::Object(vars));
+        for key in ["provider", "providers"] {
+            case.metadata
+                .extend(test.get(key).map(|provider| (key.to_owned(), provider.clone())));
+        }
         if let Some(Value::Object(notes)) = test.get("metadata") {
             case.metadata.extend(notes.clone());
         }
         case
     }
 
-    fn expected(&mut self, test: &Map<String, Value>, vars: &Map<String, Value>) -> BenchmarkExpected {
-        let transforms = test
-            .get("options")
-            .and_then(Value::as_object)
-            .is_some_and(|options| options.contains_key("transform") || options.contains_key("postprocess"));
-        if transforms {
-            return BenchmarkExpected::unsupported("requires a code transform of the answer");
-        }
+    fn expected(
+        &mut self,
+        origin: &Origin<'_>,
+        test: &Map<String, Value>,
+        vars: &Map<String, Value>,
+    ) -> BenchmarkExpected {
+        let options = test.get("options").and_then(Value::as_object);
+        let transforms: Vec<&Value> = ["transform", "postprocess"]
+            .iter()
+            .filter_map(|key| options?.get(*key))
+            .collect();
         let list: &[Value] = test
             .get("assert")
             .and_then(Value::as_array)
             .map_or(&[], Vec::as_slice);
         if list.is_empty() {
+            self.losses
+                .push_deciding(origin.place, "the test has no assertions");
             return BenchmarkExpected::unsupported("the test has no assertions");
         }
-        let parts = expectations(list, vars, self);
+        let places = |index: usize| origin.assertion(index);
+        let parts = expectations(list, &places, &transforms, vars, self);
         let threshold = test.get("threshold").and_then(Value::as_f64);
         match threshold {
             None => BenchmarkExpected::all(parts),
@@ -365,12 +723,21 @@ impl Importer<'_> {
 fn is_code(reference: &str) -> bool {
     let name = reference.strip_prefix("file://").unwrap_or(reference);
     let name = name.split(':').next().unwrap_or(name);
-    matches!(file_extension(name).as_str(), "py" | "js" | "ts" | "mjs" | "cjs")
+    matches!(
+        file_extension(name).as_str(),
+        "py" | "js" | "ts" | "mjs" | "cjs" | "mts" | "cts" | "rb"
+    )
 }
 
 /// Merges a test with the default test.
 fn merge_tests(default: &Map<String, Value>, test: &Map<String, Value>) -> Map<String, Value> {
     let mut out = default.clone();
+    let without_defaults = test
+        .get("options")
+        .and_then(|options| options.get("disableDefaultAsserts"));
+    if without_defaults == Some(&Value::Bool(true)) {
+        out.remove("assert");
+    }
     for (key, value) in test {
         match (key.as_str(), out.get_mut(key), value) {
             ("vars" | "options" | "metadata", Some(Value::Object(before)), Value::Object(own)) => {
@@ -432,7 +799,7 @@ fn render_value(value: &Value, vars: &Map<String, Value>) -> Value {
     match value {
         Value::String(text) => Value::String(render(text, vars).unwrap_or_else(|_| text.clone())),
         Value::Array(items) => items.iter().map(|item| render_value(item, vars)).collect(),
-        other => json!(other),
+        other => other.clone(),
     }
 }
 

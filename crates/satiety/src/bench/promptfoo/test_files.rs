@@ -26,7 +26,14 @@ pub(super) fn read(name: &str, text: &str) -> Result<Vec<Map<String, Value>>, St
             })
             .collect();
     }
-    match parse(Named { file: name, text }).map_err(|error| error.to_string())? {
+    let parsed = match parse(Named { file: name, text }).map_err(|error| error.to_string())? {
+        // A file may also be a configuration with the key `tests`.
+        Value::Object(mut fields) if fields.get("tests").is_some_and(Value::is_array) => {
+            fields.remove("tests").unwrap_or_default()
+        }
+        parsed => parsed,
+    };
+    match parsed {
         Value::Array(items) => items
             .into_iter()
             .map(|item| match item {
@@ -55,7 +62,7 @@ fn read_csv(text: &str) -> Result<Vec<Map<String, Value>>, String> {
     for record in reader.records() {
         let record = record.map_err(|error| error.to_string())?;
         let (mut vars, mut asserts, mut notes) = (Map::new(), Vec::new(), Map::new());
-        let mut test = Map::new();
+        let (mut test, mut options, mut metric) = (Map::new(), Map::new(), None);
         for (header, field) in headers.iter().map(str::trim).zip(&record) {
             if header.starts_with("__expected") {
                 asserts.extend(assertion(field));
@@ -65,12 +72,25 @@ fn read_csv(text: &str) -> Result<Vec<Map<String, Value>>, String> {
                 if let Ok(threshold) = field.trim().parse::<f64>() {
                     test.insert("threshold".to_owned(), serde_json::json!(threshold));
                 }
+            } else if let Some(key @ ("prefix" | "suffix")) = header.strip_prefix("__") {
+                if !field.is_empty() {
+                    options.insert(key.to_owned(), serde_json::json!(field));
+                }
+            } else if header == "__metric" {
+                metric = Some(field).filter(|metric| !metric.is_empty());
             } else if let Some(key) = header.strip_prefix("__metadata:") {
                 notes.insert(key.to_owned(), serde_json::json!(field));
-            } else if !header.starts_with("__") {
+            } else if header.starts_with("__") {
+                // An unknown key, so that it is reported as one.
+                test.insert(header.to_owned(), serde_json::json!(field));
+            } else {
                 vars.insert(header.to_owned(), serde_json::json!(field));
             }
         }
+        for assertion in asserts.iter_mut().filter_map(Value::as_object_mut) {
+            assertion.extend(metric.map(|metric| ("metric".to_owned(), serde_json::json!(metric))));
+        }
+        test.insert("options".to_owned(), Value::Object(options));
         test.insert("vars".to_owned(), Value::Object(vars));
         test.insert("assert".to_owned(), Value::Array(asserts));
         test.insert("metadata".to_owned(), Value::Object(notes));
@@ -79,9 +99,35 @@ fn read_csv(text: &str) -> Result<Vec<Map<String, Value>>, String> {
     Ok(tests)
 }
 
+/// Prompts of a CSV file: the column `prompt`, or the only column.
+#[cfg(feature = "imports")]
+pub(super) fn prompt_column(text: &str) -> Result<Vec<String>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let headers = reader.headers().map_err(|error| error.to_string())?.clone();
+    let column = headers
+        .iter()
+        .position(|header| header.trim() == "prompt")
+        .or((headers.len() == 1).then_some(0))
+        .ok_or("has no column `prompt`")?;
+    let mut prompts = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| error.to_string())?;
+        prompts.extend(record.get(column).map(str::to_owned));
+    }
+    Ok(prompts)
+}
+
+#[cfg(not(feature = "imports"))]
+pub(super) fn prompt_column(_: &str) -> Result<Vec<String>, String> {
+    Err("cannot read CSV: not in this build (cargo feature `imports`)".to_owned())
+}
+
 /// Assertion types that a cell may start with.
 #[cfg(feature = "imports")]
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 25] = [
     "equals",
     "contains",
     "icontains",
@@ -102,6 +148,11 @@ const KNOWN: [&str; 20] = [
     "python",
     "levenshtein",
     "rouge-n",
+    "word-count",
+    "factuality",
+    "is-refusal",
+    "g-eval",
+    "answer-relevance",
 ];
 
 /// Parses `contains: x`, `similar(0.8): x` or `is-json`; any other text is compared for equality.

@@ -105,14 +105,12 @@ fn assertions_keep_their_meaning() {
 #[test]
 fn unsupported_parts_are_skipped_and_reported() {
     let found = import();
-    assert_eq!(status(&found.suite.cases[4], "x", 1.0), Status::Skipped);
     assert_eq!(found.report.imported, 8);
     assert_eq!(
         found.report.skipped["test 2 / prompt 1"],
         "variable file not found: file://long.txt"
     );
-    let reason = found.suite.cases[4].expected.unsupported_reason();
-    assert_eq!(reason.as_deref(), Some("javascript: requires running code"));
+    assert_eq!(found.suite.cases[4].expected.unsupported_reason(), None);
     assert_eq!(found.report.needs.iter().collect::<Vec<_>>(), ["long.txt"]);
     assert_eq!(found.report.assertions["latency"], 10);
 
@@ -127,12 +125,16 @@ fn unsupported_parts_are_skipped_and_reported() {
             "contains: file://x.js requires running code",
         ),
         (
-            "{type: contains, value: x, transform: output.trim()}",
-            "contains: requires a code transform of the answer",
+            "{type: similar, value: x, transform: output.trim()}",
+            "similar: requires a transform of the answer",
         ),
         (
-            "{type: regex, value: '(?<=a)b'}",
-            "is not a supported regular expression",
+            "{type: python, value: x, transform: output.trim()}",
+            "python: a transform before a Python check",
+        ),
+        (
+            "{type: javascript, value: file://x.ts}",
+            "javascript: cannot run x.ts",
         ),
         ("{type: latency}", "latency: `threshold` is missing"),
     ] {
@@ -143,7 +145,7 @@ fn unsupported_parts_are_skipped_and_reported() {
                 text: &text,
             },
             "s",
-            &|_| None,
+            &|_: &str| None,
         )
         .unwrap();
         let skipped = found.report.skipped.values().next().unwrap();
@@ -155,7 +157,7 @@ fn unsupported_parts_are_skipped_and_reported() {
             text: "prompts: [hi]",
         },
         "s",
-        &|_| None,
+        &|_: &str| None,
     )
     .unwrap();
     assert_eq!(nothing.report.skipped["test 1"], "the test has no assertions");
@@ -165,7 +167,7 @@ fn unsupported_parts_are_skipped_and_reported() {
             text: "prompts: [file://p.py]\ntests: [{assert: [{type: equals, value: x}]}]",
         },
         "s",
-        &|_| None,
+        &|_: &str| None,
     )
     .unwrap();
     assert!(
@@ -192,4 +194,138 @@ fn an_imported_suite_is_valid() {
         )
         .is_err()
     );
+}
+
+/// The program of the first case's expectation.
+fn check(assertion: &str) -> (Mode, Value) {
+    let text = format!("prompts: [hi]\ntests: [{{assert: [{assertion}], options: {{}}}}]");
+    let files = |name: &str| (name == "grade.js").then(|| "module.exports = () => true".to_owned());
+    let named = Named {
+        file: "p.yaml",
+        text: &text,
+    };
+    let found = import_promptfoo(named, "s", &files).unwrap();
+    assert_eq!(found.report.losses, [], "{assertion}");
+    let expected = &found.suite.cases[0].expected;
+    (expected.mode, expected.value.clone().unwrap())
+}
+
+#[test]
+fn code_is_kept_and_simple_assertions_become_code_behind_a_transform() {
+    assert_eq!(
+        check("{type: javascript, value: 'output.length > 3'}"),
+        (Mode::Javascript, json!("output.length > 3"))
+    );
+    assert_eq!(
+        check("{type: python, value: 'len(output) > 3'}"),
+        (Mode::Python, json!("len(output) > 3"))
+    );
+    assert_eq!(
+        check("{type: javascript, value: 'file://grade.js:check', config: {least: 2}}"),
+        (
+            Mode::Javascript,
+            json!({"file": "grade.js", "function": "check", "config": {"least": 2}})
+        )
+    );
+    let (mode, value) = check("{type: contains, value: x, transform: output.trim()}");
+    assert_eq!(
+        (mode, &value["transforms"]),
+        (Mode::Javascript, &json!(["output.trim()"]))
+    );
+    for assertion in [
+        "{type: regex, value: '(?<=a)b'}",
+        "{type: contains-json}",
+        "{type: levenshtein, value: abc, threshold: 2}",
+        "{type: word-count, value: {min: 2}}",
+    ] {
+        assert_eq!(check(assertion).0, Mode::Javascript, "{assertion}");
+    }
+}
+
+const WIDE: &str = r"
+prompts: [prompts/*.txt, {raw: 'Third {{q}}', label: third}]
+defaultTest: {options: {prefix: '<', suffix: '>', repeat: 3}}
+tests: tests/*.yaml
+scenarios:
+  - config: [{vars: {q: a}}, {vars: {q: b}}]
+    tests: [{prompts: [third], assert: [{$ref: '#/assertionTemplates/short', metric: ignored}]}]
+assertionTemplates: {short: {type: javascript, value: output.length < 9, metric: brevity}}
+redteam: {plugins: []}
+surprise: 1
+";
+
+struct Wide;
+
+impl ConfigFiles for Wide {
+    fn read(&self, name: &str) -> Option<String> {
+        match name {
+            "prompts/a.txt" => Some("First {{q}}\n---\nSecond {{q}}".into()),
+            "tests/one.yaml" => Some(
+                "- {vars: {q: x}, assert: [{type: equals, value: y, surprise: 2}], transformVars: z}".into(),
+            ),
+            _ => None,
+        }
+    }
+
+    fn list(&self) -> Vec<String> {
+        vec![
+            "tests/one.yaml".into(),
+            "prompts/a.txt".into(),
+            "prompts/a.md".into(),
+        ]
+    }
+}
+
+#[test]
+fn wildcards_scenarios_templates_and_options_are_understood() {
+    let named = Named {
+        file: "p.yaml",
+        text: WIDE,
+    };
+    let found = import_promptfoo(named, "s", &Wide).unwrap();
+    let goals: Vec<&str> = found
+        .suite
+        .cases
+        .iter()
+        .map(|case| case.input.goal.as_str())
+        .collect();
+    assert_eq!(
+        goals,
+        ["<First x>", "<Second x>", "<Third x>", "<Third a>", "<Third b>"]
+    );
+    assert!(found.suite.cases.iter().all(|case| case.repeats == Some(3)));
+    assert_eq!(found.suite.cases[3].expected.name.as_deref(), Some("brevity"));
+    let losses: Vec<(&str, bool)> = found
+        .report
+        .losses
+        .iter()
+        .map(|loss| (loss.place.as_str(), loss.decides))
+        .collect();
+    assert_eq!(
+        losses,
+        [
+            ("redteam", true),
+            ("surprise", false),
+            ("tests/one.yaml[0].assert[0].surprise", false),
+            ("tests/one.yaml[0].transformVars", false),
+        ]
+    );
+}
+
+#[test]
+fn a_configuration_without_cases_is_an_error() {
+    for (text, expected) in [
+        (
+            "prompts: [hi]\ntests: missing.csv",
+            "tests: gives no cases; tests[0]: test file not found: missing.csv",
+        ),
+        ("prompts: [hi]\ntests: []", "tests: gives no cases"),
+        ("title: x", "not a promptfoo configuration"),
+    ] {
+        let named = Named { file: "p.yaml", text };
+        let message = import_promptfoo(named, "s", &|_: &str| None)
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains(expected), "{text}: {message}");
+    }
 }

@@ -61,7 +61,7 @@ pub fn skill_benchmark(run: &BenchmarkRun, skill_path: &str, model: Option<&str>
         .unwrap_or(0);
     json!({
         "metadata": {
-            "skill_name": run.target,
+            "skill_name": run.suite_id,
             "skill_path": skill_path,
             "executor_model": model,
             "timestamp": run.started_at.to_string(),
@@ -76,6 +76,7 @@ pub fn skill_benchmark(run: &BenchmarkRun, skill_path: &str, model: Option<&str>
 
 /// Fraction of criteria that were met. A result without a score counts as its status; errors are excluded.
 fn pass_rate(result: &BenchmarkResult) -> Option<f64> {
+    result.decided()?;
     result
         .llm_judge_score
         .or(result.score)
@@ -91,26 +92,44 @@ fn tokens(result: &BenchmarkResult) -> Option<f64> {
 }
 
 fn run_entry(result: &BenchmarkResult, configuration: &str) -> Value {
-    let passed = u8::from(result.status == Status::Pass);
+    let is_error = result.decided().is_none();
+    let expectations: Vec<Value> = if result.scores.is_empty() {
+        // A check without criteria is one expectation.
+        let passed = result.decided().map(|passed| (passed, result.reasons.join("; ")));
+        passed
+            .map(|(passed, evidence)| {
+                json!({"text": "meets the expectation of the case", "passed": passed, "evidence": evidence})
+            })
+            .into_iter()
+            .collect()
+    } else {
+        let decided = result.scores.iter().filter(|score| score.passed.is_some());
+        decided
+            .map(|score| {
+                json!({"text": score.name, "passed": score.passed, "evidence": score.reason.as_deref().unwrap_or_default()})
+            })
+            .collect()
+    };
+    let passed = expectations
+        .iter()
+        .filter(|expectation| expectation.get("passed") == Some(&Value::Bool(true)))
+        .count();
     json!({
         "eval_id": result.case_id,
         "eval_name": result.case_id,
         "configuration": configuration,
         "run_number": result.repeat + 1,
         "result": {
+            // The viewer requires a number; an error is recognized by `errors`.
             "pass_rate": pass_rate(result).unwrap_or(0.0),
             "passed": passed,
-            "failed": 1 - passed,
-            "total": 1,
+            "failed": expectations.len() - passed,
+            "total": expectations.len(),
             "time_seconds": result.latency_ms / 1e3,
             "tokens": result.token_cost,
-            "errors": u8::from(matches!(result.status, Status::Error | Status::Timeout)),
+            "errors": u8::from(is_error),
         },
-        "expectations": result.reasons.iter().map(|reason| json!({
-            "text": reason,
-            "passed": result.status == Status::Pass,
-            "evidence": reason,
-        })).collect::<Vec<_>>(),
+        "expectations": expectations,
         "notes": result.error.iter().collect::<Vec<_>>(),
     })
 }
@@ -170,5 +189,54 @@ mod tests {
         );
         assert_eq!(found["metadata"]["runs_per_configuration"], 2);
         assert_eq!(found["metadata"]["evals_run"], json!(["table"]));
+    }
+
+    #[test]
+    fn criteria_are_expectations_with_evidence_and_errors_are_errors() {
+        use crate::bench::run::NamedScore;
+        let mut judged = BenchmarkResult::new("table", 0, Status::Fail);
+        judged.variant = Some(WITH_SKILL.to_owned());
+        judged.llm_judge_score = Some(0.5);
+        judged.scores = vec![
+            NamedScore {
+                passed: Some(true),
+                ..NamedScore::new("has a title", Some(1.0))
+            },
+            NamedScore {
+                passed: Some(false),
+                reason: Some("the table is missing".to_owned()),
+                ..NamedScore::new("has a table", Some(0.0))
+            },
+        ];
+        let mut failed = BenchmarkResult::new("other", 0, Status::Error);
+        failed.variant = Some(WITH_SKILL.to_owned());
+        failed.error = Some("exit code 1".to_owned());
+        let run = BenchmarkRun {
+            run_id: "r".into(),
+            suite_id: "pdf".into(),
+            suite_hash: None,
+            target: "exec:agent".into(),
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            completed_at: None,
+            config_snapshot: std::collections::BTreeMap::new(),
+            results: vec![judged, failed],
+            summary: None,
+        };
+        let found = skill_benchmark(&run, "skills/pdf", None);
+        assert_eq!(found["metadata"]["skill_name"], "pdf");
+        assert_eq!(
+            found["runs"][0]["expectations"][1],
+            json!({"text": "has a table", "passed": false, "evidence": "the table is missing"})
+        );
+        assert_eq!(found["runs"][0]["result"]["total"], 2);
+        assert_eq!(
+            (
+                &found["runs"][1]["result"]["errors"],
+                &found["runs"][1]["notes"][0]
+            ),
+            (&json!(1), &json!("exit code 1"))
+        );
+        assert_eq!(found["runs"][1]["expectations"], json!([]));
+        assert_eq!(found["run_summary"]["with_skill"]["pass_rate"]["mean"], 0.5);
     }
 }
