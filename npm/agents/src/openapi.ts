@@ -316,6 +316,8 @@ export interface BenchmarkResult {
   retries: number;
   /** Score of the answer between 0 and 1; absent when it was not scored. */
   score?: number | null;
+  /** Every scorer, metric and criterion of the answer by name, in the order of its source. */
+  scores?: NamedScore[];
   /** Outcome of the execution. */
   status: Status;
   /** Total tokens, input and output. */
@@ -385,6 +387,8 @@ export interface BenchmarkSummary {
   per_case: CaseSummary[];
   /** pass@k and pass^k over cases with enough decided repeats. */
   reliability: Reliability[];
+  /** Summary of each scorer, metric and criterion by name, in the order of the first result that has it. */
+  scores?: ScoreSummary[];
   /** Total cost of all results in US dollars, if reported. */
   total_cost_usd: number | null;
   /** Total tokens of all results, including errors. */
@@ -757,6 +761,16 @@ export interface CorpusEvidence {
   treatment_p95_ms: number;
   /** Fraction of constitutional memories among the first five results of the treatment. */
   treatment_surfacing: number | null;
+}
+
+/** Answer of a judge about one criterion. */
+export interface CriterionAnswer {
+  /** Text of the criterion. */
+  criterion: string;
+  /** Whether the criterion is met. */
+  met: boolean;
+  /** Reason that the judge gave. */
+  reason: string;
 }
 
 /** Harness cycle to record. */
@@ -1648,6 +1662,8 @@ export interface JobView {
 
 /** Opinion of one judge about one answer. */
 export interface JudgeOpinion {
+  /** Answer per criterion, in the order of the rubric. */
+  criteria?: CriterionAnswer[];
   /** Name of the judge. */
   judge: string;
   /** Reason that the judge gave. */
@@ -2153,6 +2169,26 @@ export interface ModelCalls {
   novelty: number;
   /** Calls to plan the query. */
   plan: number;
+}
+
+/** Value of one scorer, metric or criterion for one answer. */
+export interface NamedScore {
+  /** Whether the status of the result depends on this score. */
+  decides?: boolean;
+  /** Whether higher or lower values are better, if known. */
+  direction?: Direction | null;
+  /** Original value if it was a text, such as a letter grade. */
+  label?: string | null;
+  /** Name of the scorer or metric, or text of the criterion. */
+  name: string;
+  /** Whether this score alone passes; absent when it has no threshold. */
+  passed?: boolean | null;
+  /** Smallest and largest possible value, if known. */
+  range?: number[] | null;
+  /** Explanation or evidence that the scorer gave. */
+  reason?: string | null;
+  /** Value on the scorer's own scale; absent when it returned no number. */
+  value?: number | null;
 }
 
 /** Value of queries without relevant documents. */
@@ -3428,6 +3464,26 @@ export interface ScoreResponse {
   unseen: Unseen;
   /** Warnings of all rounds, with evidence. */
   warnings: Warning[];
+}
+
+/** Summary of one named score over a run. */
+export interface ScoreSummary {
+  /** Whether the status of results depends on this score. */
+  decides: boolean;
+  /** Largest value, if any. */
+  max: number | null;
+  /** Mean over cases of the mean over repeats, on the scorer's own scale; absent without numbers. */
+  mean: number | null;
+  /** Smallest value, if any. */
+  min: number | null;
+  /** Name of the scorer or metric, or text of the criterion. */
+  name: string;
+  /** Share of results that pass by this score alone; absent when it has no threshold. */
+  pass_rate: number | null;
+  /** Number of results with a value. */
+  scored: number;
+  /** Number of results that name the score without a value. */
+  unscored: number;
 }
 
 /** Term of the log-odds of a score. */

@@ -242,6 +242,7 @@ class BenchmarkResult(_BenchmarkResultRequired, total=False):
     reasons: list[str]
     regression: bool
     score: float | None
+    scores: list[NamedScore]
     tokens_in: int | None
     tokens_out: int | None
     variant: str | None
@@ -287,6 +288,7 @@ class BenchmarkSummary(_BenchmarkSummaryRequired, total=False):
     """Aggregate metrics of a run."""
 
     judge_agreement: float | None
+    scores: list[ScoreSummary]
 
 
 BootstrapMethod: TypeAlias = "Literal['percentile', 'bca']"
@@ -575,6 +577,14 @@ class CorpusEvidence(TypedDict):
     slower_p_value: float
     treatment_p95_ms: float
     treatment_surfacing: float | None
+
+
+class CriterionAnswer(TypedDict):
+    """Answer of a judge about one criterion."""
+
+    criterion: str
+    met: bool
+    reason: str
 
 
 class CycleBody(TypedDict, total=False):
@@ -1256,6 +1266,7 @@ class _JudgeOpinionRequired(TypedDict):
 class JudgeOpinion(_JudgeOpinionRequired, total=False):
     """Opinion of one judge about one answer."""
 
+    criteria: list[CriterionAnswer]
     reason: str
 
 
@@ -1621,6 +1632,22 @@ class ModelCalls(TypedDict):
     failed: int
     novelty: int
     plan: int
+
+
+class _NamedScoreRequired(TypedDict):
+    name: str
+
+
+class NamedScore(_NamedScoreRequired, total=False):
+    """Value of one scorer, metric or criterion for one answer."""
+
+    decides: bool
+    direction: Direction | None
+    label: str | None
+    passed: bool | None
+    range: list[float] | None
+    reason: str | None
+    value: float | None
 
 
 NoRelevant: TypeAlias = "Literal['skip', 'zero']"
@@ -2543,6 +2570,19 @@ class ScoreResponse(_ScoreResponseRequired, total=False):
     """Result of scoring a conversation."""
 
     review: Review | None
+
+
+class ScoreSummary(TypedDict):
+    """Summary of one named score over a run."""
+
+    decides: bool
+    max: float | None
+    mean: float | None
+    min: float | None
+    name: str
+    pass_rate: float | None
+    scored: int
+    unscored: int
 
 
 class ScoreTerm(TypedDict):
