@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
-use satiety::bench::{InspectOptions, RunImport, SuiteError, read_inspect_members};
+use satiety::bench::{RunImport, ScoreChoice, SuiteError, read_inspect_members};
 use zip::ZipArchive;
 
 use crate::EngineError;
@@ -19,7 +19,7 @@ const LITTLE: u64 = 64 << 20;
 const MEMBERS: usize = 200_000;
 
 /// Reads the header and the sample summaries of an `.eval` file; after a crash only the journal has them.
-pub(super) fn from_archive(path: &Path, options: &InspectOptions) -> Result<RunImport, EngineError> {
+pub(super) fn from_archive(path: &Path, options: &ScoreChoice) -> Result<RunImport, EngineError> {
     let file = fs_err::File::open(path).map_err(|cause| EngineError::file("read", path, cause))?;
     let size = file
         .metadata()
