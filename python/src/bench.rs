@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use satiety::bench::{
-    self, BenchmarkResult, BenchmarkRun, Design, GatePolicy, InspectOptions, Sequential as Test,
+    self, BenchmarkResult, BenchmarkRun, Design, GatePolicy, ScoreChoice, Sequential as Test,
     SequentialSettings, Status, read_inspect_log, read_inspect_members,
 };
 use satiety::harness::measurement::{Matrix, MeasureSettings, measure, saturation_evidence};
@@ -72,13 +72,12 @@ impl Results {
             let run = match own {
                 Ok(run) => run,
                 Err(own) => {
-                    let log =
-                        read_inspect_log(name, text, &InspectOptions::default()).map_err(|inspect| {
-                            Failure::new(format!(
-                                "cannot read {name}: not a run ({own}) and not an Inspect log ({inspect})"
-                            ))
-                            .at(name)
-                        })?;
+                    let log = read_inspect_log(name, text, &ScoreChoice::default()).map_err(|inspect| {
+                        Failure::new(format!(
+                            "cannot read {name}: not a run ({own}) and not an Inspect log ({inspect})"
+                        ))
+                        .at(name)
+                    })?;
                     log.run
                 }
             };
@@ -91,7 +90,7 @@ impl Results {
     fn from_inspect(py: Python<'_>, name: &str, header: &str, samples: Vec<String>) -> PyResult<Self> {
         compute(py, || {
             let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
-            read_inspect_members(name, header, &samples, &InspectOptions::default())
+            read_inspect_members(name, header, &samples, &ScoreChoice::default())
                 .map(|log| Self(log.run))
                 .map_err(|error| Failure::new(error.to_string()).at(name))
         })

@@ -322,10 +322,10 @@ pub(crate) struct BenchInitArgs {
   satiety bench import log.json --scorer suspicion --range 1..10 --threshold 3 --lower-is-better
 
 A promptfoo configuration becomes a suite. A case with an unsupported assertion is skipped, with the
-reason; it never passes by default. An Inspect log becomes a run in the store, for compare and report.
-All scorers are kept by name; one decides. Exit code 3: something that decides was lost.")]
+reason; it never passes by default. Results of promptfoo, Inspect and lm-evaluation-harness become runs in the store,
+for compare and report. All scorers are kept by name; one decides. Exit code 3: something that decides was lost.")]
 pub(crate) struct BenchImportArgs {
-    /// File to import: promptfooconfig.yaml or .json, or an Inspect log (.eval or .json)
+    /// File to import: configuration or results of promptfoo, Inspect log (.eval, .json), lm-eval samples (.jsonl)
     pub(crate) file: PathBuf,
     /// Directory for the imported suite; must not contain one yet
     #[arg(long, short, value_name = "DIR")]
@@ -333,7 +333,7 @@ pub(crate) struct BenchImportArgs {
     /// Id of the imported suite [default: the directory's name]
     #[arg(long, value_name = "ID")]
     pub(crate) suite_id: Option<String>,
-    /// Scorer of the Inspect log that decides pass or fail [default: the only one, or the task's headline]
+    /// Scorer that decides pass or fail [default: the only one, or the task's headline]
     #[arg(long, value_name = "NAME")]
     pub(crate) scorer: Option<String>,
     /// Scorer value from which a sample passes, on the scorer's own scale [default: the best of its range]

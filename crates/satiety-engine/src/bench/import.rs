@@ -1,5 +1,5 @@
-//! Imports from other tools: promptfoo configurations become suites, results of promptfoo and Inspect become
-//! stored runs.
+//! Imports from other tools: promptfoo configurations become suites, results of promptfoo, Inspect and
+//! lm-evaluation-harness become stored runs.
 
 use crate::handles::BenchOperations;
 use std::cell::{Cell, RefCell};
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use satiety::Hint;
 use satiety::bench::{
-    BenchmarkSuite, ConfigFiles, ImportReport, ImportedScore, InspectOptions, Loss, Named, PromptfooImport,
-    RunImport, SuiteError, check_suite, content_hash, import_promptfoo, leading, read_inspect_log,
-    read_promptfoo_results, summarize,
+    BenchmarkSuite, ConfigFiles, ImportReport, ImportedScore, Loss, Named, PromptfooImport, RunImport,
+    SamplesOrigin, ScoreChoice, SuiteError, check_suite, content_hash, import_promptfoo, is_lm_eval_samples,
+    leading, read_inspect_log, read_lm_eval_samples, read_promptfoo_results, summarize,
 };
 use satiety_store::bench::BenchRunRow;
 use schemars::JsonSchema;
@@ -41,8 +41,8 @@ pub struct ImportRequest {
     pub output: Option<PathBuf>,
     /// Id of the suite; the directory name if `None`.
     pub suite_id: Option<String>,
-    /// Scorer of the log that decides, and its threshold.
-    pub inspect: InspectOptions,
+    /// Score that decides, and its threshold.
+    pub choice: ScoreChoice,
 }
 
 /// Result of an import.
@@ -105,7 +105,7 @@ impl BenchOperations<'_> {
     pub async fn import(self, request: ImportRequest) -> Result<ImportResponse, EngineError> {
         let ending = request.file.extension().and_then(|ending| ending.to_str());
         if ending == Some("eval") {
-            let log = from_archive(&request.file, &request.inspect).map_err(with_flag)?;
+            let log = from_archive(&request.file, &request.choice).map_err(with_flag)?;
             return self
                 .keep_import(&request.file, log, "inspect")
                 .await
@@ -113,10 +113,19 @@ impl BenchOperations<'_> {
         }
         let text = read(&request.file)?;
         if ending == Some("json") && is_log(&text) {
-            let log = read_inspect_log(&display_path(&request.file), &text, &request.inspect)
+            let log = read_inspect_log(&display_path(&request.file), &text, &request.choice)
                 .map_err(|error| with_flag(error.into()))?;
             return self
                 .keep_import(&request.file, log, "inspect")
+                .await
+                .map(ImportResponse::Run);
+        }
+        if ending == Some("jsonl") && is_lm_eval_samples(&text) {
+            let origin = samples_origin(&request)?;
+            let samples = read_lm_eval_samples(&display_path(&request.file), &text, origin, &request.choice)
+                .map_err(|error| with_flag(error.into()))?;
+            return self
+                .keep_import(&request.file, samples, "lm-eval")
                 .await
                 .map(ImportResponse::Run);
         }
@@ -220,6 +229,37 @@ impl BenchOperations<'_> {
             losses,
         })
     }
+}
+
+/// Task, model and time of a file `MODEL/samples_TASK_TIME.jsonl`; the time of the file if its name has none.
+fn samples_origin(request: &ImportRequest) -> Result<SamplesOrigin, EngineError> {
+    let file = &request.file;
+    let stem = file
+        .file_stem()
+        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let name = stem.strip_prefix("samples_").unwrap_or(&stem);
+    let (task, time) = name.rsplit_once('_').unwrap_or((name, ""));
+    // Colons are not allowed in file names everywhere, so times are written with hyphens.
+    let written = time
+        .split_once('T')
+        .and_then(|(day, hour)| format!("{day}T{}Z", hour.replace('-', ":")).parse().ok());
+    let recorded_at = if let Some(time) = written {
+        time
+    } else {
+        let failed = |cause| EngineError::file("read", file, cause);
+        let changed = fs_err::metadata(file)
+            .and_then(|file| file.modified())
+            .map_err(failed)?;
+        jiff::Timestamp::try_from(changed).unwrap_or_default()
+    };
+    let task = if written.is_some() { task } else { name };
+    let folder = std::path::absolute(file).ok();
+    let model = folder.as_deref().and_then(|path| path.parent()?.file_name());
+    Ok(SamplesOrigin {
+        task: request.suite_id.clone().unwrap_or_else(|| task.to_owned()),
+        model: model.map_or_else(String::new, |model| model.to_string_lossy().into_owned()),
+        recorded_at,
+    })
 }
 
 /// Adds the flag that makes the choice which a log leaves open.
@@ -378,7 +418,7 @@ impl ConfigFiles for DirectoryFiles<'_> {
                 let is_hidden = name.to_string_lossy().starts_with('.') || name == "node_modules";
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() && !is_hidden && depth < MAX_LISTED_DEPTH => {
-                        todo.push((path, depth + 1))
+                        todo.push((path, depth + 1));
                     }
                     Ok(kind) if kind.is_file() => {
                         names.push(display_path(path.strip_prefix(self.base).unwrap_or(&path)));
@@ -484,7 +524,7 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
 }
 
 #[cfg(not(feature = "imports"))]
-fn from_archive(_: &Path, _: &InspectOptions) -> Result<RunImport, EngineError> {
+fn from_archive(_: &Path, _: &ScoreChoice) -> Result<RunImport, EngineError> {
     Err(EngineError::Invalid {
         message: crate::feature_disabled("packed Inspect logs", "imports"),
         hint: "convert the log to JSON with `inspect log convert`".into(),

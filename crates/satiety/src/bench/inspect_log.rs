@@ -11,33 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::expected::Direction;
 use super::hash::content_hash;
-use super::imported_run::{RunImport, imported_scores};
+use super::imported_run::{Decision, RunImport, ScoreChoice, imported_scores};
 use super::loss::Losses;
 use super::reader::SuiteError;
 use super::run::{BenchmarkResult, BenchmarkRun, ErrorOwner, NamedScore, Status};
 use super::summary::summarize;
 
-/// Tolerance for comparing a score with a threshold and a mean with the log's own.
-const TOLERANCE: f64 = 1e-9;
-
-/// Choice of the score that decides whether a sample passes.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct InspectOptions {
-    /// Name of the score that decides; required if several could and the log declares no headline metric.
-    pub scorer: Option<String>,
-    /// Value from which a sample passes, on the scorer's own scale. Defaults to the best value of `range`, or
-    /// of [0, 1] if all values lie there; required otherwise.
-    pub threshold: Option<f64>,
-    /// Smallest and largest possible value of the deciding score, to normalize it to [0, 1].
-    pub range: Option<(f64, f64)>,
-    /// Whether lower values of the deciding score are better.
-    pub lower_is_better: bool,
-}
-
 /// Reads a complete `.json` log.
-pub fn read_inspect_log(file: &str, text: &str, options: &InspectOptions) -> Result<RunImport, SuiteError> {
+pub fn read_inspect_log(file: &str, text: &str, options: &ScoreChoice) -> Result<RunImport, SuiteError> {
     let mut log = parse_object(file, text)?;
     let Some(Value::Array(samples)) = log.remove("samples") else {
         return Err(field_error(
@@ -55,7 +37,7 @@ pub fn read_inspect_members(
     file: &str,
     header: &str,
     samples: &[&str],
-    options: &InspectOptions,
+    options: &ScoreChoice,
 ) -> Result<RunImport, SuiteError> {
     let log = parse_object(file, header)?;
     let mut all = Vec::new();
@@ -122,7 +104,7 @@ fn to_run(
     file: &str,
     log: &Map<String, Value>,
     samples: &[Value],
-    options: &InspectOptions,
+    options: &ScoreChoice,
 ) -> Result<RunImport, SuiteError> {
     let Some(spec) = log.get("eval").and_then(Value::as_object) else {
         return Err(field_error(file, "eval", "is missing: not an Inspect log"));
@@ -152,7 +134,13 @@ fn to_run(
         }
         scored.push(header.scores_of(sample));
     }
-    let decision = Decision::choose(file, &header, &scored, options)?;
+    let decision = Decision::choose(
+        file,
+        &|name| header.position(name),
+        header.headline.as_ref(),
+        &scored,
+        options,
+    )?;
     if decision.is_none() {
         losses.push_deciding(
             "samples[].scores",
@@ -431,172 +419,6 @@ fn numeric_value(value: &Value) -> (Option<f64>, bool) {
     }
 }
 
-/// The score that decides, and how.
-struct Decision {
-    name: String,
-    threshold: f64,
-    range: (f64, f64),
-    lower_is_better: bool,
-    /// Whether the values can be normalized to [0, 1].
-    has_scale: bool,
-}
-
-impl Decision {
-    /// Chooses the deciding score; `None` when the log has no numeric score at all.
-    fn choose(
-        file: &str,
-        header: &ScoreHeader,
-        samples: &[Vec<NamedScore>],
-        options: &InspectOptions,
-    ) -> Result<Option<Self>, SuiteError> {
-        let mut bounds: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-        let mut names: Vec<&str> = Vec::new();
-        for score in samples.iter().flatten() {
-            if !names.contains(&score.name.as_str()) {
-                names.push(&score.name);
-            }
-            if let Some(value) = score.value {
-                let (low, high) = bounds.entry(&score.name).or_insert((value, value));
-                (*low, *high) = (low.min(value), high.max(value));
-            }
-        }
-        names.sort_by_cached_key(|name| header.position(name));
-        let list = |names: &[&str]| {
-            let described = names.iter().map(|name| match bounds.get(name) {
-                Some((low, high)) => format!("{name} ({low} to {high})"),
-                None => format!("{name} (no numbers)"),
-            });
-            described.collect::<Vec<_>>().join(", ")
-        };
-        let numeric: Vec<&str> = names
-            .iter()
-            .copied()
-            .filter(|name| bounds.contains_key(name))
-            .collect();
-        let headline = header.headline.as_ref().and_then(|(scorer, score)| {
-            match declared(scorer.as_deref(), score.as_deref(), &numeric).as_slice() {
-                [name] => Some(*name),
-                _ => None,
-            }
-        });
-        let name = match (&options.scorer, headline, numeric.as_slice()) {
-            (Some(wanted), _, _) => match matching(wanted, &names).as_slice() {
-                [name] if bounds.contains_key(name) => *name,
-                [name] => {
-                    let reason = format!("`{name}` has no numeric value, so it cannot decide");
-                    return Err(field_error(file, "scorer", &reason));
-                }
-                [] if names.is_empty() => {
-                    let reason = format!("unknown scorer `{wanted}`: the log has no scores");
-                    return Err(field_error(file, "scorer", &reason));
-                }
-                [] => {
-                    let reason = format!("unknown scorer `{wanted}` (expected one of: {})", list(&names));
-                    return Err(field_error(file, "scorer", &reason));
-                }
-                several => {
-                    let reason = format!("`{wanted}` is ambiguous (expected one of: {})", list(several));
-                    return Err(field_error(file, "scorer", &reason));
-                }
-            },
-            (None, Some(name), _) => name,
-            (None, _, []) => return Ok(None),
-            (None, _, [only]) => only,
-            (None, _, several) => {
-                let reason = format!(
-                    "must be chosen: the log has {} scorers and declares no headline metric (expected one of: {})",
-                    several.len(),
-                    list(several)
-                );
-                return Err(field_error(file, "scorer", &reason));
-            }
-        };
-        let (low, high) = bounds.get(name).copied().unwrap_or((0.0, 1.0));
-        let fits = |range: (f64, f64)| low >= range.0 - TOLERANCE && high <= range.1 + TOLERANCE;
-        let range = match options.range {
-            Some(range) if !(range.0 < range.1) => {
-                return Err(field_error(
-                    file,
-                    "range",
-                    "must have a minimum below its maximum",
-                ));
-            }
-            Some(range) if !fits(range) => {
-                let reason = format!(
-                    "the values of `{name}` are {low} to {high}, outside of {} to {}",
-                    range.0, range.1
-                );
-                return Err(field_error(file, "range", &reason));
-            }
-            Some(range) => Some(range),
-            None => Some((0.0, 1.0)).filter(|range| fits(*range)),
-        };
-        let best = |range: (f64, f64)| if options.lower_is_better { range.0 } else { range.1 };
-        let Some(threshold) = options.threshold.or(range.map(best)) else {
-            let reason = format!(
-                "is required: the values of `{name}` are {low} to {high}, so 1 is not the best possible value"
-            );
-            return Err(field_error(file, "threshold", &reason));
-        };
-        Ok(Some(Self {
-            name: name.to_owned(),
-            threshold,
-            range: range.unwrap_or((low, high)),
-            lower_is_better: options.lower_is_better,
-            has_scale: range.is_some(),
-        }))
-    }
-
-    fn passes(&self, value: f64) -> bool {
-        if self.lower_is_better {
-            value <= self.threshold + TOLERANCE
-        } else {
-            value >= self.threshold - TOLERANCE
-        }
-    }
-
-    /// The value on a scale from 0 (worst) to 1 (best), if the scale is known.
-    fn normalized(&self, value: f64) -> Option<f64> {
-        let share = (value - self.range.0) / (self.range.1 - self.range.0);
-        let share = if self.lower_is_better { 1.0 - share } else { share };
-        self.has_scale.then_some(share.clamp(0.0, 1.0))
-    }
-
-    fn direction(&self) -> Direction {
-        if self.lower_is_better {
-            Direction::Lower
-        } else {
-            Direction::Higher
-        }
-    }
-
-    fn describe(&self) -> Value {
-        let range = self.has_scale.then_some([self.range.0, self.range.1]);
-        serde_json::json!({"name": self.name, "threshold": self.threshold, "range": range, "direction": self.direction()})
-    }
-}
-
-/// Names that a user's choice matches: exactly, or the scorer or the key of `SCORER/KEY`.
-fn matching<'a>(wanted: &str, names: &[&'a str]) -> Vec<&'a str> {
-    if let Some(exact) = names.iter().find(|name| **name == wanted) {
-        return vec![exact];
-    }
-    let part = |name: &&&str| {
-        name.split_once('/')
-            .is_some_and(|(scorer, key)| scorer == wanted || key == wanted)
-    };
-    names.iter().filter(part).copied().collect()
-}
-
-/// Names that a declared headline matches.
-fn declared<'a>(scorer: Option<&str>, score: Option<&str>, names: &[&'a str]) -> Vec<&'a str> {
-    let fits = |name: &&&str| {
-        let (own_scorer, own_score) = name.split_once('/').unwrap_or((name, name));
-        scorer.is_none_or(|scorer| scorer == own_scorer) && score.is_none_or(|score| score == own_score)
-    };
-    names.iter().filter(fits).copied().collect()
-}
-
 fn sample_id(sample: &Value) -> Option<String> {
     match sample.get("id")? {
         Value::String(id) => Some(id.clone()),
@@ -619,19 +441,9 @@ fn result(
     let present = |key: &str| sample.get(key).filter(|value| !value.is_null());
     let limit = present("limit").map(limit_name);
     let error = present("error").map(message);
-    let mut deciding = None;
-    if let Some(decision) = decision
-        && let Some(score) = scores.iter_mut().find(|score| score.name == decision.name)
-    {
-        score.decides = true;
-        score.passed = score.value.map(|value| decision.passes(value));
-        score.direction = Some(decision.direction());
-        if decision.has_scale {
-            score.range = Some([decision.range.0, decision.range.1]);
-        }
-        deciding = Some(score.clone());
-    }
-    let passed = deciding.as_ref().and_then(|score| score.passed);
+    let verdict = decision.and_then(|decision| decision.apply(&mut scores));
+    let deciding = scores.iter().find(|score| score.decides).cloned();
+    let passed = verdict.map(|(passed, _)| passed);
     let cancelled = error.as_deref().is_some_and(|error| error.starts_with("CancelledError"))
         // A summary without an end belongs to a sample that was running when the log was written.
         || (error.is_none() && passed.is_none() && sample.get("completed") == Some(&Value::Bool(false)));
@@ -653,9 +465,7 @@ fn result(
         _ => None,
     };
     result.case_hash = Some(content_hash(&(sample.get("input"), sample.get("target"))));
-    result.score = decision
-        .zip(deciding.as_ref())
-        .and_then(|(decision, score)| decision.normalized(score.value?));
+    result.score = verdict.and_then(|(_, score)| score);
     result.error_kind = if cancelled {
         Some("cancelled".to_owned())
     } else {
@@ -794,7 +604,7 @@ mod tests {
 
     #[test]
     fn samples_become_results() {
-        let run = read_inspect_members("x.eval", HEADER, &[SAMPLES], &InspectOptions::default())
+        let run = read_inspect_members("x.eval", HEADER, &[SAMPLES], &ScoreChoice::default())
             .unwrap()
             .run;
         assert_eq!(
@@ -821,9 +631,9 @@ mod tests {
         assert_eq!(run.results[6].error_kind.as_deref(), Some("limit: token"));
         assert_eq!(run.summary.unwrap().counts.skipped, 1);
 
-        let lenient = InspectOptions {
+        let lenient = ScoreChoice {
             threshold: Some(0.5),
-            ..InspectOptions::default()
+            ..ScoreChoice::default()
         };
         let run = read_inspect_members("x.eval", HEADER, &[SAMPLES], &lenient)
             .unwrap()
@@ -835,14 +645,14 @@ mod tests {
     fn python_nan_and_infinity_become_null() {
         let sample =
             r#"{"id": "NaN \" NaN", "scores": {"match": {"value": NaN}}, "x": [-Infinity, Infinity]}"#;
-        let run = read_inspect_members("x.eval", HEADER, &[sample], &InspectOptions::default())
+        let run = read_inspect_members("x.eval", HEADER, &[sample], &ScoreChoice::default())
             .unwrap()
             .run;
         assert_eq!(
             (run.results[0].case_id.as_str(), run.results[0].status),
             ("NaN \" NaN", Skipped)
         );
-        let message = read_inspect_members("x.eval", HEADER, &["{\"id\": NaNa}"], &InspectOptions::default());
+        let message = read_inspect_members("x.eval", HEADER, &["{\"id\": NaNa}"], &ScoreChoice::default());
         assert!(message.unwrap_err().to_string().starts_with("x.eval: "));
     }
 
@@ -852,7 +662,7 @@ mod tests {
             "{}, \"samples\": {SAMPLES}}}",
             HEADER.trim_end_matches('}').to_owned() + "}"
         );
-        let run = read_inspect_log("x.json", &whole, &InspectOptions::default())
+        let run = read_inspect_log("x.json", &whole, &ScoreChoice::default())
             .unwrap()
             .run;
         assert_eq!(run.results.len(), 7);
@@ -865,7 +675,7 @@ mod tests {
                 "x.json: samples[0].id: is missing",
             ),
         ] {
-            let message = read_inspect_log("x.json", text, &InspectOptions::default())
+            let message = read_inspect_log("x.json", text, &ScoreChoice::default())
                 .unwrap_err()
                 .to_string();
             assert!(message.starts_with(expected), "{message}");
@@ -895,16 +705,16 @@ mod tests {
     #[test]
     fn every_scorer_is_kept_and_one_must_be_chosen() {
         let text = several();
-        let read = |options: InspectOptions| read_inspect_log("x.json", &text, &options);
-        let scorer = |name: &str| InspectOptions {
+        let read = |options: ScoreChoice| read_inspect_log("x.json", &text, &options);
+        let scorer = |name: &str| ScoreChoice {
             scorer: Some(name.to_owned()),
-            ..InspectOptions::default()
+            ..ScoreChoice::default()
         };
-        let message = |options: InspectOptions| read(options).unwrap_err().to_string();
+        let message = |options: ScoreChoice| read(options).unwrap_err().to_string();
         // The log's own order, not the alphabetical one.
         assert_eq!(
-            message(InspectOptions::default()),
-            "x.json: scorer: must be chosen: the log has 3 scorers and declares no headline metric \
+            message(ScoreChoice::default()),
+            "x.json: scorer: must be chosen: the file has 3 scorers and does not say which decides \
              (expected one of: suspicion (3 to 7), match (0 to 1), grades/harm (0.25 to 0.25))"
         );
         assert!(message(scorer("nosuch")).contains("unknown scorer `nosuch` (expected one of: suspicion"));
@@ -937,7 +747,7 @@ mod tests {
     fn a_threshold_or_a_range_decides_on_the_scorers_own_scale() {
         let text = several();
         let read = |threshold: Option<f64>, range: Option<(f64, f64)>, lower_is_better: bool| {
-            let options = InspectOptions {
+            let options = ScoreChoice {
                 scorer: Some("suspicion".to_owned()),
                 threshold,
                 range,
@@ -984,7 +794,7 @@ mod tests {
             r#""task":"t""#,
             r#""task":"t","headline_metric":{"scorer":"match"}"#,
         );
-        let import = read_inspect_log("x.json", &text, &InspectOptions::default()).unwrap();
+        let import = read_inspect_log("x.json", &text, &ScoreChoice::default()).unwrap();
         assert_eq!(
             import.scores.iter().find(|score| score.decides).unwrap().name,
             "match"
@@ -1000,7 +810,7 @@ mod tests {
                     "early_stopping": {{"early_stops": [{{"id": 1, "epoch": 2, "reason": "enough"}}]}}}},
                 "stats": {{"completed_at": "2026-08-01T10:05:00Z"}}, "samples": {samples}}}"#
             );
-            read_inspect_log("x.json", &text, &InspectOptions::default()).unwrap()
+            read_inspect_log("x.json", &text, &ScoreChoice::default()).unwrap()
         };
         let right = r#"{"id": 1, "epoch": 1, "scores": {"match": {"value": "C"}}}"#;
         let stopped = log("success", &format!("[{right}]"), 2);

@@ -14,7 +14,7 @@
 //! | suites in the formats of other tools | [`skill`], [`promptfoo`], [`loss`] |
 //! | assessing an answer | [`matching`], [`judge`], [`code_check`] |
 //! | results and summaries of a run | [`run`], [`summary`] |
-//! | results of other tools as runs | [`imported_run`], [`inspect_log`], [`promptfoo`] |
+//! | results of other tools as runs | [`imported_run`], [`inspect_log`], [`promptfoo`], [`lm_eval`] |
 //! | regression gate | [`gate`] |
 //! | statistical power and early stopping | [`power`], [`sequential`] |
 //! | comparing variants before shipping a change | [`mod@ablation`] |
@@ -41,6 +41,7 @@ pub mod inspect_log;
 mod json_path;
 mod json_schema;
 pub mod judge;
+pub mod lm_eval;
 pub mod loss;
 pub mod matching;
 #[cfg(test)]
@@ -71,8 +72,9 @@ pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
 pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash, suite_hash_from_cases};
-pub use imported_run::{ImportedScore, RunImport};
-pub use inspect_log::{InspectOptions, read_inspect_log, read_inspect_members};
+pub use imported_run::{ImportedScore, RunImport, ScoreChoice};
+pub use inspect_log::{read_inspect_log, read_inspect_members};
+pub use lm_eval::{SamplesOrigin, is_lm_eval_samples, read_lm_eval_samples};
 pub use loss::Loss;
 pub use matching::{Answers, Assessment, Observed, Pending, assess};
 pub use power::{Design, PowerStatement, estimate_noise, statement};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::bench::{ImportedScore, InspectOptions, Loss, ScrubReport};
+use satiety::bench::{ImportedScore, Loss, ScoreChoice, ScrubReport};
 use satiety_engine::Engine;
 use satiety_engine::bench::{
     FailureCase, FromFailureRequest, ImportRequest, ImportResponse, ScrubFilesRequest, ScrubResponse,
@@ -30,7 +30,7 @@ pub(super) async fn import(
             file: arguments.file,
             output: arguments.output,
             suite_id: arguments.suite_id,
-            inspect: InspectOptions {
+            choice: ScoreChoice {
                 scorer: arguments.scorer,
                 threshold: arguments.threshold,
                 range: arguments.range,

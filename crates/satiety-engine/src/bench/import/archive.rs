@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use satiety::bench::{InspectOptions, RunImport, SuiteError, read_inspect_members};
+use satiety::bench::{RunImport, ScoreChoice, SuiteError, read_inspect_members};
 
 use crate::EngineError;
 use crate::bench::suites::display_path;
 use crate::zip_log::ZipLog;
 
 /// Reads the header and the sample summaries of an `.eval` file; after a crash only the journal has them.
-pub(super) fn from_archive(path: &Path, options: &InspectOptions) -> Result<RunImport, EngineError> {
+pub(super) fn from_archive(path: &Path, options: &ScoreChoice) -> Result<RunImport, EngineError> {
     let file = fs_err::File::open(path).map_err(|cause| EngineError::file("read", path, cause))?;
     let size = file
         .metadata()

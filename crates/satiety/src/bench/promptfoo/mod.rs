@@ -238,14 +238,14 @@ pub fn import_promptfoo(
     }
     import.report.losses = import.losses.into_vec();
     if suite.cases.is_empty() {
-        let mut reason = "gives no cases".to_owned();
-        for loss in import.report.losses.iter().filter(|loss| loss.decides) {
-            reason += &format!("; {loss}");
-        }
+        let lost = import.report.losses.iter().filter(|loss| loss.decides);
+        let reasons: Vec<String> = std::iter::once("gives no cases".to_owned())
+            .chain(lost.map(Loss::to_string))
+            .collect();
         return Err(SuiteError::Field {
             file: file.file.to_owned(),
             field: "tests".to_owned(),
-            reason,
+            reason: reasons.join("; "),
         });
     }
     Ok(PromptfooImport {
@@ -453,7 +453,7 @@ impl Importer<'_> {
         let mut prompts = Vec::new();
         for name in &names {
             match self.files.read(name) {
-                Some(text) => prompts.extend(self.prompts_of_file(name, &text)),
+                Some(text) => prompts.extend(prompts_of_file(name, &text)),
                 // A text with a slash may be a prompt.
                 None if !is_reference => return vec![Prompt::text(raw)],
                 None => {
@@ -464,36 +464,6 @@ impl Importer<'_> {
         }
         if prompts.is_empty() {
             prompts.push(Prompt::missing(format!("no prompt file matches {raw}")));
-        }
-        prompts
-    }
-
-    fn prompts_of_file(&mut self, name: &str, text: &str) -> Vec<Prompt> {
-        let mut prompts: Vec<Prompt> = match file_extension(name).as_str() {
-            "json" => vec![Prompt::text(text)],
-            "yaml" | "yml" => {
-                // All later steps expect chat prompts as JSON.
-                let parsed = parse(Named { file: name, text });
-                vec![parsed.map_or_else(|_| Prompt::text(text), |value| Prompt::text(value.to_string()))]
-            }
-            "jsonl" => text
-                .lines()
-                .filter(|line| !line.trim().is_empty())
-                .map(Prompt::text)
-                .collect(),
-            "csv" => match test_files::prompt_column(text) {
-                Ok(prompts) => prompts.into_iter().map(Prompt::text).collect(),
-                Err(reason) => vec![Prompt::missing(format!("{name}: {reason}"))],
-            },
-            // A text file may contain several prompts, separated by lines of three hyphens.
-            "txt" => text
-                .split("\n---\n")
-                .map(|part| Prompt::text(part.trim()))
-                .collect(),
-            _ => vec![Prompt::text(text.trim())],
-        };
-        for prompt in &mut prompts {
-            prompt.names.push(name.to_owned());
         }
         prompts
     }
@@ -717,6 +687,37 @@ impl Importer<'_> {
             },
         }
     }
+}
+
+/// Prompts of a file, by its ending.
+fn prompts_of_file(name: &str, text: &str) -> Vec<Prompt> {
+    let mut prompts: Vec<Prompt> = match file_extension(name).as_str() {
+        "json" => vec![Prompt::text(text)],
+        "yaml" | "yml" => {
+            // All later steps expect chat prompts as JSON.
+            let parsed = parse(Named { file: name, text });
+            vec![parsed.map_or_else(|_| Prompt::text(text), |value| Prompt::text(value.to_string()))]
+        }
+        "jsonl" => text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(Prompt::text)
+            .collect(),
+        "csv" => match test_files::prompt_column(text) {
+            Ok(prompts) => prompts.into_iter().map(Prompt::text).collect(),
+            Err(reason) => vec![Prompt::missing(format!("{name}: {reason}"))],
+        },
+        // A text file may contain several prompts, separated by lines of three hyphens.
+        "txt" => text
+            .split("\n---\n")
+            .map(|part| Prompt::text(part.trim()))
+            .collect(),
+        _ => vec![Prompt::text(text.trim())],
+    };
+    for prompt in &mut prompts {
+        prompt.names.push(name.to_owned());
+    }
+    prompts
 }
 
 /// Whether a reference names a program, with or without a function (`file://grade.py:check`).
