@@ -190,7 +190,7 @@ fn an_interrupted_run_resumes() {
         .spawn()
         .unwrap();
     // The first results are stored when the fourth call begins.
-    until("four calls", Duration::from_secs(60), || {
+    until("four calls", Duration::from_mins(1), || {
         fs_err::read(&calls).is_ok_and(|lines| lines.len() >= 4)
     });
     child.kill().unwrap();
