@@ -66,13 +66,20 @@ impl Results {
 
     /// Reads a run that `satiety` exported, or an Inspect log in JSON.
     #[staticmethod]
-    fn from_json(py: Python<'_>, name: &str, text: &str) -> PyResult<Self> {
+    fn from_json(
+        py: Python<'_>,
+        name: &str,
+        text: &str,
+        scorer: Option<String>,
+        threshold: Option<f64>,
+    ) -> PyResult<Self> {
+        let choice = choice(scorer, threshold);
         compute(py, || {
             let own = serde_json::from_str::<BenchmarkRun>(text);
             let run = match own {
                 Ok(run) => run,
                 Err(own) => {
-                    let log = read_inspect_log(name, text, &ScoreChoice::default()).map_err(|inspect| {
+                    let log = read_inspect_log(name, text, &choice).map_err(|inspect| {
                         Failure::new(format!(
                             "cannot read {name}: not a run ({own}) and not an Inspect log ({inspect})"
                         ))
@@ -87,10 +94,18 @@ impl Results {
 
     /// Reads the members of an Inspect `.eval` archive.
     #[staticmethod]
-    fn from_inspect(py: Python<'_>, name: &str, header: &str, samples: Vec<String>) -> PyResult<Self> {
+    fn from_inspect(
+        py: Python<'_>,
+        name: &str,
+        header: &str,
+        samples: Vec<String>,
+        scorer: Option<String>,
+        threshold: Option<f64>,
+    ) -> PyResult<Self> {
+        let choice = choice(scorer, threshold);
         compute(py, || {
             let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
-            read_inspect_members(name, header, &samples, &ScoreChoice::default())
+            read_inspect_members(name, header, &samples, &choice)
                 .map(|log| Self(log.run))
                 .map_err(|error| Failure::new(error.to_string()).at(name))
         })
@@ -98,6 +113,15 @@ impl Results {
 
     fn __len__(&self) -> usize {
         self.0.results.len()
+    }
+}
+
+/// Choice of the score of an Inspect log that decides.
+fn choice(scorer: Option<String>, threshold: Option<f64>) -> ScoreChoice {
+    ScoreChoice {
+        scorer,
+        threshold,
+        ..ScoreChoice::default()
     }
 }
 

@@ -87,6 +87,32 @@ def test_all_inputs_agree(tmp_path: Path) -> None:
         assert (found.verdict, found.after, found.p_value) == (expected.verdict, expected.after, expected.p_value)
 
 
+def test_the_deciding_scorer_of_an_inspect_log_is_chosen(tmp_path: Path) -> None:
+    log = {
+        "version": 2,
+        "status": "success",
+        "eval": {"run_id": "r", "created": "2026-01-01T00:00:00Z", "task": "t", "model": "m"},
+        "samples": [
+            {
+                "id": number,
+                "epoch": 1,
+                "input": "",
+                "target": "",
+                "scores": {"suspicion": {"value": 7}, "match": {"value": "C" if number % 2 else "I"}},
+            }
+            for number in range(20)
+        ],
+    }
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log))
+    with pytest.raises(satiety.SatietyError, match="suspicion"):
+        bench.compare(path, path)
+    assert bench.compare(path, path, scorer="match").before == 0.5
+    with pytest.raises(satiety.SatietyError, match="threshold"):
+        bench.compare(path, path, scorer="suspicion")
+    assert bench.compare(path, path, scorer="suspicion", threshold=7).before == 1.0
+
+
 def test_a_sequential_test_decides_early() -> None:
     test = bench.Sequential(20)
     for case in range(7):

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Source = str | Path | Mapping[str, Any] | Iterable[Any] | Any
 """Rows, a mapping, a frame, or the path of a result file."""
 
+_Choice = tuple[str | None, float | None]
+"""Scorer of Inspect logs that decides, and the value from which it passes."""
+
 _CASE = ("case", "case_id", "id", "sample_id", "test")
 _REPEAT = ("repeat", "epoch", "trial")
 _PASSED = ("passed", "pass", "success", "status", "correct")
@@ -150,6 +153,8 @@ def compare(
     margin: float = 0.10,
     score_drop: float = 0.1,
     max_missing: float = 0.1,
+    scorer: str | None = None,
+    threshold: float | None = None,
 ) -> Comparison:
     """Compare two runs of the same cases: pass, regression or inconclusive.
 
@@ -160,15 +165,21 @@ def compare(
         margin: Largest drop of the pass rate that may go undetected.
         score_drop: Scores that drop by more than this are flagged.
         max_missing: Largest acceptable share of missing results.
+        scorer: Scorer of Inspect logs that decides; needed if several could.
+        threshold: Value of that scorer from which a sample passes; needed for values outside of 0 to 1.
 
     """
+    choice = (
+        None if scorer is None else text(scorer, "scorer"),
+        None if threshold is None else real(threshold, "threshold"),
+    )
     policy = {
         "alpha": real(alpha, "alpha"),
         "margin": real(margin, "margin"),
         "score_drop": real(score_drop, "score_drop"),
         "max_missing": real(max_missing, "max_missing"),
     }
-    report = _satiety.bench_compare(_results(before, "before"), _results(after, "after"), policy)
+    report = _satiety.bench_compare(_results(before, "before", choice), _results(after, "after", choice), policy)
     rates: dict[str, Any] = report["pass"] or {}
     interval = rates.get("interval")
     return Comparison(
@@ -319,11 +330,11 @@ def _status(value: object, where: str) -> str:
     return "pass" if _boolean(value, where) else "fail"
 
 
-def _results(source: Source, where: str) -> _satiety.Results:
+def _results(source: Source, where: str, choice: _Choice = (None, None)) -> _satiety.Results:
     if isinstance(source, _satiety.Results):
         return source
     if isinstance(source, (str, Path)):
-        return _read(Path(source), where)
+        return _read(Path(source), where, choice)
     rows: list[tuple[str, int, str, float | None, float | None]] = []
     seen: set[tuple[str, int]] = set()
     for index, (case, repeat, passed, score, latency) in enumerate(_rows(source, where)):
@@ -395,11 +406,11 @@ def _row(entry: Any, where: str) -> tuple[Any, Any, Any, Any, Any]:
     raise SatietyError(f"{where} must be (case, repeat, passed) or (case, passed)", where=where)
 
 
-def _read(path: Path, where: str) -> _satiety.Results:
+def _read(path: Path, where: str, choice: _Choice) -> _satiety.Results:
     """Read a result file: a run of Satiety, an Inspect log, JSON Lines or CSV with the columns of a frame."""
     try:
         if path.suffix == ".eval":
-            return _read_archive(path)
+            return _read_archive(path, choice)
         content = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise SatietyError(f"cannot read {str(path)!r}: {error}", where=where) from None
@@ -409,7 +420,7 @@ def _read(path: Path, where: str) -> _satiety.Results:
         return _results([_json(line, path, where) for line in content.splitlines() if line.strip()], where)
     if content.lstrip().startswith("["):
         return _results(_json(content, path, where), where)
-    return _satiety.Results.from_json(path.name, content)
+    return _satiety.Results.from_json(path.name, content, *choice)
 
 
 def _csv_rows(content: str) -> list[dict[str, Any]]:
@@ -434,7 +445,7 @@ def _json(content: str, path: Path, where: str) -> Any:
         raise SatietyError(f"cannot read {path}: {error}", where=where) from None
 
 
-def _read_archive(path: Path) -> _satiety.Results:
+def _read_archive(path: Path, choice: _Choice) -> _satiety.Results:
     import zipfile
 
     try:
@@ -447,4 +458,4 @@ def _read_archive(path: Path) -> _satiety.Results:
         raise SatietyError(
             f"cannot read {path}: {error}", hint="convert it: `inspect log convert --to json`", where=str(path)
         ) from None
-    return _satiety.Results.from_inspect(path.name, texts[0], texts[1:])
+    return _satiety.Results.from_inspect(path.name, texts[0], texts[1:], *choice)
