@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// Problem at a line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "CheckFinding")]
 pub struct Finding {
     /// Rule that the change violates.
     pub rule: Rule,

@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(error("store = 1"), "satiety.toml:1: unknown setting `store`");
         assert_eq!(
             error("[output]\nformat = \"xml\""),
-            "satiety.toml:2: output.format: unknown value `xml` (expected one of: human, json, markdown, csv, html)"
+            "satiety.toml:2: output.format: unknown value `xml` (expected one of: human, json, markdown, csv, html, sarif, github)"
         );
         assert_eq!(
             error("[output]\ncolor = [1]"),
