@@ -51,7 +51,8 @@ pub fn run(arguments: &[String]) -> Result<String> {
         "uncommitted changes; a release is made from one commit\nhint: commit them, or try with `--allow-dirty`"
     );
     let directory = root().join("target/artifacts");
-    let release = Release::new(directory)?;
+    let time = output(Command::new("git").args(["log", "-1", "--format=%ct"]))?;
+    let release = Release::new(directory, time)?;
     release.build()?;
     let checksums = fs_err::read_to_string(release.directory.join(CHECKSUMS))?;
     if verify {
@@ -94,13 +95,13 @@ struct Release {
 }
 
 impl Release {
-    fn new(directory: PathBuf) -> Result<Self> {
+    fn new(directory: PathBuf, time: String) -> Result<Self> {
         let rustc = output(Command::new("rustc").arg("-vV"))?;
         let target = rustc.lines().find_map(|line| line.strip_prefix("host: "));
         Ok(Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             target: target.context("rustc does not name its platform")?.to_owned(),
-            time: output(Command::new("git").args(["log", "-1", "--format=%ct"]))?,
+            time,
             directory,
         })
     }
@@ -439,6 +440,8 @@ fn complain(text: &str) {
 mod tests {
     use super::*;
 
+    const TIME: &str = "1700000000";
+
     #[test]
     fn the_newest_version_is_compared_by_number() {
         let program = b"x\0GLIBC_2.4\0GLIBC_2.34\0GLIBC_2.9\0GLIBC_PRIVATE\0GLIBCXX_9.1\0";
@@ -449,7 +452,7 @@ mod tests {
     fn releases(checksum: Option<&str>) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         let download = directory.path().join("download/v0.9.0");
-        let mut release = Release::new(download).unwrap();
+        let mut release = Release::new(download, TIME.to_owned()).unwrap();
         release.version = "0.9.0".to_owned();
         fs_err::create_dir_all(&release.directory).unwrap();
         let program = directory.path().join("satiety");
@@ -508,7 +511,7 @@ mod tests {
     #[test]
     fn components_are_what_the_program_is_linked_from() {
         let directory = tempfile::tempdir().unwrap();
-        let release = Release::new(directory.path().to_owned()).unwrap();
+        let release = Release::new(directory.path().to_owned(), TIME.to_owned()).unwrap();
         release.write_components().unwrap();
         let text = fs_err::read_to_string(directory.path().join("satiety.cdx.json")).unwrap();
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
