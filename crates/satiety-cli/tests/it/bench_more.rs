@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use zip::CompressionMethod;
 use zip::write::SimpleFileOptions;
 
+use crate::sandbox::means;
 use crate::support::{Place, json_of};
 
 const SUITE: &str = "suite_id = \"greeter\"\nversion = \"1.0.0\"\n";
@@ -187,6 +188,33 @@ fn promptfoo_configurations_run_in_place_with_their_code() {
             && without.contains("install Node.js"),
         "{without}"
     );
+}
+
+#[test]
+fn code_of_a_configuration_reads_nothing_outside_of_its_directory() {
+    if means().is_empty() {
+        return;
+    }
+    let place = Place::new();
+    let secret = place.write("secret.txt", "s3cret");
+    let code = format!(
+        "process.mainModule.require('node:fs').readFileSync('{}', 'utf8') === 's3cret'",
+        secret.display()
+    );
+    let config = json!({"prompts": ["say"], "providers": ["echo"], "tests": [
+        {"description": "steal", "assert": [{"type": "javascript", "value": code}]}
+    ]});
+    place.write("pf/promptfooconfig.yaml", &config.to_string());
+    let run = ["bench", "run", "pf/promptfooconfig.yaml", "--format", "json"];
+    let confined = json_of(&place, &run);
+    let stolen = result(&confined, "steal");
+    assert_eq!(stolen["status"], "fail", "{confined:#}");
+    assert!(
+        stolen["reasons"][0].as_str().unwrap().contains("ENOENT"),
+        "{stolen}"
+    );
+    let open = json_of(&place, &[&run[..], &["--no-sandbox"]].concat());
+    assert_eq!(result(&open, "steal")["status"], "pass", "{open:#}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ const SATIETY: &str = env!("CARGO_BIN_EXE_satiety");
 
 /// Backends that work here. Missing ones are printed, so that a silent skip cannot pass for a test.
 #[expect(clippy::print_stderr, reason = "reports skipped backends")]
-fn means() -> Vec<&'static str> {
+pub(crate) fn means() -> Vec<&'static str> {
     use_program(Path::new(SATIETY));
     let probe = probe();
     let mut found = Vec::new();

@@ -119,7 +119,6 @@ impl CodeHosts {
         }
     }
 
-    /// Ends the processes.
     pub(super) async fn close(&self) {
         for host in self.hosts.values() {
             host.close().await;
