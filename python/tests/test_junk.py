@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -211,9 +212,15 @@ def test_objects_are_shared_by_threads() -> None:
             failures.append(error)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
     assert not failures
     assert (progress.messages, sequential.state.pairs, len(held)) == (800, 800, 800)
+    assert [verdict.step for verdict in progress.verdicts] == list(range(1, len(progress.verdicts) + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._decode import decode
@@ -114,10 +115,11 @@ class Progress:
 
     """
 
-    __slots__ = ("_judge", "_messages", "_verdicts")
+    __slots__ = ("_judge", "_lock", "_messages", "_verdicts")
 
     def __init__(self, *, profile: str | None = None, meaning: bool = True) -> None:
         self._judge = _Judge(None if profile is None else text(profile, "profile"), bool(meaning))
+        self._lock = Lock()
         self._messages = 0
         self._verdicts: list[Verdict] = []
 
@@ -130,19 +132,20 @@ class Progress:
                 without a message the verdict stays as it is.
 
         """
-        seen = self._judge.observe(new_messages)
-        self._messages = seen["messages"]
-        self._verdicts.extend(map(verdict_from, seen["verdicts"]))
-        advice = seen["discussion"]
-        if advice is not None and self._verdicts:
-            self._verdicts[-1] = replace(
-                self._verdicts[-1],
-                signal=advice["signal"],
-                reasons=(advice["rationale"],),
-                nudge=None,
-                confidence=None,
-            )
-        return self.verdict
+        with self._lock:
+            seen = self._judge.observe(new_messages)
+            self._messages = seen["messages"]
+            self._verdicts.extend(map(verdict_from, seen["verdicts"]))
+            advice = seen["discussion"]
+            if advice is not None and self._verdicts:
+                self._verdicts[-1] = replace(
+                    self._verdicts[-1],
+                    signal=advice["signal"],
+                    reasons=(advice["rationale"],),
+                    nudge=None,
+                    confidence=None,
+                )
+            return self.verdict
 
     @property
     def verdict(self) -> Verdict:

@@ -7,6 +7,7 @@ the same result on every machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _satiety
@@ -246,7 +247,7 @@ class ConfidenceSequence:
 
     """
 
-    __slots__ = ("_alternative", "_state", "_test")
+    __slots__ = ("_alternative", "_lock", "_state", "_test")
 
     def __init__(
         self,
@@ -260,13 +261,15 @@ class ConfidenceSequence:
         limits = {"low": low, "high": high, "alpha": alpha, "null": null}
         self._test = _satiety.ConfidenceSequence({name: real(value, name) for name, value in limits.items()})
         self._alternative = alternative
+        self._lock = Lock()
         self._state: SequenceState | None = None
 
     def observe(self, values: object) -> SequenceState:
         """Add a value or several, and return the state after the last one."""
         array = floats([values] if isinstance(values, (int, float)) else values)
-        self._state = decode(SequenceState, self._test.observe(array, self._alternative))
-        return self._state
+        with self._lock:
+            self._state = decode(SequenceState, self._test.observe(array, self._alternative))
+            return self._state
 
     def __repr__(self) -> str:
         return "ConfidenceSequence without values" if self._state is None else repr(self._state)
@@ -285,7 +288,7 @@ class Sprt:
 
     """
 
-    __slots__ = ("_state", "_test")
+    __slots__ = ("_lock", "_state", "_test")
 
     def __init__(
         self,
@@ -308,13 +311,15 @@ class Sprt:
             "minimum_samples": whole(minimum_samples, "minimum_samples"),
         }
         self._test = _satiety.Sprt(options)
+        self._lock = Lock()
         self._state: SprtState | None = None
 
     def observe(self, values: object) -> SprtState:
         """Add a value or several, and return the state after the last one."""
         array = floats([values] if isinstance(values, (int, float)) else values)
-        self._state = decode(SprtState, self._test.observe(array))
-        return self._state
+        with self._lock:
+            self._state = decode(SprtState, self._test.observe(array))
+            return self._state
 
     def __repr__(self) -> str:
         return "Sprt without values" if self._state is None else repr(self._state)
