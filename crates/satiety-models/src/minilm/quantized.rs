@@ -15,6 +15,10 @@ use super::weights::GROUP;
 
 /// Largest magnitude of a quantized activation.
 const LARGEST: f32 = 127.0;
+/// A scale below the normal numbers would lose precision: such values become 0.
+const SMALLEST: f32 = f32::MIN_POSITIVE * LARGEST;
+/// A value is an outlier if its magnitude is this many times the second largest one of its group.
+const OUTLIER: f32 = 2.0;
 
 /// Quantized activation in the form that a kernel multiplies.
 pub(crate) trait Level: Copy + Default {
@@ -192,11 +196,9 @@ fn quantize<I: Instructions>(values: &[f32; GROUP], levels: &mut [I::Level; GROU
         outlier = if value.abs() >= largest { index } else { outlier };
     }
     let outlier = outlier as usize;
-    let limit = if second < f32::MIN_POSITIVE * LARGEST {
-        0.0
-    } else {
-        second
-    };
+    let outlying = largest > OUTLIER * second;
+    let limit = if outlying { second } else { largest };
+    let limit = if limit < SMALLEST { 0.0 } else { limit };
     let inverse = if limit > 0.0 { LARGEST / limit } else { 0.0 };
     for (level, value) in levels.iter_mut().zip(values) {
         let rounded = multiply_add::<I>(clamp(*value, limit), inverse, ROUND);
@@ -270,9 +272,6 @@ pub(crate) fn multiply_quantized<I: Instructions>(
     let groups = depth / GROUP;
     let width = I::LAYOUT.outputs;
     let rows = inputs.groups.len() / groups;
-    for row in out.chunks_exact_mut(outputs) {
-        row.copy_from_slice(bias);
-    }
     for first in (0..rows).step_by(ROWS) {
         let block = ROWS.min(rows - first);
         for panel in 0..outputs / width {
@@ -285,6 +284,7 @@ pub(crate) fn multiply_quantized<I: Instructions>(
                     weights: &weights.weights[from * GROUP..to * GROUP],
                     scales: &weights.scales[from..to],
                     starts: &weights.starts[from..to],
+                    bias: &bias[panel * width..(panel + 1) * width],
                 };
                 let out = &mut out[row * outputs + panel * width..];
                 match height {
@@ -414,8 +414,8 @@ mod tests {
                                 .sum();
                             let Group { scale, outlier, residual } = row_groups[row * groups + group];
                             let weight = stored.level(output, group * GROUP + outlier) as f32;
-                            let sum = add(weight, residual, sum as f32 * scale);
-                            expected = add(sum, stored.scale(output, group), expected);
+                            expected = add(sum as f32 * scale, stored.scale(output, group), expected);
+                            expected = add(weight * residual, stored.scale(output, group), expected);
                         }
                         prop_assert_eq!(out[row * outputs + output].to_bits(), expected.to_bits(), "{} {} {}", set, row, output);
                     }

@@ -145,7 +145,9 @@ impl Weights {
                 .collect::<Option<Result<Vec<_>, _>>>()
                 .transpose()?;
             let matrix = match stored {
-                Some(stored) if QuantizedPanels::supports(inputs, outputs) => {
+                Some(stored)
+                    if instructions.prefers_integers() && QuantizedPanels::supports(inputs, outputs) =>
+                {
                     let mut panels =
                         QuantizedPanels::new(inputs, outputs * names.len(), instructions.layout());
                     for (place, rows) in stored.iter().enumerate() {

@@ -37,7 +37,8 @@ pub(crate) trait Instructions: Copy {
         sums: &mut [[f32; PANEL]; HEIGHT],
     );
 
-    /// Adds the product of `HEIGHT` rows and one panel of weights to `out`, whose rows are `stride` apart.
+    /// Writes the product of `HEIGHT` rows and one panel of weights, plus the bias, to `out`, whose rows are
+    /// `stride` apart.
     fn integer_tile<const HEIGHT: usize>(
         self,
         tile: IntegerTile<'_, Self::Level>,
@@ -47,8 +48,8 @@ pub(crate) trait Instructions: Copy {
 }
 
 /// Operands of [`Instructions::integer_tile`]. The sum of products of a group is exact. It is multiplied by the
-/// scale of the row's group; the product of residual and weight is added; then the scale of the weights is
-/// applied, and the result is added to the output.
+/// scale of the activations, then by the scale of the weights, and added to the output. The same happens with
+/// the weight of the outlier and its residual.
 #[derive(Clone, Copy)]
 pub(crate) struct IntegerTile<'a, L> {
     /// Activations, row by row.
@@ -61,6 +62,8 @@ pub(crate) struct IntegerTile<'a, L> {
     pub(crate) scales: &'a [f32],
     /// What a group and output starts from, see [`Level::OFFSET`].
     pub(crate) starts: &'a [i32],
+    /// One number for each output of the panel.
+    pub(crate) bias: &'a [f32],
 }
 
 /// An instruction set that this processor has.
@@ -124,6 +127,12 @@ impl InstructionSet {
             #[cfg(target_arch = "x86_64")]
             Self::AvxVnni(_) | Self::Avx512Vnni(_) => "vnni",
         }
+    }
+
+    /// Whether integer products are faster than float ones. Without instructions that add several products of
+    /// small integers, they are not.
+    pub(crate) fn prefers_integers(self) -> bool {
+        !matches!(self, Self::Portable)
     }
 
     /// Layout of the weights that the kernels of this set read.

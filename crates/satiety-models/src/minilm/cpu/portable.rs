@@ -41,6 +41,9 @@ impl Instructions for Portable {
         let (levels, _) = tile.levels.as_chunks::<GROUP>();
         let (weights, _) = tile.weights.as_chunks::<{ PANEL * STEP }>();
         let (scales, _) = tile.scales.as_chunks::<PANEL>();
+        for row in 0..HEIGHT {
+            out[row * stride..row * stride + PANEL].copy_from_slice(tile.bias);
+        }
         for (group, weights) in weights.chunks_exact(GROUP / STEP).enumerate() {
             for row in 0..HEIGHT {
                 let (inputs, _) = levels[row * groups + group].as_chunks::<STEP>();
@@ -53,14 +56,14 @@ impl Instructions for Portable {
                     }
                 }
                 let row_group = &tile.groups[row * groups + group];
-                let (outlier, _) = weights[row_group.outlier / STEP].as_chunks::<STEP>();
                 let out = &mut out[row * stride..row * stride + PANEL];
-                for (((out, sum), weights), scale) in
-                    out.iter_mut().zip(sums).zip(outlier).zip(&scales[group])
-                {
+                for ((out, sum), scale) in out.iter_mut().zip(sums).zip(&scales[group]) {
+                    *out = multiply_add::<Self>(sum as f32 * row_group.scale, *scale, *out);
+                }
+                let (outlier, _) = weights[row_group.outlier / STEP].as_chunks::<STEP>();
+                for ((out, weights), scale) in out.iter_mut().zip(outlier).zip(&scales[group]) {
                     let weight = f32::from(weights[row_group.outlier % STEP]);
-                    let sum = multiply_add::<Self>(weight, row_group.residual, sum as f32 * row_group.scale);
-                    *out = multiply_add::<Self>(sum, *scale, *out);
+                    *out = multiply_add::<Self>(weight * row_group.residual, *scale, *out);
                 }
             }
         }

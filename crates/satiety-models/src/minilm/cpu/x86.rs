@@ -9,7 +9,7 @@
 )]
 use super::{Instructions, IntegerTile, Job};
 use crate::minilm::matmul::PANEL;
-use crate::minilm::quantized::{Group, Layout};
+use crate::minilm::quantized::Layout;
 use crate::minilm::weights::GROUP;
 
 /// Vectors of 256 bits.
@@ -19,8 +19,6 @@ mod wide256 {
         __m256, _mm256_add_epi32, _mm256_cvtepi32_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_mul_ps,
         _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
     };
-
-    use super::Group;
 
     /// Numbers of 32 bits in a vector.
     pub(super) const LANES: usize = 8;
@@ -49,28 +47,15 @@ mod wide256 {
 
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn from_integers(values: __m256i) -> __m256 {
-        _mm256_cvtepi32_ps(values)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2,fma")]
     pub(super) fn multiply_add(a: f32, b: __m256, c: __m256) -> __m256 {
         _mm256_fmadd_ps(_mm256_set1_ps(a), b, c)
     }
 
-    /// `out += (sum * group.scale + outlier * group.residual) * scales`.
+    /// `out += sum * scale * scales`.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn add_scaled(
-        sum: __m256,
-        outlier: __m256i,
-        group: &Group,
-        scales: &[f32; LANES],
-        out: &mut [f32; LANES],
-    ) {
-        let sum = _mm256_mul_ps(sum, _mm256_set1_ps(group.scale));
-        let sum = multiply_add(group.residual, from_integers(outlier), sum);
+    pub(super) fn add_scaled(sum: __m256i, scale: f32, scales: &[f32; LANES], out: &mut [f32; LANES]) {
+        let sum = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(scale));
         store(_mm256_fmadd_ps(sum, load(scales), load(out)), out);
     }
 
@@ -88,8 +73,6 @@ mod wide512 {
         __m512, _mm512_add_epi32, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mul_ps,
         _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
     };
-
-    use super::Group;
 
     /// Numbers of 32 bits in a vector.
     pub(super) const LANES: usize = 16;
@@ -118,28 +101,15 @@ mod wide512 {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) fn from_integers(values: __m512i) -> __m512 {
-        _mm512_cvtepi32_ps(values)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
     pub(super) fn multiply_add(a: f32, b: __m512, c: __m512) -> __m512 {
         _mm512_fmadd_ps(_mm512_set1_ps(a), b, c)
     }
 
-    /// `out += (sum * group.scale + outlier * group.residual) * scales`.
+    /// `out += sum * scale * scales`.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) fn add_scaled(
-        sum: __m512,
-        outlier: __m512i,
-        group: &Group,
-        scales: &[f32; LANES],
-        out: &mut [f32; LANES],
-    ) {
-        let sum = _mm512_mul_ps(sum, _mm512_set1_ps(group.scale));
-        let sum = multiply_add(group.residual, from_integers(outlier), sum);
+    pub(super) fn add_scaled(sum: __m512i, scale: f32, scales: &[f32; LANES], out: &mut [f32; LANES]) {
+        let sum = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(scale));
         store(_mm512_fmadd_ps(sum, load(scales), load(out)), out);
     }
 
@@ -462,6 +432,9 @@ macro_rules! instruction_set {
                     let (scales, _) = scales.as_chunks::<$vectors>();
                     let (starts, _) = tile.starts.as_chunks::<LANES>();
                     let (starts, _) = starts.as_chunks::<$vectors>();
+                    let (bias, _) = tile.bias.as_chunks::<LANES>();
+                    let (bias, _) = bias.as_chunks::<$vectors>();
+                    let mut totals = [bias[0]; HEIGHT];
                     for group in 0..groups {
                         let mut inputs = [&levels[0]; HEIGHT];
                         for row in 0..HEIGHT {
@@ -486,33 +459,38 @@ macro_rules! instruction_set {
                                 }
                             }
                         }
-                        // The loop below is too long to be unrolled: without this copy, it would keep the sums out
-                        // of registers while they are computed.
-                        let mut floats = [[[0.0; LANES]; $vectors]; HEIGHT];
                         for row in 0..HEIGHT {
+                            let scale = tile.groups[row * groups + group].scale;
                             for vector in 0..$vectors {
-                                $floats::store(
-                                    $floats::from_integers(sums[row][vector]),
-                                    &mut floats[row][vector],
+                                $floats::add_scaled(
+                                    sums[row][vector],
+                                    scale,
+                                    &scales[group][vector],
+                                    &mut totals[row][vector],
                                 );
                             }
                         }
+                        // A loop of its own: the one above must be unrolled to keep the sums in registers.
                         for row in 0..HEIGHT {
                             let row_group = &tile.groups[row * groups + group];
+                            if row_group.residual == 0.0 {
+                                continue;
+                            }
                             let weights = &weights[group][row_group.outlier / STEP];
                             let one = $integers::one_at(row_group.outlier % STEP);
-                            let (out, _) = out[row * stride..row * stride + OUTPUTS].as_chunks_mut::<LANES>();
                             for vector in 0..$vectors {
-                                let outlier = $integers::weights(&weights[vector]);
+                                let weights = $integers::weights(&weights[vector]);
                                 $floats::add_scaled(
-                                    $floats::load(&floats[row][vector]),
-                                    $integers::dot($integers::zero(), one, outlier),
-                                    row_group,
+                                    $integers::dot($integers::zero(), one, weights),
+                                    row_group.residual,
                                     &scales[group][vector],
-                                    &mut out[vector],
+                                    &mut totals[row][vector],
                                 );
                             }
                         }
+                    }
+                    for row in 0..HEIGHT {
+                        out[row * stride..row * stride + OUTPUTS].copy_from_slice(totals[row].as_flattened());
                     }
                 }
                 // SAFETY: `self` exists, so all features were detected.
