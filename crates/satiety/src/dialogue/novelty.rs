@@ -12,7 +12,7 @@ use super::profile::NoveltyRules;
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
 use crate::cancel::{Cancellation, Cancelled};
-use crate::text::guard::{Difference, ParsedStatement, differences_between};
+use crate::text::guard::{Difference, ParsedStatement, are_different, differences_between};
 use crate::text::{JaccardIndex, ThresholdError, WordSet, normalize};
 
 /// A recorded claim and its cluster.
@@ -252,11 +252,18 @@ impl ClaimLedger {
                 if cancellation.is_cancelled() {
                     return None;
                 }
-                let found = if rules.guard {
-                    differences_between(self.recorded[near.index].parsed(), &own)
-                } else {
-                    Vec::new()
-                };
+                if !rules.guard {
+                    return Some(near);
+                }
+                let earlier = self.recorded[near.index].parsed();
+                if differs.is_some() {
+                    // Only the first difference is reported.
+                    if are_different(earlier, &own) {
+                        continue;
+                    }
+                    return Some(near);
+                }
+                let found = differences_between(earlier, &own);
                 if found.is_empty() {
                     return Some(near);
                 }

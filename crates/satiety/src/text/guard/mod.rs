@@ -113,6 +113,14 @@ pub(crate) fn differences_between(a: &ParsedStatement, b: &ParsedStatement) -> V
     found
 }
 
+/// Whether [`differences_between`] finds any, without collecting them. The tests that decide most often come
+/// first: a conversation may have thousands of claims that differ only in a number.
+pub(crate) fn are_different(a: &ParsedStatement, b: &ParsedStatement) -> bool {
+    quantities::are_different(a, b)
+        || names::differences(a, b).is_some()
+        || !differences_between(a, b).is_empty()
+}
+
 /// Whether no contradiction was found between two statements.
 pub fn agree(a: &str, b: &str) -> bool {
     differences(a, b).is_empty()

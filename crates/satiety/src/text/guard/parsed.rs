@@ -61,6 +61,8 @@ pub(crate) struct ParsedStatement {
     pub(super) terms: Vec<Term>,
     /// Indexes of terms, sorted by stem.
     by_stem: Vec<usize>,
+    /// Indexes of the numbers among the terms.
+    numbers: Vec<usize>,
 }
 
 impl ParsedStatement {
@@ -85,7 +87,21 @@ impl ParsedStatement {
         }
         let mut by_stem: Vec<usize> = (0..terms.len()).collect();
         by_stem.sort_unstable_by(|a, b| terms[*a].stem.cmp(&terms[*b].stem));
-        Self { terms, by_stem }
+        let numbers = (0..terms.len())
+            .filter(|at| matches!(terms[*at].kind, Kind::Number(_)))
+            .collect();
+        Self {
+            terms,
+            by_stem,
+            numbers,
+        }
+    }
+
+    pub(super) fn quantities(&self) -> impl Iterator<Item = &Quantity> {
+        self.numbers.iter().filter_map(|at| match &self.terms[*at].kind {
+            Kind::Number(quantity) => Some(quantity),
+            _ => None,
+        })
     }
 
     pub(super) fn content(&self) -> BTreeSet<&str> {

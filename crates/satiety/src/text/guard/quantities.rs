@@ -47,6 +47,16 @@ pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Vec<Diffe
     found
 }
 
+/// Whether [`differences`] finds a [`Difference::Number`]: each text has a number that agrees with none of the
+/// other. Such a number never finds a partner, so the order of the partners is irrelevant.
+pub(super) fn are_different(a: &ParsedStatement, b: &ParsedStatement) -> bool {
+    let has_foreign = |a: &ParsedStatement, b: &ParsedStatement| {
+        a.quantities()
+            .any(|own| !own.weak && !b.quantities().any(|other| other.agrees_with(own)))
+    };
+    has_foreign(a, b) && has_foreign(b, a)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Upwards,

@@ -267,3 +267,24 @@ proptest! {
         prop_assert_eq!(differences(&a, &b).is_empty(), differences(&b, &a).is_empty());
     }
 }
+
+proptest! {
+    /// Statements that share most of their words, so that every kind of difference occurs.
+    #[test]
+    fn the_shortcut_finds_the_same_as_all_differences(a in statement(), b in statement()) {
+        let found = differences(&a, &b);
+        let (a, b) = (ParsedStatement::of(&a), ParsedStatement::of(&b));
+        prop_assert_eq!(are_different(&a, &b), !found.is_empty());
+        let number = found.iter().any(|found| matches!(found, Difference::Number { .. }));
+        prop_assert_eq!(quantities::are_different(&a, &b), number);
+    }
+}
+
+fn statement() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec![
+        "claim", "number", "about", "subject", "is", "not", "new", "old", "all", "some", "must", "may",
+        "one", "3", "5", "17", "3rd", "50%", "half", "a", "third", "33%", "20ms", "20", "ms", "at", "least",
+        "most", "Berlin", "Lyon", "v1.2", "node-7", "node-8", "API", "fails", "passed",
+    ]);
+    prop::collection::vec(word, 1..9).prop_map(|words| words.join(" "))
+}
