@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 /// Subcommands of `bench`.
 #[derive(Debug, Subcommand)]
@@ -45,6 +45,7 @@ pub(crate) enum Bench {
 #[command(after_help = "Examples:
   satiety bench run suites/planner
   satiety bench run suites/planner --target exec:./agent --repeats 5 --gate --markdown pr.md --junit junit.xml
+  satiety bench run suites/planner --until-decided --max-cost 2 --on-inconclusive fail
   satiety bench run --all suites --target target.toml --resume
   satiety bench run skills/shell --without-skill --judge ollama:llama3.2
   satiety bench run suites/planner --distributed     # cases are run by every `satiety worker` on the same store
@@ -84,9 +85,14 @@ pub(crate) struct BenchRunArgs {
     pub(crate) gate: bool,
     #[command(flatten)]
     pub(crate) policy: GatePolicyArgs,
+    /// What to do when the gate cannot decide
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnInconclusive::Report)]
+    pub(crate) on_inconclusive: OnInconclusive,
     /// Stop as soon as a sequential test finds a regression from the baseline
     #[arg(long)]
     pub(crate) sequential: bool,
+    #[command(flatten)]
+    pub(crate) until_decided: UntilDecidedArgs,
     /// Also run a skill's cases without the skill
     #[arg(long)]
     pub(crate) without_skill: bool,
@@ -154,6 +160,46 @@ pub(crate) struct BenchHowArgs {
     pub(crate) keep_workdirs: bool,
 }
 
+/// Repeats until the gate decides, and their budget.
+#[derive(Debug, Args)]
+pub(crate) struct UntilDecidedArgs {
+    /// Repeat the cases until the gate decides, up to TIMES the planned repeats; implies --gate
+    #[arg(
+        long,
+        value_name = "TIMES",
+        num_args = 0..=1,
+        default_missing_value = "4",
+        value_parser = clap::value_parser!(u32).range(1..=100),
+        conflicts_with_all = ["sequential", "without_skill", "distributed"]
+    )]
+    pub(crate) until_decided: Option<u32>,
+    /// Also repeat the baseline, with this target
+    #[arg(long, value_name = "TARGET", requires = "until_decided")]
+    pub(crate) baseline_target: Option<String>,
+    /// Budget of --until-decided in calls
+    #[arg(long, value_name = "N", requires = "until_decided")]
+    pub(crate) max_calls: Option<u64>,
+    /// Budget of --until-decided in tokens
+    #[arg(long, value_name = "N", requires = "until_decided")]
+    pub(crate) max_tokens: Option<u64>,
+    /// Budget of --until-decided in US dollars
+    #[arg(long, value_name = "DOLLARS", requires = "until_decided")]
+    pub(crate) max_cost: Option<f64>,
+}
+
+/// Exit code of a gate that cannot decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnInconclusive {
+    /// Exit with 3
+    Report,
+    /// Exit with 1
+    Fail,
+    /// Exit with 0
+    Pass,
+    /// As --until-decided, then exit with 3
+    Repeat,
+}
+
 /// Thresholds of the regression gate.
 #[derive(Debug, Args)]
 pub(crate) struct GatePolicyArgs {
@@ -163,10 +209,13 @@ pub(crate) struct GatePolicyArgs {
     /// Largest drop in pass rate to tolerate, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.10)]
     pub(crate) margin: f64,
+    /// Compare latencies although they were measured on another machine or in another sandbox
+    #[arg(long)]
+    pub(crate) latency_across_machines: bool,
     /// Accept a regression and record this reason
     #[arg(long, value_name = "REASON")]
     pub(crate) accept_regression: Option<String>,
-    /// Name recorded with --accept-regression [default: $USER]
+    /// Name recorded with --accept-regression [default: $USER, or git's user.name]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -220,7 +269,7 @@ pub(crate) struct BenchBaselineArgs {
     /// Reason for accepting the run
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Name of the person who accepts it [default: $USER]
+    /// Name of the person who accepts it [default: $USER, or git's user.name]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! Baselines and regression gates: accepted runs, who accepted them and why, and whether a run is worse.
 
 use crate::handles::BenchOperations;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use satiety::Hint;
@@ -10,7 +11,9 @@ use satiety_store::bench::{BaselineRow, GateRow};
 use satiety_store::{Store, now_micros};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::ablation::ABLATION;
 use super::executor::enum_name;
 use super::finalize::new_gate_id;
 use super::history::{Detail, from_file, time, trim};
@@ -143,6 +146,18 @@ impl BenchOperations<'_> {
                 hint: Hint::with_command("resume and finish it first", "--resume"),
             });
         }
+        if run.config_snapshot.get(ABLATION).and_then(Value::as_bool) == Some(true) {
+            return Err(EngineError::Invalid {
+                message: format!(
+                    "cannot accept run {}: it is an ablation of several targets ({})",
+                    run.run_id, run.target
+                ),
+                hint: Hint::with_command(
+                    "run the target that you chose, and accept that run",
+                    "satiety bench run SUITE --target TARGET",
+                ),
+            });
+        }
         run.results.iter_mut().for_each(trim);
         let file = match &request.suite {
             Some(suite) => {
@@ -225,42 +240,66 @@ pub(crate) fn stored_baseline(loaded: &LoadedSuite) -> Result<Option<BenchmarkRu
     Ok(None)
 }
 
-/// Compares a run with a baseline. Latencies from another machine or another sandbox say nothing about the
-/// target, so they are not compared.
+/// Compares a run with a baseline.
 pub(crate) fn judge(
     baseline: &BenchmarkRun,
     candidate: &BenchmarkRun,
     policy: &GatePolicy,
 ) -> Result<GateReport, EngineError> {
-    let machine = |run: &BenchmarkRun| {
-        run.config_snapshot
-            .get(MACHINE)
-            .cloned()
-            .filter(|id| !id.is_null())
-    };
-    // Starting processes in a sandbox takes some milliseconds; runs of earlier versions were not sandboxed.
-    let isolation = |run: &BenchmarkRun| {
-        run.config_snapshot
-            .get(SANDBOX)
-            .and_then(|sandbox| sandbox.get("isolation"))
-            .and_then(|isolation| isolation.as_str().map(str::to_owned))
-            .filter(|isolation| !matches!(isolation.as_str(), "none" | "not_applicable"))
-    };
-    let same_machine = machine(baseline).is_some() && machine(baseline) == machine(candidate);
-    let same = same_machine && isolation(baseline) == isolation(candidate);
-    let mut policy = policy.clone();
-    if !same {
-        policy.latency_increase = f64::INFINITY;
-    }
-    let mut report = bench::compare(baseline, candidate, &policy).map_err(EngineError::Figures)?;
-    if !same && report.latency.take().is_some() {
-        report.reasons.push(if same_machine {
-            "latencies are not compared: they were measured in another sandbox".into()
-        } else {
-            "latencies are not compared: they were measured on another machine".into()
-        });
-    }
+    let conditions = Conditions::new(&baseline.config_snapshot, &candidate.config_snapshot, policy);
+    let mut report = bench::compare(baseline, candidate, &conditions.policy).map_err(EngineError::Figures)?;
+    conditions.annotate(&mut report);
     Ok(report)
+}
+
+/// Conditions of a comparison. Latencies from another machine or another sandbox say nothing about a target
+/// that computes there, so they are not compared unless the policy asks for it.
+pub(super) struct Conditions {
+    pub(super) policy: GatePolicy,
+    /// Why latencies are not compared.
+    without_latency: Option<&'static str>,
+}
+
+type Snapshot = BTreeMap<String, Value>;
+
+impl Conditions {
+    pub(super) fn new(baseline: &Snapshot, candidate: &Snapshot, policy: &GatePolicy) -> Self {
+        let machine = |run: &Snapshot| run.get(MACHINE).cloned().filter(|id| !id.is_null());
+        // Starting processes in a sandbox takes some milliseconds; runs of earlier versions were not sandboxed.
+        let isolation = |run: &Snapshot| {
+            run.get(SANDBOX)
+                .and_then(|sandbox| sandbox.get("isolation"))
+                .and_then(|isolation| isolation.as_str().map(str::to_owned))
+                .filter(|isolation| !matches!(isolation.as_str(), "none" | "not_applicable"))
+        };
+        let same_machine = machine(baseline).is_some() && machine(baseline) == machine(candidate);
+        let without_latency = if policy.latency_across_machines {
+            None
+        } else if !same_machine {
+            Some("latencies are not compared: they were measured on another machine")
+        } else if isolation(baseline) != isolation(candidate) {
+            Some("latencies are not compared: they were measured in another sandbox")
+        } else {
+            None
+        };
+        let mut policy = policy.clone();
+        if without_latency.is_some() {
+            policy.latency_increase = f64::INFINITY;
+        }
+        Self {
+            policy,
+            without_latency,
+        }
+    }
+
+    /// Says that latencies are not compared, if there are any.
+    pub(super) fn annotate(&self, report: &mut GateReport) {
+        if let Some(reason) = self.without_latency
+            && report.latency.take().is_some()
+        {
+            report.reasons.push(reason.to_owned());
+        }
+    }
 }
 
 /// Configuration key of the machine id. Its value is a hash, because a baseline is committed and read by

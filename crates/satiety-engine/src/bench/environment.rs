@@ -49,6 +49,7 @@ impl BenchOperations<'_> {
     ) -> Result<Runner, EngineError> {
         let mut variants = Vec::new();
         for (name, skill_dir) in &outline.variants {
+            let described = outline.target_of(name);
             let context = SandboxContext {
                 requirement: outline.policy.requirement,
                 protected: self.protected(&loaded, request),
@@ -56,8 +57,8 @@ impl BenchOperations<'_> {
             };
             variants.push(Variant {
                 name: name.clone(),
-                target: self.open_target(&outline.described, &loaded.folder, request, context)?,
-                target_hash: outline.answer_hash(),
+                target: self.open_target(described, &loaded.folder, request, context)?,
+                target_hash: outline.answer_hash(described),
                 skill_dir: skill_dir.clone(),
             });
         }

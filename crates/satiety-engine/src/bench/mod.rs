@@ -28,6 +28,7 @@ pub mod sandbox;
 mod sequential;
 pub mod suites;
 pub mod target;
+mod until_decided;
 
 pub use ablation::{AblationRequest, AblationResponse};
 pub use baseline::{AcceptRequest, AcceptResponse, CompareRunsRequest, ComparedRuns, VerdictOverride};
@@ -46,3 +47,4 @@ pub use queue_worker::{WorkEvent, WorkRequest, WorkResponse};
 pub use run::{BenchPlan, RunBenchRequest, RunBenchResponse};
 pub use satiety_store::bench::WorkDepth;
 pub use sequential::SequentialOutcome;
+pub use until_decided::{Budget, UntilDecided};

@@ -70,7 +70,10 @@ pub use check::{Problem, check_case, check_suite};
 pub use code_check::{CheckOutcome, CodeCheck, Language};
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
-pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
+pub use gate::{
+    CaseChange, ChangeKind, GateLook, GatePolicy, GateReport, GateVerdict, PassComparison, SequentialDesign,
+    SequentialGate, SequentialVerdict, compare,
+};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash, suite_hash_from_cases};
 pub use imported_run::{ImportedScore, RunImport, ScoreChoice};
 pub use inspect_log::{read_inspect_log, read_inspect_members};

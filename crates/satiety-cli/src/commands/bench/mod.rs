@@ -195,6 +195,7 @@ fn policy(arguments: GatePolicyArgs) -> Result<(GatePolicy, Option<VerdictOverri
     let policy = GatePolicy {
         alpha: arguments.alpha,
         margin: arguments.margin,
+        latency_across_machines: arguments.latency_across_machines,
         ..GatePolicy::default()
     };
     Ok((policy, accepted))
@@ -205,7 +206,18 @@ pub(super) fn who(named: Option<String>) -> Result<String, Failure> {
     named
         .or_else(|| std::env::var("USER").ok())
         .filter(|name| !name.trim().is_empty())
+        .or_else(git_user)
         .ok_or_else(|| Failure::bad_input("a name is required for the record", "set one with --by"))
+}
+
+/// User name that git is configured with.
+fn git_user() -> Option<String> {
+    let output = std::process::Command::new("git")
+        .args(["config", "user.name"])
+        .output()
+        .ok()?;
+    let name = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (!name.is_empty()).then_some(name)
 }
 
 /// Options for calling targets; `default` is the sandbox requirement without a flag.
