@@ -125,7 +125,7 @@ pub(crate) struct BenchHowArgs {
     /// Run only this case; repeatable
     #[arg(long = "case", value_name = "ID")]
     pub(crate) cases: Vec<String>,
-    /// Chat model that judges answers; repeat to report agreement between judges
+    /// Chat model, or exec:COMMAND, that judges answers; repeat to report agreement between judges
     #[arg(long, value_name = "MODEL")]
     pub(crate) judge: Vec<String>,
     /// Maximum concurrent calls
