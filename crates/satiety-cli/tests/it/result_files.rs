@@ -68,9 +68,13 @@ fn two_files_are_compared_without_a_database() {
         length.contains("49.500") && length.contains("+0.000"),
         "every scorer is compared: {compared}"
     );
-    let report = json_of(&place, &[&chosen[..], &["--format", "json"]].concat());
-    assert_eq!(report["verdict"], "regression");
-    assert_eq!(report["baseline_run"], "before.json");
+    let report = place.run(&[&chosen[..], &["--format", "json"]].concat());
+    assert!(
+        report.starts_with("exit 1")
+            && report.contains("\"verdict\": \"regression\"")
+            && report.contains("\"baseline_run\": \"before.json\""),
+        "{report}"
+    );
     let same = place.run(&[
         "bench",
         "compare",
@@ -309,5 +313,82 @@ fn tables_show_how_their_columns_were_read() {
             && shown.contains("of mine")
             && shown.contains("columns guessed: passed=passed"),
         "{shown}"
+    );
+}
+
+#[test]
+fn exports_are_read_back_with_the_same_verdicts() {
+    let place = Place::new();
+    let rows = (0..20).map(|id| {
+        format!(
+            "q{id},{},{id}.5,\"a, \"\"b\"\"\"\n",
+            if id < 12 { "pass" } else { "fail" }
+        )
+    });
+    place.write(
+        "in.csv",
+        &format!("case_id,status,judge_score,output\n{}", rows.collect::<String>()),
+    );
+    let import = [
+        "bench",
+        "import",
+        "in.csv",
+        "--suite-id",
+        "desk",
+        "--format",
+        "json",
+    ];
+    let id = json_of(&place, &import)["run_id"].as_str().unwrap().to_owned();
+    for file in ["out.csv", "out.parquet", "out.xml", "out.json", "out.eval.json"] {
+        let shown = place.run(&["bench", "export", &id, file]);
+        assert!(
+            shown.starts_with("exit 0") && shown.contains(&format!("wrote 20 results of {id} to {file}")),
+            "{shown}"
+        );
+        let compared = json_of(&place, &["bench", "compare", &id, file, "--format", "json"]);
+        assert_eq!(compared["verdict"], "pass", "{file}: {compared:#}");
+        assert_eq!(compared["pass"]["cases"], 20, "{file}");
+        assert_eq!(
+            (&compared["pass"]["candidate"], &compared["pass"]["worse"]),
+            (&json!(0.6), &json!(0)),
+            "{file}"
+        );
+    }
+    let table = fs_err::read_to_string(place.path("out.csv")).unwrap();
+    assert!(
+        table.contains(",\"a, \"\"b\"\"\"") && table.contains("score.judge_score"),
+        "{table}"
+    );
+    let log: Value =
+        serde_json::from_str(&fs_err::read_to_string(place.path("out.eval.json")).unwrap()).unwrap();
+    assert_eq!(
+        log["samples"][3]["scores"]["judge_score"]["value"]
+            .as_f64()
+            .map(f64::fract),
+        Some(0.5)
+    );
+
+    let named = place.run(&["bench", "export", &id, "log.txt", "--to", "inspect"]);
+    assert!(named.starts_with("exit 0"), "{named}");
+    let unknown = place.run(&["bench", "export", &id, "log.txt"]);
+    assert!(
+        unknown.starts_with("exit 2")
+            && unknown.contains("unknown extension (expected one of: .csv, .parquet"),
+        "{unknown}"
+    );
+    // A damaged file is an error, wherever the damage is.
+    let bytes = fs_err::read(place.path("out.parquet")).unwrap();
+    for position in (0..bytes.len()).step_by(97) {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 0x55;
+        fs_err::write(place.path("damaged.parquet"), damaged).unwrap();
+        let shown = place.run(&["bench", "compare", "out.parquet", "damaged.parquet"]);
+        assert!(!shown.starts_with("exit 70"), "byte {position}: {shown}");
+    }
+    fs_err::write(place.path("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
+    let cut = place.run(&["bench", "import", "cut.parquet"]);
+    assert!(
+        cut.starts_with("exit 2") && cut.contains("cut.parquet: "),
+        "{cut}"
     );
 }

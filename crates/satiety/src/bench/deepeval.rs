@@ -143,6 +143,7 @@ fn read_case(
 ) -> Result<BenchmarkResult, (String, String)> {
     let mut result = BenchmarkResult::new(case_id, repeat, Status::Skipped);
     let metrics = fields.get("metricsData").and_then(Value::as_array);
+    let mut seen = RepeatCounter::default();
     for (index, metric) in metrics.into_iter().flatten().enumerate() {
         let name = text(metric.get("name"))
             .ok_or_else(|| (format!("metricsData[{index}].name"), "is missing".to_owned()))?;
@@ -155,6 +156,13 @@ fn read_case(
             let reason = reason.as_deref().unwrap_or("below its threshold");
             result.reasons.push(format!("{name}: {reason}"));
         }
+        // A metric may be used twice, with two thresholds.
+        let count = seen.next(&name);
+        let name = if count == 0 {
+            name
+        } else {
+            format!("{name} ({})", count + 1)
+        };
         result.scores.push(NamedScore {
             passed,
             reason,
@@ -234,7 +242,7 @@ mod tests {
             {"name": "Faithfulness", "threshold": 0.5, "success": false, "score": 0.2, "reason": "made up"}]},
         {"name": "test_a", "input": "other", "success": true, "metricsData": [
             {"name": "Answer Relevancy", "success": true, "score": 0.8}, {"name": "Faithfulness", "success": false, "flaky": true, "score": 0.1}]},
-        {"name": "test_a", "input": "q", "success": true, "metricsData": [{"name": "Faithfulness", "success": true, "score": 0.6}]},
+        {"name": "test_a", "input": "q", "success": true, "metricsData": [{"name": "Faithfulness", "success": true, "score": 0.6}, {"name": "Faithfulness", "success": true, "score": 0.7}]},
         {"name": "test_b", "input": "z", "success": false, "metricsData": [{"name": "Faithfulness", "success": false, "error": "timeout of the judge"}]}],
         "conversationalTestCases": [], "metricsScores": []}}"#;
 
@@ -260,6 +268,7 @@ mod tests {
         assert_eq!(first.reasons, ["Faithfulness: made up"]);
         assert_eq!((first.latency_ms, first.cost_usd), (1500.0, Some(0.01)));
         assert_eq!(import.run.results[3].error_owner, Some(ErrorOwner::Judge));
+        assert_eq!(import.run.results[2].metric("Faithfulness (2)"), Some(0.7));
         assert_eq!(import.run.suite_id, "test_bot.py");
         let places: Vec<&str> = import.losses.iter().map(|loss| loss.place.as_str()).collect();
         assert_eq!(

@@ -134,7 +134,8 @@ pub(super) fn decide_by_scores(
     Ok(decision)
 }
 
-/// A run from a file that has no id of its own: the same content is the same run.
+/// A run from a file that has no id of its own: the same content of the same time is the same run. Two runs may
+/// have equal verdicts, and some files have nothing else.
 pub(super) fn run_of_content(
     tool: &str,
     content: &impl Serialize,
@@ -143,7 +144,7 @@ pub(super) fn run_of_content(
     decision: Option<&Decision>,
     losses: Losses,
 ) -> RunImport {
-    let hash = content_hash(content);
+    let hash = content_hash(&(content, origin.recorded_at));
     RunImport {
         scores: imported_scores(leading(&results), |_| None),
         losses: losses.into_vec(),

@@ -427,17 +427,27 @@ fn assertions(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
         Value::String(text) => Some(vec![text.clone()]),
-        Value::Array(items) => items.iter().map(assertion_text).collect(),
+        Value::Array(items) => items.iter().map(any_text).collect(),
         Value::Object(fields) => match assertion_text(value) {
             Some(text) => Some(vec![text]),
-            None => fields.values().map(assertion_text).collect(),
+            None => fields.values().map(any_text).collect(),
         },
         _ => None,
     }
     .map(|texts: Vec<String>| texts.into_iter().filter(|text| !text.trim().is_empty()).collect())
 }
 
-/// Text of an assertion; all texts of an object whose keys are unknown. An object with a type and a value, such as `{"type": "contains", "value": "x"}`,
+/// Text of an assertion; all texts of an object whose keys are unknown.
+fn any_text(item: &Value) -> Option<String> {
+    assertion_text(item).or_else(|| {
+        let texts = item.as_object()?.iter();
+        let texts = texts.filter_map(|(key, value)| Some(format!("{key}: {}", value.as_str()?)));
+        let list: Vec<String> = texts.collect();
+        (!list.is_empty()).then(|| list.join("; "))
+    })
+}
+
+/// Text of an assertion. An object with a type and a value, such as `{"type": "contains", "value": "x"}`,
 /// becomes a sentence that a judge can decide.
 fn assertion_text(item: &Value) -> Option<String> {
     match item {
@@ -457,13 +467,6 @@ fn assertion_text(item: &Value) -> Option<String> {
                 .find_map(|key| text(key))
                 .or_else(typed)
                 .or_else(|| text("name"))
-                .or_else(|| {
-                    let texts = fields
-                        .iter()
-                        .filter_map(|(key, value)| Some((key, value.as_str()?)));
-                    let list: Vec<String> = texts.map(|(key, text)| format!("{key}: {text}")).collect();
-                    (!list.is_empty()).then(|| list.join("; "))
-                })
         }
         _ => None,
     }

@@ -323,12 +323,16 @@ fn samples_origin(path: &Path) -> Result<ResultOrigin, EngineError> {
     Ok(origin)
 }
 
-/// Adds the flag that makes the choice which a file leaves open.
+/// Adds a hint about result files: the flag that makes the choice which a file leaves open, or the formats.
 pub(in crate::bench) fn with_flag(error: EngineError) -> EngineError {
-    let EngineError::Suite(SuiteError::Field { field, .. }) = &error else {
+    let EngineError::Suite(cause) = &error else {
         return error;
     };
-    let hint = match field.as_str() {
+    let field = match cause {
+        SuiteError::Field { field, .. } => field.as_str(),
+        _ => "",
+    };
+    let hint = match field {
         "scorer" => Hint::with_command("name the scorer that decides", "--scorer NAME"),
         "threshold" => Hint::with_command(
             "say from which value a sample passes, or give the scale",
@@ -339,7 +343,7 @@ pub(in crate::bench) fn with_flag(error: EngineError) -> EngineError {
             "say what the columns mean",
             "--map case=COLUMN,passed=COLUMN,score:NAME=COLUMN",
         ),
-        _ => return error,
+        _ => Hint::with_command("see which files are read", "satiety bench import --help"),
     };
     EngineError::Invalid {
         message: error.to_string(),
