@@ -132,13 +132,20 @@ fn compare_and_import(place: &Place, flags: &[&str], files: [&str; 2], imported:
 fn junit_reports_are_compared() {
     let place = Place::new();
     let report = |right: usize| {
-        let tests: String = (0..20)
+        let tests: Vec<String> = (0..20)
             .map(|id| {
-                let failure = if id < right { "" } else { "<failure message=\"wrong\"/>" };
+                let failure = if id < right {
+                    ""
+                } else {
+                    "<failure message=\"wrong\"/>"
+                };
                 format!("<testcase classname=\"tests.test_a\" name=\"test_{id}\" time=\"0.1\">{failure}</testcase>")
             })
             .collect();
-        format!("<testsuites><testsuite name=\"pytest\" tests=\"20\">{tests}</testsuite></testsuites>")
+        format!(
+            "<testsuites><testsuite name=\"pytest\" tests=\"20\">{}</testsuite></testsuites>",
+            tests.concat()
+        )
     };
     place.write("before.xml", &report(20));
     place.write("after.xml", &report(4));
@@ -167,7 +174,7 @@ fn pytest_reports_and_logs_are_compared() {
         json!({"created": 1_785_578_400, "exitcode": 1, "root": "/", "tests": tests}).to_string()
     };
     let log = |right: usize| {
-        let mut text = String::from("{\"pytest_version\": \"9\", \"$report_type\": \"SessionStart\"}\n");
+        let mut lines = vec![json!({"pytest_version": "9", "$report_type": "SessionStart"}).to_string()];
         for id in 0..20 {
             for (when, outcome) in [
                 ("setup", "passed"),
@@ -175,10 +182,11 @@ fn pytest_reports_and_logs_are_compared() {
                 ("teardown", "passed"),
             ] {
                 let line = json!({"nodeid": format!("a.py::t{id}"), "when": when, "outcome": outcome, "$report_type": "TestReport"});
-                text += &format!("{line}\n");
+                lines.push(line.to_string());
             }
         }
-        text + "{\"exitstatus\": 1, \"$report_type\": \"SessionFinish\"}\n"
+        lines.push(json!({"exitstatus": 1, "$report_type": "SessionFinish"}).to_string());
+        lines.join("\n")
     };
     place.write("before.json", &report(20));
     place.write("after.json", &report(4));
@@ -390,5 +398,36 @@ fn exports_are_read_back_with_the_same_verdicts() {
     assert!(
         cut.starts_with("exit 2") && cut.contains("cut.parquet: "),
         "{cut}"
+    );
+}
+
+#[test]
+fn the_store_is_exported_as_parquet_by_day() {
+    let place = Place::new();
+    place.write("in.csv", "case_id,passed\na,1\nb,0\n");
+    let import = place.run(&["bench", "import", "in.csv"]);
+    assert!(import.starts_with("exit 0"), "{import}");
+    let export = ["db", "export", "out", "--to", "parquet"];
+    let shown = place.run(&export);
+    assert!(
+        shown.starts_with("exit 0") && shown.contains("bench_results"),
+        "{shown}"
+    );
+    let files = walk(&place.path("out"));
+    let is_by_day = |file: &String| file.contains("/bench_runs/day=") && file.ends_with("/0000.parquet");
+    assert!(files.iter().any(is_by_day), "{files:?}");
+    let results = files
+        .iter()
+        .find(|file| file.contains("/bench_results/"))
+        .unwrap();
+    let table = place.run(&["bench", "import", results, "--suite-id", "again"]);
+    assert!(
+        table.starts_with("exit 0") && table.contains("2 results, 50.0 % passed"),
+        "{table}"
+    );
+    let again = place.run(&export);
+    assert!(
+        again.starts_with("exit 2") && again.contains("the directory is not empty"),
+        "{again}"
     );
 }

@@ -170,7 +170,7 @@ impl BenchOperations<'_> {
             } = *found;
             let mut run = import.run;
             if tool != SATIETY {
-                run.run_id = named.to_owned();
+                named.clone_into(&mut run.run_id);
             }
             run.results.iter_mut().for_each(trim);
             let lost = import.losses.iter().filter(|loss| loss.decides);

@@ -13,11 +13,7 @@ use super::history::Detail;
 use super::suites::display_path;
 use crate::EngineError;
 use crate::handles::BenchOperations;
-
-#[cfg(feature = "imports")]
-mod parquet_file;
-#[cfg(feature = "imports")]
-use parquet_file::parquet_bytes;
+use crate::parquet_writer::parquet_bytes;
 
 /// File format of an exported run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -135,12 +131,4 @@ fn results_csv(run: &BenchmarkRun) -> String {
     let mut document = Document::new("Results", Vec::new());
     document.data = Some(Table::new(&header, &[], rows));
     csv::render(&document).unwrap_or_default() + "\n"
-}
-
-#[cfg(not(feature = "imports"))]
-fn parquet_bytes(_: &[satiety::bench::report::ResultColumn]) -> Result<Vec<u8>, EngineError> {
-    Err(EngineError::Invalid {
-        message: crate::feature_disabled("Parquet files", "imports"),
-        hint: "export to CSV instead".into(),
-    })
 }

@@ -1,5 +1,5 @@
-//! Reads a test run of DeepEval (`.deepeval/.latest_test_run.json`, or a file of its results folder): each test
-//! case is a case, each metric a named score. All metrics decide, as in DeepEval, unless one is chosen.
+//! Reads a test run of `DeepEval` (`.deepeval/.latest_test_run.json`, or a file of its results folder): each test
+//! case is a case, each metric a named score. All metrics decide, as in `DeepEval`, unless one is chosen.
 
 use std::collections::BTreeMap;
 

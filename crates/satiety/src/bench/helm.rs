@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::hash::content_hash;
 use super::imported_run::{
-    ResultOrigin, RunImport, ScoreChoice, decide_by_scores, field_error, run_of_content,
+    ResultOrigin, RunImport, ScoreChoice, decide_by_scores, field_error, run_of_content, whole_count,
 };
 use super::loss::Losses;
 use super::reader::{Named, SuiteError, parse};
@@ -124,7 +124,7 @@ fn record(result: &mut BenchmarkResult, stat: &Value, losses: &mut Losses) {
         return;
     };
     let value = stat.get("mean").and_then(Value::as_f64);
-    let count = value.filter(|value| *value >= 0.0).map(|value| value as u64);
+    let count = value.and_then(whole_count);
     match name {
         "num_prompt_tokens" => result.tokens_in = count,
         "num_completion_tokens" | "num_output_tokens" => result.tokens_out = count,

@@ -202,13 +202,25 @@ pub(super) fn record_property(result: &mut BenchmarkResult, name: &str, value: &
         return false;
     };
     match name {
-        "tokens" | "token_cost" | "total_tokens" if number >= 0.0 => result.token_cost = number as u64,
+        "tokens" | "token_cost" | "total_tokens" => {
+            result.token_cost = whole_count(number).unwrap_or(result.token_cost);
+        }
         "cost" | "cost_usd" => result.cost_usd = Some(number),
         _ => {
             result.metrics.insert(name.to_owned(), number);
         }
     }
     true
+}
+
+/// A count that was stored as a floating-point number; `None` if it is negative or not a number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is not negative, and a cast saturates"
+)]
+pub(super) fn whole_count(number: f64) -> Option<u64> {
+    (number >= 0.0).then_some(number as u64)
 }
 
 /// The score that decides, and how.

@@ -73,7 +73,7 @@ pub fn read_junit(file: Named<'_>, mut origin: ResultOrigin) -> Result<RunImport
     let only = names.first().copied().filter(|_| names.len() == 1);
     let named = root.attribute("name").or(only).map(str::trim);
     if let Some(name) = named.filter(|name| !name.is_empty()) {
-        origin.suite_id = name.to_owned();
+        name.clone_into(&mut origin.suite_id);
     }
     let timestamps = suites.iter().filter_map(|suite| suite.attribute("timestamp"));
     origin.recorded_at = timestamps

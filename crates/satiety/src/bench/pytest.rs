@@ -324,7 +324,8 @@ fn duration_ms(phase: &Value) -> f64 {
 }
 
 fn unix_time(seconds: f64) -> Option<Timestamp> {
-    Timestamp::from_microsecond((seconds * 1e6) as i64).ok()
+    let since_epoch = jiff::SignedDuration::try_from_secs_f64(seconds).ok()?;
+    Timestamp::from_duration(since_epoch).ok()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::imported_run::{
     Decision, RepeatCounter, ResultOrigin, RunImport, ScoreChoice, decide_by_scores, field_error,
-    run_of_content,
+    run_of_content, whole_count,
 };
 use super::loss::Losses;
 use super::reader::SuiteError;
@@ -447,7 +447,10 @@ pub fn read_result_table(
             .ok_or_else(|| row.error(&ColumnRole::Case, "is empty"))?;
         let variant = row.text(&ColumnRole::Variant).filter(|_| variants.len() > 1);
         let repeat = match row.text(&ColumnRole::Repeat) {
-            Some(text) => repeats.iter().position(|known| *known == text).unwrap_or(0) as u32,
+            Some(text) => (0..)
+                .zip(&repeats)
+                .find(|(_, known)| **known == text)
+                .map_or(0, |(number, _)| number),
             None => counter.next(&format!("{case_id}{}", variant.as_deref().unwrap_or_default())),
         };
         if !seen.insert((case_id.clone(), variant.clone(), repeat)) {
@@ -745,7 +748,7 @@ impl Row<'_> {
         let in_ms = self.amount(&ColumnRole::LatencyMs)?;
         let in_s = self.amount(&ColumnRole::LatencyS)?;
         result.latency_ms = in_ms.or(in_s.map(|seconds| seconds * 1e3)).unwrap_or(0.0);
-        let count = |number: Option<f64>| number.map(|number| number as u64);
+        let count = |number: Option<f64>| number.and_then(whole_count);
         result.tokens_in = count(self.amount(&ColumnRole::TokensIn)?);
         result.tokens_out = count(self.amount(&ColumnRole::TokensOut)?);
         let parts = [result.tokens_in, result.tokens_out].into_iter().flatten();

@@ -315,7 +315,8 @@ fn samples_origin(path: &Path) -> Result<ResultOrigin, EngineError> {
     let written = time
         .split_once('T')
         .and_then(|(day, hour)| format!("{day}T{}Z", hour.replace('-', ":")).parse().ok());
-    origin.suite_id = if written.is_some() { task } else { name }.to_owned();
+    let suite = if written.is_some() { task } else { name };
+    suite.clone_into(&mut origin.suite_id);
     origin.recorded_at = written.unwrap_or(origin.recorded_at);
     let folder = std::path::absolute(path).ok();
     let model = folder.as_deref().and_then(|path| path.parent()?.file_name());

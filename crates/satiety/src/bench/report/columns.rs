@@ -11,20 +11,22 @@ pub enum ColumnValues {
     Integer(Vec<Option<i64>>),
     /// Numbers, such as scores and times.
     Number(Vec<Option<f64>>),
+    /// Truth values, as they are.
+    Boolean(Vec<Option<bool>>),
 }
 
 /// A column with its name.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ResultColumn {
+pub struct TableColumn {
     /// Name of the column.
     pub name: String,
-    /// One value per result.
+    /// One value per row.
     pub values: ColumnValues,
 }
 
 /// Columns of a run: what identifies a result, its outcome and measurements, then every named score and metric as
 /// `score.NAME` and `metric.NAME`. [`crate::bench::read_result_table`] reads such a table back.
-pub fn result_columns(run: &BenchmarkRun) -> Vec<ResultColumn> {
+pub fn result_columns(run: &BenchmarkRun) -> Vec<TableColumn> {
     let results = &run.results;
     let text = |value: &dyn Fn(&BenchmarkResult) -> Option<String>| {
         ColumnValues::Text(results.iter().map(value).collect())
@@ -91,7 +93,7 @@ pub fn result_columns(run: &BenchmarkRun) -> Vec<ResultColumn> {
     }
     columns
         .into_iter()
-        .map(|(name, values)| ResultColumn { name, values })
+        .map(|(name, values)| TableColumn { name, values })
         .collect()
 }
 
@@ -106,6 +108,7 @@ impl ColumnValues {
             Self::Text(values) => list(values),
             Self::Integer(values) => list(values),
             Self::Number(values) => list(values),
+            Self::Boolean(values) => list(values),
         }
     }
 }

@@ -7,7 +7,7 @@ mod junit;
 mod prometheus;
 mod skill_creator;
 
-pub use columns::{ColumnValues, ResultColumn, result_columns};
+pub use columns::{ColumnValues, TableColumn, result_columns};
 pub use inspect::inspect_eval_log;
 pub use junit::junit_xml;
 pub use prometheus::prometheus_text;

@@ -1,26 +1,26 @@
-//! Columns as a Parquet file that pyarrow, pandas, polars and DuckDB read.
+//! Columns as a Parquet file that data frames and databases read.
 
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
-use satiety::bench::report::{ColumnValues, ResultColumn};
+use satiety::bench::report::{ColumnValues, TableColumn};
 
 use crate::EngineError;
 
 /// Writes columns of equal length as one row group.
-pub(super) fn parquet_bytes(columns: &[ResultColumn]) -> Result<Vec<u8>, EngineError> {
+pub(crate) fn parquet_bytes(columns: &[TableColumn]) -> Result<Vec<u8>, EngineError> {
     encode(columns).map_err(|error| EngineError::Invalid {
         message: format!("cannot write Parquet: {error}"),
         hint: "export to CSV instead".into(),
     })
 }
 
-fn encode(columns: &[ResultColumn]) -> Result<Vec<u8>, ParquetError> {
+fn encode(columns: &[TableColumn]) -> Result<Vec<u8>, ParquetError> {
     let fields = columns
         .iter()
         .map(|column| field(column).map(Arc::new))
@@ -42,17 +42,19 @@ fn encode(columns: &[ResultColumn]) -> Result<Vec<u8>, ParquetError> {
             }
             ColumnValues::Integer(values) => write::<Int64Type>(&mut group, values)?,
             ColumnValues::Number(values) => write::<DoubleType>(&mut group, values)?,
+            ColumnValues::Boolean(values) => write::<BoolType>(&mut group, values)?,
         }
     }
     group.close()?;
     writer.into_inner()
 }
 
-fn field(column: &ResultColumn) -> Result<Type, ParquetError> {
+fn field(column: &TableColumn) -> Result<Type, ParquetError> {
     let (physical, logical) = match column.values {
         ColumnValues::Text(_) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
         ColumnValues::Integer(_) => (PhysicalType::INT64, None),
         ColumnValues::Number(_) => (PhysicalType::DOUBLE, None),
+        ColumnValues::Boolean(_) => (PhysicalType::BOOLEAN, None),
     };
     Type::primitive_type_builder(&column.name, physical)
         .with_repetition(Repetition::OPTIONAL)
