@@ -39,7 +39,13 @@ RUN = {
     "started_at": "2026-08-01T10:00:00Z",
     "completed_at": "2026-08-01T10:01:00Z",
     "results": [
-        {"case_id": "a", "repeat": 0, "status": "pass", "scores": [{"name": "quality", "value": 7.5}], "actual_output": "hi"},
+        {
+            "case_id": "a",
+            "repeat": 0,
+            "status": "pass",
+            "scores": [{"name": "quality", "value": 7.5}],
+            "actual_output": "hi",
+        },
         {"case_id": "b", "repeat": 0, "status": "timeout", "tokens_in": 3, "token_cost": 3},
     ],
 }
@@ -50,7 +56,9 @@ def test_an_exported_table_is_read_by_data_frames(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     assert COMMAND is not None
     (tmp_path / "run.json").write_text(json.dumps(RUN))
-    subprocess.run([COMMAND, "bench", "export", "run.json", "out.parquet"], cwd=tmp_path, capture_output=True, check=True)
+    subprocess.run(
+        [COMMAND, "bench", "export", "run.json", "out.parquet"], cwd=tmp_path, capture_output=True, check=True
+    )
     rows = parquet.read_table(tmp_path / "out.parquet").to_pylist()
     assert [(row["case_id"], row["status"], row["tokens"], row["score.quality"]) for row in rows] == [
         ("a", "pass", None, 7.5),

@@ -225,7 +225,13 @@ def test_the_example_of_the_guide_stops_a_worse_candidate(tmp_path: Path, capsys
 
 
 def test_an_exported_run_is_a_log(tmp_path: Path) -> None:
-    result = {"case_id": "a", "repeat": 0, "status": "pass", "scores": [{"name": "quality", "value": 7.5}], "actual_output": "hi"}
+    result = {
+        "case_id": "a",
+        "repeat": 0,
+        "status": "pass",
+        "scores": [{"name": "quality", "value": 7.5}],
+        "actual_output": "hi",
+    }
     failed = {"case_id": "b", "repeat": 1, "status": "error", "error": "exit code 1"}
     times = {"started_at": "2026-08-01T10:00:00Z", "completed_at": "2026-08-01T10:01:00Z"}
     run = {"run_id": "run-1", "suite_id": "desk", "target": "model", "results": [result, failed], **times}

@@ -87,7 +87,7 @@ pub struct ImportedSuite {
 pub struct ImportedRun {
     /// Id of the benchmark run.
     pub run_id: String,
-    /// Id of the suite, which is the name of the Inspect task.
+    /// Id of the suite: the name of the task, or of the file.
     pub suite_id: String,
     /// Name of the evaluated model.
     pub target: String,
