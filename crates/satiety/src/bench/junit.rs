@@ -32,7 +32,7 @@ const KNOWN: [&str; 8] = [
 
 /// Reads a report. `origin` gives the suite, target and time that the report does not state.
 pub fn read_junit(file: Named<'_>, mut origin: ResultOrigin) -> Result<RunImport, SuiteError> {
-    // Terminal colors in captured output are no valid XML, but common.
+    // Terminal colors in captured output are not valid XML, but common.
     let is_invalid = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r');
     let text = file
         .text
@@ -222,14 +222,14 @@ impl<'a> Test<'a> {
     }
 }
 
-/// Message of a failure, or the last line of its text, where most tools name the cause.
+/// Message of a failure, or the first line of its text, where Jest names the cause.
 fn cause_text(node: Node<'_, '_>) -> String {
     let stated = node.attribute("message").map(str::trim);
     stated
         .filter(|message| !message.is_empty())
         .or_else(|| {
             let text = node.text()?;
-            text.lines().rev().map(str::trim).find(|line| !line.is_empty())
+            text.lines().map(str::trim).find(|line| !line.is_empty())
         })
         .or(node.attribute("type"))
         .unwrap_or_default()
@@ -351,6 +351,43 @@ mod tests {
         );
         assert_eq!(import.losses[0].count, 2);
         assert_eq!(import.run.suite_id, "file");
+    }
+
+    #[test]
+    fn reports_of_jest_and_gotestsum_are_read() {
+        let jest = read(
+            r#"<testsuites name="jest tests" tests="2" failures="1" errors="0" time="1.2">
+            <testsuite name="cart" errors="0" failures="1" timestamp="2026-08-01T10:00:00" time="0.9" tests="2">
+            <testcase classname="cart adds" name="cart adds" time="0.004"></testcase>
+            <testcase classname="cart removes" name="cart removes" time="0.01"><failure>Error: expect(received).toBe(expected)
+                at Object.toBe (cart.test.js:7:5)</failure></testcase></testsuite></testsuites>"#,
+        )
+        .unwrap();
+        assert_eq!(
+            verdicts(&jest),
+            [("cart adds", 0, Status::Pass), ("cart removes", 0, Status::Fail)]
+        );
+        assert_eq!(
+            jest.run.results[1].reasons,
+            ["Error: expect(received).toBe(expected)"]
+        );
+        let go = read(
+            r#"<testsuites tests="3" failures="1"><testsuite tests="2" failures="1" time="0.1" name="example.com/a">
+            <properties><property name="go.version" value="go1.24"></property></properties>
+            <testcase classname="example.com/a" name="TestX" time="0.000000"></testcase>
+            <testcase classname="example.com/a" name="TestX/sub_case" time="0.01"><failure message="Failed" type="">=== RUN</failure></testcase>
+            </testsuite><testsuite name="example.com/b"><testcase classname="example.com/b" name="TestX"><skipped message="later"></skipped></testcase>
+            </testsuite></testsuites>"#,
+        )
+        .unwrap();
+        assert_eq!(
+            verdicts(&go),
+            [
+                ("example.com/a::TestX", 0, Status::Pass),
+                ("example.com/a::TestX/sub_case", 0, Status::Fail),
+                ("example.com/b::TestX", 0, Status::Skipped),
+            ]
+        );
     }
 
     #[test]

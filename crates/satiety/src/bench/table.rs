@@ -951,7 +951,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_with_other_values_is_no_verdict() {
+    fn a_column_with_other_values_has_scores_not_verdicts() {
         // The right answer of a question is often in a column `correct`.
         let import = read("id,correct,score\n1,B,1\n2,C,0\n").unwrap();
         assert_eq!(uses(&import), "case=id score:score=score");
