@@ -37,6 +37,7 @@ mod memory_rules;
 mod memory_sharing;
 mod progress;
 mod research;
+mod result_files;
 mod retrieval;
 mod retrieval_corpus;
 mod retrieval_golden;

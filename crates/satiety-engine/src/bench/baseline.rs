@@ -17,6 +17,9 @@ use super::ablation::ABLATION;
 use super::executor::enum_name;
 use super::finalize::new_gate_id;
 use super::history::{Detail, from_file, time, trim};
+use super::import::results::{
+    Contents, ResultFile, ResultOptions, SATIETY, is_helm_directory, read_contents, with_flag,
+};
 use super::outline::SANDBOX;
 use super::suites::{LoadedSuite, load};
 use crate::{Engine, EngineError};
@@ -56,9 +59,18 @@ pub struct ComparedRuns {
     /// Both runs, for reports that show them.
     #[serde(skip)]
     pub runs: (BenchmarkRun, BenchmarkRun),
-    /// Errors of hooks that failed.
+    /// Errors of hooks that failed, and parts of result files that were lost.
     #[serde(skip)]
     pub warnings: Vec<String>,
+}
+
+/// One side of a comparison of files.
+struct Side {
+    run: BenchmarkRun,
+    is_file: bool,
+    /// Whether the suite's id is more than the name of the file.
+    names_suite: bool,
+    notes: Vec<String>,
 }
 
 /// Override of a verdict: who decided, and why.
@@ -107,6 +119,91 @@ impl BenchOperations<'_> {
     pub async fn compare(self, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
         let baseline = self.find_run(&request.baseline, Detail::Metrics).await?;
         let candidate = self.find_run(&request.candidate, Detail::Metrics).await?;
+        self.compare_loaded(baseline, candidate, request, Vec::new())
+            .await
+    }
+
+    /// Compares two runs, each of which may be a result file of another tool. A comparison of two files uses no
+    /// database, unless it accepts a regression. A separate operation, because callers of a server must not
+    /// read its files.
+    pub async fn compare_files(
+        self,
+        mut request: CompareRunsRequest,
+        options: &ResultOptions,
+    ) -> Result<ComparedRuns, EngineError> {
+        let mut baseline = self.find_side(&request.baseline, options).await?;
+        let mut candidate = self.find_side(&request.candidate, options).await?;
+        // The name of a file is not a suite: `before.csv` and `after.csv` are comparable.
+        if !baseline.names_suite {
+            baseline.run.suite_id.clone_from(&candidate.run.suite_id);
+        } else if !candidate.names_suite {
+            candidate.run.suite_id.clone_from(&baseline.run.suite_id);
+        }
+        let decides = |side: &Side| Some(side.run.config_snapshot.get("deciding_score")?["name"].clone());
+        if let (Some(before), Some(now)) = (decides(&baseline), decides(&candidate))
+            && before != now
+        {
+            return Err(EngineError::Invalid {
+                message: format!(
+                    "cannot compare {} with {}: {now} decides in one and {before} in the other",
+                    request.candidate, request.baseline
+                ),
+                hint: Hint::with_command("name the scorer that decides in both", "--scorer NAME"),
+            });
+        }
+        if baseline.is_file && candidate.is_file {
+            request.record &= request.accept_regression.is_some();
+        }
+        let notes = [baseline.notes, candidate.notes].concat();
+        self.compare_loaded(baseline.run, candidate.run, request, notes)
+            .await
+    }
+
+    /// Loads one side of a comparison. The run of another tool's file is named by the file.
+    async fn find_side(self, named: &str, options: &ResultOptions) -> Result<Side, EngineError> {
+        let path = Path::new(named);
+        if (path.is_file() || is_helm_directory(path))
+            && let Contents::Results(found) = read_contents(path, options).map_err(with_flag)?
+        {
+            let ResultFile {
+                import,
+                tool,
+                names_suite,
+                columns,
+            } = *found;
+            let mut run = import.run;
+            if tool != SATIETY {
+                named.clone_into(&mut run.run_id);
+            }
+            run.results.iter_mut().for_each(trim);
+            let lost = import.losses.iter().filter(|loss| loss.decides);
+            let mut notes: Vec<String> = lost.map(|loss| format!("{named}: {loss}")).collect();
+            if columns.iter().any(|column| column.guessed) {
+                let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+                notes.push(format!("{named}: columns read as {}", columns.join(",")));
+            }
+            return Ok(Side {
+                run,
+                is_file: true,
+                names_suite,
+                notes,
+            });
+        }
+        Ok(Side {
+            run: self.find_run(named, Detail::Metrics).await?,
+            is_file: path.is_file(),
+            names_suite: true,
+            notes: Vec::new(),
+        })
+    }
+
+    async fn compare_loaded(
+        self,
+        baseline: BenchmarkRun,
+        candidate: BenchmarkRun,
+        request: CompareRunsRequest,
+        mut warnings: Vec<String>,
+    ) -> Result<ComparedRuns, EngineError> {
         if baseline.suite_id != candidate.suite_id {
             return Err(EngineError::Invalid {
                 message: format!(
@@ -120,13 +217,13 @@ impl BenchOperations<'_> {
             });
         }
         let report = judge(&baseline, &candidate, &request.policy)?;
-        let (mut accepted, mut warnings) = (None, Vec::new());
+        let mut accepted = None;
         if request.record {
             let (store, suite_id) = (self.engine.store().await?, &candidate.suite_id);
             let kept = keep_gate(store, new_gate_id(), suite_id, &report, request.accept_regression);
             accepted = kept.await?;
             if accepted.is_none() {
-                warnings = self.alert_regression(suite_id, &report, None).await?;
+                warnings.extend(self.alert_regression(suite_id, &report, None).await?);
             }
         }
         Ok(ComparedRuns {

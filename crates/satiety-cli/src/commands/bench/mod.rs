@@ -53,6 +53,7 @@ pub(super) async fn run(
         Bench::List(arguments) => list(arguments, engine, printer).await,
         Bench::Init(arguments) => init::run(&arguments.folder, printer),
         Bench::Import(arguments) => import::import(arguments, engine, printer).await,
+        Bench::Export(arguments) => import::export(arguments, engine, printer).await,
         Bench::Label(arguments) => label::run(arguments, engine, printer).await,
         Bench::FromFailure(arguments) => import::from_failure(arguments, engine, printer),
         Bench::Scrub(arguments) => import::scrub(arguments, engine, printer),
@@ -63,13 +64,16 @@ async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer
     let (policy, accept_regression) = policy(arguments.policy)?;
     let compared = engine
         .bench()
-        .compare(CompareRunsRequest {
-            baseline: arguments.baseline,
-            candidate: arguments.candidate,
-            policy,
-            record: true,
-            accept_regression,
-        })
+        .compare_files(
+            CompareRunsRequest {
+                baseline: arguments.baseline,
+                candidate: arguments.candidate,
+                policy,
+                record: true,
+                accept_regression,
+            },
+            &import::result_options(arguments.results),
+        )
         .await?;
     warn_all(&compared.warnings);
     printer.answer(&compared)?;
