@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use satiety::bench::{
-    BenchmarkSuite, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL, suite_hash_from_cases,
+    BenchmarkSuite, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL, content_hash,
+    suite_hash_from_cases,
 };
 use satiety::ids;
 use satiety_store::bench::{BenchRunRow, ResultKey};
@@ -14,7 +15,8 @@ use serde_json::{Map, Value, json};
 use super::baseline::{MACHINE, this_machine};
 use super::cache::target_hash;
 use super::executor::{self, Job};
-use super::plan::{LocatedTarget, confine, isolation, target};
+use super::plan::{LocatedTarget, chosen_target, confine, isolation, no_target};
+use super::provider_targets::{ProviderTarget, provider_targets};
 use super::run::RunBenchRequest;
 use super::suites::LoadedSuite;
 use crate::EngineError;
@@ -27,6 +29,8 @@ pub(super) struct Outline {
     /// Isolation of its processes on this machine, once determined.
     pub(super) isolation: Option<SandboxIsolation>,
     pub(super) target_hash: String,
+    /// Targets of the providers of a promptfoo configuration, one per variant; empty if the target was named.
+    pub(super) providers: Vec<ProviderTarget>,
     /// Variant names, each with the directory of its skill.
     pub(super) variants: Vec<(String, Option<String>)>,
     pub(super) hashes: Vec<String>,
@@ -35,7 +39,20 @@ pub(super) struct Outline {
 
 /// Resolves a request to its outline.
 pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
-    let mut described = target(request.target.as_deref(), loaded)?;
+    let (mut described, mut providers) = match chosen_target(request.target.as_deref(), loaded)? {
+        Some(described) => (described, Vec::new()),
+        None => {
+            let (found, missing) = provider_targets(loaded, &request.environment);
+            let first = found.first().ok_or_else(|| no_target(loaded, &missing))?;
+            let mut described = first.located.clone();
+            let names: Vec<&str> = found.iter().map(|provider| provider.name.as_str()).collect();
+            described.name = names.join(", ");
+            (described, found)
+        }
+    };
+    for provider in &mut providers {
+        confine(&mut provider.located, request.sandbox);
+    }
     if request.sandbox_is_explicit && !described.spec.starts_processes() {
         return Err(EngineError::Invalid {
             message: format!(
@@ -48,6 +65,10 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
     let policy = confine(&mut described, request.sandbox);
     let skill = loaded.skill.as_ref().map(|folder| absolute(folder)).transpose()?;
     let variants = match (skill, request.without_skill) {
+        (None, false) if providers.len() > 1 => {
+            let names = providers.iter().map(|provider| provider.name.clone());
+            names.map(|name| (name, None)).collect()
+        }
         (Some(skill), true) => vec![
             (WITH_SKILL.to_owned(), Some(skill)),
             (WITHOUT_SKILL.to_owned(), None),
@@ -64,10 +85,15 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
         }
     };
     let hashes = executor::hashes(loaded);
+    let mut hash = target_hash(&described.spec, &described.base);
+    for provider in providers.iter().skip(1) {
+        hash = content_hash(&(hash, target_hash(&provider.located.spec, &provider.located.base)));
+    }
     Ok(Outline {
-        target_hash: target_hash(&described.spec, &described.base),
+        target_hash: hash,
         suite_hash: suite_hash_from_cases(&loaded.suite, &hashes),
         described,
+        providers,
         policy,
         isolation: None,
         variants,
@@ -80,7 +106,18 @@ impl Outline {
     /// required.
     pub(super) fn isolate(&mut self) -> Result<(), EngineError> {
         self.isolation = Some(isolation(&mut self.described, &self.policy)?);
+        for provider in &mut self.providers {
+            isolation(&mut provider.located, &self.policy)?;
+        }
         Ok(())
+    }
+
+    /// Removes the jobs of cases that do not run with the provider of their variant.
+    pub(super) fn retain_jobs(&self, suite: &BenchmarkSuite, jobs: &mut Vec<Job>) {
+        jobs.retain(|job| match (self.providers.get(job.variant), suite.cases.get(job.case)) {
+            (Some(provider), Some(case)) => provider.answers(case),
+            _ => true,
+        });
     }
 
     /// Hash for cached responses: those from a weaker isolation are kept separate.
