@@ -364,7 +364,9 @@ fn open_host(
     };
     let path = search.map(|path| ("PATH".to_owned(), path.to_owned()));
     let context = TargetContext {
-        base: folder.into(),
+        // Files below the base are copied into the sandbox. A repository is too large for that, and its code
+        // belongs to the checks: it is mounted instead.
+        base: Path::new("/usr").into(),
         suite: folder.into(),
         scratch: std::env::temp_dir(),
         keep_workdirs: false,

@@ -570,8 +570,8 @@ fn copy_checks(base: &Path, folder: &Path, suite: &BenchmarkSuite) -> Result<Vec
 fn provider_files(suite: &BenchmarkSuite) -> Vec<String> {
     let providers = suite.metadata.get(PROVIDERS).and_then(Value::as_array);
     let ids = providers.into_iter().flatten().filter_map(|provider| {
-        let id = provider.get("id")?.as_str()?.strip_prefix("file://")?;
-        Some(id.rsplit_once(':').map_or(id, |(file, _)| file).to_owned())
+        let file = provider.get("file")?.as_str()?;
+        Some(file.rsplit_once(':').map_or(file, |(file, _)| file).to_owned())
     });
     ids.collect()
 }

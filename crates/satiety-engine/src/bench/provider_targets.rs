@@ -55,6 +55,7 @@ pub(super) fn provider_targets(
         let name = text("label").unwrap_or(id).to_owned();
         let context = Context {
             folder: &suite.folder,
+            home: suite.file.parent().unwrap_or(&suite.folder),
             environment,
             own: suite.suite.metadata.get("env").and_then(Value::as_object),
         };
@@ -80,7 +81,10 @@ pub(super) fn provider_targets(
 }
 
 struct Context<'a> {
+    /// Directory that the files of the suite are relative to.
     folder: &'a Path,
+    /// Directory of the configuration, where commands and scripts run.
+    home: &'a Path,
     environment: &'a BTreeMap<String, String>,
     /// Variables of the configuration.
     own: Option<&'a Map<String, Value>>,
@@ -101,8 +105,8 @@ impl Context<'_> {
         if let Some(command) = id.strip_prefix("exec:") {
             return self.command(command).map(|spec| (spec, None));
         }
-        if let Some(reference) = id.strip_prefix("file://").or_else(|| id.strip_prefix("python:")) {
-            return self.script(id, reference, provider).map(|spec| (spec, None));
+        if let Some(Value::String(file)) = provider.get("file") {
+            return self.script(file, provider).map(|spec| (spec, None));
         }
         if matches!(id, "http" | "https") || id.starts_with("http://") || id.starts_with("https://") {
             return http(id, config);
@@ -117,21 +121,16 @@ impl Context<'_> {
         // Commands run in a working directory of their own, so that files next to the configuration need
         // their full path.
         let located = |word: String| {
-            if self.folder.join(&word).is_file() {
-                format!("{{{{base}}}}/{word}")
-            } else {
-                word
+            let path = self.home.join(&word);
+            match std::path::absolute(&path) {
+                Ok(absolute) if path.is_file() => absolute.display().to_string(),
+                _ => word,
             }
         };
-        let text = words.clone().map(|word| self.folder.join(word));
+        let text = words.clone().map(|word| self.home.join(word));
         let text: String = text.filter_map(|path| fs_err::read_to_string(path).ok()).collect();
-        let is_script = self.folder.join(&program).is_file();
         Ok(TargetSpec::Exec(ExecSpec {
-            command: if is_script && !program.contains('/') {
-                format!("./{program}")
-            } else {
-                program
-            },
+            command: located(program),
             args: words.map(located).collect(),
             env: self.variables(&text),
             set_env: self.own_variables(),
@@ -144,7 +143,7 @@ impl Context<'_> {
     }
 
     /// A script with a class or function that answers.
-    fn script(&self, id: &str, reference: &str, provider: &Map<String, Value>) -> Result<TargetSpec, String> {
+    fn script(&self, reference: &str, provider: &Map<String, Value>) -> Result<TargetSpec, String> {
         let (file, function) = match reference.rsplit_once(':') {
             Some((file, function)) if !function.contains('/') => (file, Some(function)),
             _ => (reference, None),
@@ -158,11 +157,10 @@ impl Context<'_> {
         };
         let text = fs_err::read_to_string(&path).map_err(|error| error.to_string())?;
         let path = std::path::absolute(&path).map_err(|error| error.to_string())?;
-        let root = std::path::absolute(self.folder).map_err(|error| error.to_string())?;
+        let root = std::path::absolute(self.home).map_err(|error| error.to_string())?;
         let mut options = provider.clone();
-        options.remove("transforms");
+        options.retain(|key, _| !matches!(key.as_str(), "transforms" | "file"));
         options.entry("config").or_insert_with(|| json!({}));
-        options.insert("id".into(), json!(id));
         let settings = json!({"root": root, "file": path, "function": function, "options": options});
         let (command, mut args) = command(language, &settings);
         if ending.ends_with("ts") {

@@ -101,14 +101,16 @@ impl Importer<'_> {
         if let Some(Value::String(id)) = fields.get_mut("id") {
             let rendered = super::template::render(id, &Map::new(), &self.env);
             *id = rendered.unwrap_or_else(|_| id.clone());
-            if super::calls::is_code(id) && id.starts_with("file://") {
-                match self.code_reference(id) {
-                    Ok(found) => {
-                        let function = found.function.map(|name| format!(":{name}"));
-                        *id = format!("file://{}{}", found.file, function.unwrap_or_default());
-                    }
-                    Err(reason) => self.losses.push_deciding(place, reason),
+            let id = id.clone();
+            let reference = ["file://", "python:"].iter().find_map(|prefix| id.strip_prefix(prefix));
+            match reference.filter(|name| super::calls::is_code(name)).map(|name| self.code_reference(name)) {
+                Some(Ok(found)) => {
+                    let function = found.function.map(|name| format!(":{name}"));
+                    let file = format!("{}{}", found.file, function.unwrap_or_default());
+                    fields.insert("file".to_owned(), json!(file));
                 }
+                Some(Err(reason)) => self.losses.push_deciding(place, reason),
+                None => {}
             }
         }
         match fields.get("transform").and_then(Value::as_str) {
