@@ -76,8 +76,12 @@ impl CodeHosts {
         };
         transforms.iter().for_each(&mut use_transform);
         for case in suite.cases.iter().filter(|case| case.skip.is_none()) {
-            case.expected
-                .walk(&mut |part| part.transforms.iter().chain(&part.scorer).for_each(&mut use_transform));
+            case.expected.walk(&mut |part| {
+                part.transforms
+                    .iter()
+                    .chain(&part.scorer)
+                    .for_each(&mut use_transform)
+            });
         }
         for case in suite.cases.iter().filter(|case| case.skip.is_none()) {
             case.expected.walk(&mut |part| {
@@ -125,7 +129,9 @@ impl CodeHosts {
         if let (Some(fields), Some(config)) = (context.as_object_mut(), check.config) {
             fields.insert("config".into(), config);
         }
-        let function = check.function.or_else(|| default_function(language, "get_assert"));
+        let function = check
+            .function
+            .or_else(|| default_function(language, "get_assert"));
         let job = self.job(
             "check",
             check.code,

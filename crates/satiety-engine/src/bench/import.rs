@@ -8,12 +8,12 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use satiety::Hint;
+use satiety::bench::promptfoo::{CodeCall, PROVIDERS};
 use satiety::bench::{
     BenchmarkSuite, ConfigFiles, ImportReport, ImportedScore, Loss, Named, PromptfooImport, RunImport,
-    SamplesOrigin, SandboxRequirement, ScoreChoice, SuiteError, check_suite, content_hash, import_promptfoo, is_lm_eval_samples,
-    leading, read_inspect_log, read_lm_eval_samples, read_promptfoo_results, summarize,
+    SamplesOrigin, SandboxRequirement, ScoreChoice, SuiteError, check_suite, content_hash, import_promptfoo,
+    is_lm_eval_samples, leading, read_inspect_log, read_lm_eval_samples, read_promptfoo_results, summarize,
 };
-use satiety::bench::promptfoo::{CodeCall, PROVIDERS};
 use satiety_store::bench::BenchRunRow;
 use schemars::JsonSchema;
 use serde::Serialize;

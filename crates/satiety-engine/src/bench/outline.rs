@@ -114,10 +114,12 @@ impl Outline {
 
     /// Removes the jobs of cases that do not run with the provider of their variant.
     pub(super) fn retain_jobs(&self, suite: &BenchmarkSuite, jobs: &mut Vec<Job>) {
-        jobs.retain(|job| match (self.providers.get(job.variant), suite.cases.get(job.case)) {
-            (Some(provider), Some(case)) => provider.answers(case),
-            _ => true,
-        });
+        jobs.retain(
+            |job| match (self.providers.get(job.variant), suite.cases.get(job.case)) {
+                (Some(provider), Some(case)) => provider.answers(case),
+                _ => true,
+            },
+        );
     }
 
     /// Hash for cached responses: those from a weaker isolation are kept separate.

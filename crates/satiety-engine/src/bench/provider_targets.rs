@@ -98,7 +98,10 @@ impl Context<'_> {
         provider: &Map<String, Value>,
     ) -> Result<(TargetSpec, Option<Transform>), String> {
         let empty = Map::new();
-        let config = provider.get("config").and_then(Value::as_object).unwrap_or(&empty);
+        let config = provider
+            .get("config")
+            .and_then(Value::as_object)
+            .unwrap_or(&empty);
         if id == "echo" {
             return Ok((TargetSpec::Echo(EchoSpec {}), None));
         }
@@ -128,7 +131,9 @@ impl Context<'_> {
             }
         };
         let text = words.clone().map(|word| self.home.join(word));
-        let text: String = text.filter_map(|path| fs_err::read_to_string(path).ok()).collect();
+        let text: String = text
+            .filter_map(|path| fs_err::read_to_string(path).ok())
+            .collect();
         Ok(TargetSpec::Exec(ExecSpec {
             command: located(program),
             args: words.map(located).collect(),
@@ -149,11 +154,18 @@ impl Context<'_> {
             _ => (reference, None),
         };
         let path = self.folder.join(file);
-        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        let ending = path
+            .extension()
+            .and_then(|ending| ending.to_str())
+            .unwrap_or_default();
         let language = match ending {
             "py" => Language::Python,
             "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" => Language::Javascript,
-            _ => return Err(format!("cannot run {file} (expected a file in .js, .mjs, .cjs, .ts or .py)")),
+            _ => {
+                return Err(format!(
+                    "cannot run {file} (expected a file in .js, .mjs, .cjs, .ts or .py)"
+                ));
+            }
         };
         let text = fs_err::read_to_string(&path).map_err(|error| error.to_string())?;
         let path = std::path::absolute(&path).map_err(|error| error.to_string())?;
@@ -194,8 +206,13 @@ impl Context<'_> {
 
     fn own_variables(&self) -> BTreeMap<String, String> {
         let own = self.own.into_iter().flatten();
-        own.map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-            .collect()
+        own.map(|(name, value)| {
+            (
+                name.clone(),
+                value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+            )
+        })
+        .collect()
     }
 }
 
@@ -254,7 +271,9 @@ fn http(id: &str, config: &Map<String, Value>) -> Result<(TargetSpec, Option<Tra
         .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
         .collect();
     if headers.values().any(|value| value.contains("{{")) {
-        return Err("headers with variables are not supported; describe a target with `secret_headers`".into());
+        return Err(
+            "headers with variables are not supported; describe a target with `secret_headers`".into(),
+        );
     }
     let response = text("transformResponse").or_else(|| text("responseParser"));
     if response.is_some_and(|code| code.starts_with("file://")) {
@@ -290,9 +309,13 @@ fn placeholders(body: &Value) -> Result<Value, String> {
             let mut out = String::new();
             let mut rest = text.as_str();
             while let Some((before, inside)) = rest.split_once("{{") {
-                let (name, after) = inside.split_once("}}").ok_or("`body` has an unfinished variable")?;
+                let (name, after) = inside
+                    .split_once("}}")
+                    .ok_or("`body` has an unfinished variable")?;
                 let name = name.trim();
-                let is_plain = name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+                let is_plain = name
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
                 if !is_plain {
                     return Err(format!("`{{{{{name}}}}}` in `body` is not supported"));
                 }
@@ -363,10 +386,19 @@ mod tests {
             "transformResponse": "json.choices[0].text"
         });
         let (spec, transform) = http("http", config.as_object().unwrap()).unwrap();
-        let TargetSpec::Http(spec) = spec else { panic!("{spec:?}") };
-        assert_eq!(spec.body.unwrap(), json!({"q": "{{goal}}", "n": ["{{input.config_overrides.vars.lang}}!"]}));
+        let TargetSpec::Http(spec) = spec else {
+            panic!("{spec:?}")
+        };
+        assert_eq!(
+            spec.body.unwrap(),
+            json!({"q": "{{goal}}", "n": ["{{input.config_overrides.vars.lang}}!"]})
+        );
         assert!(transform.unwrap().code.unwrap().contains("json.choices[0].text"));
-        for wrong in [json!({"url": "http://h", "method": "GET"}), json!({"body": {}}), json!({"url": "http://h", "body": "{{prompt | dump}}"})] {
+        for wrong in [
+            json!({"url": "http://h", "method": "GET"}),
+            json!({"body": {}}),
+            json!({"url": "http://h", "body": "{{prompt | dump}}"}),
+        ] {
             assert!(http("http", wrong.as_object().unwrap()).is_err(), "{wrong}");
         }
     }

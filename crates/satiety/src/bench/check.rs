@@ -178,8 +178,7 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
                 }
             }
         },
-        Mode::Similar
-            if !matches!(value, Some(value) if texts(value).is_some_and(|list| !list.is_empty())) =>
+        Mode::Similar if !matches!(value, Some(value) if texts(value).is_some_and(|list| !list.is_empty())) =>
         {
             push(at("value"), "must be a text or a list of texts".to_owned());
         }
@@ -228,7 +227,10 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
     for (field, transform) in programs.chain(scorer) {
         let place = at(&field);
         if transform.code.is_some() == transform.file.is_some() {
-            push(place.clone(), "must have exactly one of `code` and `file`".to_owned());
+            push(
+                place.clone(),
+                "must have exactly one of `code` and `file`".to_owned(),
+            );
         }
         let file = transform.file.as_deref();
         if let Some((file, reason)) = file.and_then(|file| Some((file, escapes(file)?))) {

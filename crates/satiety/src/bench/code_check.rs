@@ -252,7 +252,13 @@ mod tests {
             // A threshold applies to the object of a Python program only, as in promptfoo.
             (verdict(0.2), Javascript, Some(0.5), true, 0.2),
             (verdict(0.2), Python, Some(0.5), false, 0.2),
-            (json!({"pass_": true, "score_": 1, "reason": ""}), Python, None, true, 1.0),
+            (
+                json!({"pass_": true, "score_": 1, "reason": ""}),
+                Python,
+                None,
+                true,
+                1.0,
+            ),
             (json!("True"), Python, None, true, 1.0),
             (json!("0.7"), Python, None, true, 0.7),
             (json!("true"), Javascript, None, false, 0.0),

@@ -76,7 +76,8 @@ impl Exec {
         let extra = match self.form {
             RequestForm::Argument => vec![goal],
             RequestForm::Promptfoo => {
-                let context = json!({"vars": request.input.config_overrides.get("vars"), "prompt": {"raw": goal}});
+                let context =
+                    json!({"vars": request.input.config_overrides.get("vars"), "prompt": {"raw": goal}});
                 vec![goal, json!({"config": {}}).to_string(), context.to_string()]
             }
             RequestForm::Json | RequestForm::Goal => Vec::new(),
@@ -92,9 +93,7 @@ impl Exec {
         let (outcome, exit) = match ended {
             ListenEnd::ByItself(exit) => {
                 let outcome = answer(exit, &stdout.bytes).map(|response| match self.form {
-                    RequestForm::Promptfoo => {
-                        Response::text(String::from_utf8_lossy(&stdout.bytes).trim())
-                    }
+                    RequestForm::Promptfoo => Response::text(String::from_utf8_lossy(&stdout.bytes).trim()),
                     _ => response,
                 });
                 (outcome, Some(exit))

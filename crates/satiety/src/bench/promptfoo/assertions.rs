@@ -293,7 +293,9 @@ fn judged(
         "factuality" | "model-graded-factuality" => {
             criterion("The answer agrees with this reference and does not contradict it: ")
         }
-        "answer-relevance" => Ok(json!(["The answer addresses the question and stays on its topic."])),
+        "answer-relevance" => Ok(json!([
+            "The answer addresses the question and stays on its topic."
+        ])),
         "context-recall" => criterion("The context given with the question supports this statement: "),
         "context-faithfulness" => Ok(json!([
             "The context given with the question supports every statement of the answer."

@@ -74,9 +74,7 @@ impl Importer<'_> {
                 ));
             }
         };
-        let (file, _) = self
-            .file(file)
-            .ok_or_else(|| format!("file not found: {file}"))?;
+        let (file, _) = self.file(file).ok_or_else(|| format!("file not found: {file}"))?;
         Ok(CodeReference {
             language,
             file: self.files.path(&file),

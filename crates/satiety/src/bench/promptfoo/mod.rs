@@ -285,7 +285,9 @@ impl Prompt {
             self.names.iter().any(|name| {
                 name == wanted
                     || prefix.is_some_and(|prefix| name.starts_with(prefix))
-                    || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(':'))
+                    || name
+                        .strip_prefix(wanted)
+                        .is_some_and(|rest| rest.starts_with(':'))
             })
         })
     }
@@ -649,9 +651,10 @@ impl Importer<'_> {
                 }
                 return tests;
             }
-            Ok(other) => self
-                .losses
-                .push_deciding(place, format!("{reference} returned no list of tests but {other}")),
+            Ok(other) => self.losses.push_deciding(
+                place,
+                format!("{reference} returned no list of tests but {other}"),
+            ),
             Err(Some(reason)) => self.losses.push_deciding(place, format!("{reference}: {reason}")),
             Err(None) => {}
         }
@@ -782,7 +785,9 @@ impl Importer<'_> {
                 let arguments = vec![json!(name), json!(prompt), Value::Object(loaded.clone())];
                 let returned = self.call_file(reference, "get_var", arguments)?;
                 let output = returned.get("output").cloned().ok_or_else(|| {
-                    Some(format!("{reference} returned no object with `output` but {returned}"))
+                    Some(format!(
+                        "{reference} returned no object with `output` but {returned}"
+                    ))
                 })?;
                 match output {
                     Value::String(text) => Value::String(text.trim().to_owned()),
@@ -909,8 +914,10 @@ impl Importer<'_> {
         let mut transforms = Vec::new();
         if let Some(recorded) = test.get("providerOutput").filter(|value| !value.is_null()) {
             let place = format!("{}.providerOutput", origin.place);
-            self.losses
-                .push(place, "the recorded answer is checked, but the target is called too");
+            self.losses.push(
+                place,
+                "the recorded answer is checked, but the target is called too",
+            );
             transforms.push(Transform::inline(format!("({recorded})")));
         }
         let option = |key: &str| test.get("options").and_then(|options| options.get(key)?.as_str());

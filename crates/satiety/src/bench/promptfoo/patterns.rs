@@ -97,7 +97,9 @@ mod tests {
 
     #[test]
     fn constructs_of_javascript_alone_are_left_to_it() {
-        for pattern in [r"(?<=a)b", "(?!x)y", "(?i)a", r"(\w)\1", "[a&&b]", "[[]", "[]", r"\p{L}", "{", r"\A", "("] {
+        for pattern in [
+            r"(?<=a)b", "(?!x)y", "(?i)a", r"(\w)\1", "[a&&b]", "[[]", "[]", r"\p{L}", "{", r"\A", "(",
+        ] {
             assert_eq!(portable_pattern(pattern), None, "{pattern}");
         }
     }

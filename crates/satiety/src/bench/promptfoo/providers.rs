@@ -47,7 +47,9 @@ impl Provider {
             names.iter().any(|name| {
                 *name == wanted
                     || prefix.is_some_and(|prefix| name.starts_with(prefix))
-                    || name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with(':'))
+                    || name
+                        .strip_prefix(wanted)
+                        .is_some_and(|rest| rest.starts_with(':'))
             })
         })
     }
@@ -72,7 +74,9 @@ impl Importer<'_> {
                 Value::String(reference) if is_settings_file(reference) => {
                     match self.resolve_reference(Some(item)) {
                         Some(inner) => providers.extend(self.read_providers(Some(&inner), &place)),
-                        None => self.losses.push_deciding(place, format!("cannot read {reference}")),
+                        None => self
+                            .losses
+                            .push_deciding(place, format!("cannot read {reference}")),
                     }
                 }
                 Value::String(id) => providers.extend(self.provider(json!({"id": id}), &place)),
@@ -102,8 +106,13 @@ impl Importer<'_> {
             let rendered = super::template::render(id, &Map::new(), &self.env);
             *id = rendered.unwrap_or_else(|_| id.clone());
             let id = id.clone();
-            let reference = ["file://", "python:"].iter().find_map(|prefix| id.strip_prefix(prefix));
-            match reference.filter(|name| super::calls::is_code(name)).map(|name| self.code_reference(name)) {
+            let reference = ["file://", "python:"]
+                .iter()
+                .find_map(|prefix| id.strip_prefix(prefix));
+            match reference
+                .filter(|name| super::calls::is_code(name))
+                .map(|name| self.code_reference(name))
+            {
                 Some(Ok(found)) => {
                     let function = found.function.map(|name| format!(":{name}"));
                     let file = format!("{}{}", found.file, function.unwrap_or_default());
@@ -146,7 +155,10 @@ impl Importer<'_> {
                 let mut provider = provider;
                 if !is_known {
                     // Tests may use the same id with other options.
-                    let copies = self.providers.iter().filter(|known| known.name() == provider.name());
+                    let copies = self
+                        .providers
+                        .iter()
+                        .filter(|known| known.name() == provider.name());
                     if let copies @ 1.. = copies.count() {
                         let label = format!("{} ({})", provider.name(), copies + 1);
                         provider.0.insert("label".to_owned(), json!(label));

@@ -34,7 +34,11 @@ pub(super) fn render_prompt(
     render(template, &rendered, env)
 }
 
-fn render_strings(value: &Value, vars: &Map<String, Value>, env: &Map<String, Value>) -> Result<Value, String> {
+fn render_strings(
+    value: &Value,
+    vars: &Map<String, Value>,
+    env: &Map<String, Value>,
+) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => Value::String(render(text, vars, env)?),
         Value::Array(items) => items
@@ -76,7 +80,12 @@ pub(super) fn resolve_vars(mut vars: Map<String, Value>) -> Map<String, Value> {
             };
             let found = placeholder(text).and_then(|(range, inner)| {
                 let value = vars.get(inner).filter(|_| inner != name)?;
-                Some(format!("{}{}{}", &text[..range.start], as_js_text(value), &text[range.end..]))
+                Some(format!(
+                    "{}{}{}",
+                    &text[..range.start],
+                    as_js_text(value),
+                    &text[range.end..]
+                ))
             });
             if let Some(text) = found {
                 vars.insert(name, Value::String(text));
@@ -97,7 +106,11 @@ fn placeholder(text: &str) -> Option<(std::ops::Range<usize>, &str)> {
         let inside = text.get(start + 2..)?;
         let end = inside.find("}}")?;
         let name = inside.get(..end)?.trim();
-        if !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_') {
+        if !name.is_empty()
+            && name
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        {
             return Some((start..start + 2 + end + 2, name));
         }
         from = start + 2;
@@ -110,10 +123,12 @@ fn is_unfinished(text: &str) -> bool {
     let has_raw = text.contains("endraw");
     !has_raw
         && text.lines().any(|line| {
-            [("{{", '}'), ("{%", '%'), ("{#", '#')].iter().any(|(open, close)| {
-                line.rsplit_once(open)
-                    .is_some_and(|(_, rest)| !rest.contains(*close))
-            })
+            [("{{", '}'), ("{%", '%'), ("{#", '#')]
+                .iter()
+                .any(|(open, close)| {
+                    line.rsplit_once(open)
+                        .is_some_and(|(_, rest)| !rest.contains(*close))
+                })
         })
 }
 
@@ -179,11 +194,7 @@ pub(super) fn render(
 }
 
 #[cfg(not(feature = "imports"))]
-pub(super) fn render(
-    _: &str,
-    _: &Map<String, Value>,
-    _: &Map<String, Value>,
-) -> Result<String, String> {
+pub(super) fn render(_: &str, _: &Map<String, Value>, _: &Map<String, Value>) -> Result<String, String> {
     Err("not in this build (cargo feature `imports`)".to_owned())
 }
 
@@ -198,7 +209,9 @@ mod tests {
 
     #[test]
     fn values_print_as_in_javascript() {
-        let vars = vars(json!({"f": 2.0, "big": 1e21, "list": [1, [2, null], "x"], "o": {"a": 1}, "t": true, "n": null}));
+        let vars = vars(
+            json!({"f": 2.0, "big": 1e21, "list": [1, [2, null], "x"], "o": {"a": 1}, "t": true, "n": null}),
+        );
         let text = "{{f}} {{big}} {{list}} {{o}} {{t}} [{{n}}{{missing.deep}}]";
         assert_eq!(
             render(text, &vars, &Map::new()).unwrap(),
@@ -208,7 +221,9 @@ mod tests {
 
     #[test]
     fn variables_inside_of_variables_are_substituted() {
-        let resolved = resolve_vars(vars(json!({"a": "x {{ b }}\n", "b": "y {{c}}", "c": 3, "self": "{{self}}"})));
+        let resolved = resolve_vars(vars(
+            json!({"a": "x {{ b }}\n", "b": "y {{c}}", "c": 3, "self": "{{self}}"}),
+        ));
         assert_eq!(resolved["a"], "x y 3");
         assert_eq!(resolved["self"], "{{self}}");
     }
