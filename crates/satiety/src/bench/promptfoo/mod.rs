@@ -180,6 +180,10 @@ pub fn import_promptfoo(
         calls: Vec::new(),
     };
     import.report_keys("", &config, &CONFIG_KEYS, &DECIDING_CONFIG_KEYS);
+    if config.get("derivedMetrics").is_some_and(Value::is_array) {
+        let reason = "kept as metadata of the suite, not computed";
+        import.losses.push("derivedMetrics", reason);
+    }
     let providers = config.get("providers").or(config.get("targets"));
     import.providers = import.read_providers(providers, "providers");
     let prompts = import.prompts(config.get("prompts"));
