@@ -36,6 +36,8 @@ mod memory;
 mod memory_rules;
 mod memory_sharing;
 mod progress;
+#[cfg(target_os = "linux")]
+mod promptfoo;
 mod research;
 mod result_files;
 mod retrieval;

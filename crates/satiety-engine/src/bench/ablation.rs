@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::cache::target_hash;
 use super::code_host::CodeHosts;
+use super::computed::SentenceModel;
 use super::executor::{self, Lead, LocalJobs, Progress, Runner, Stop, Variant};
 use super::limits::RateLimiter;
 use super::llm_judge::Judges;
@@ -104,6 +105,8 @@ impl BenchOperations<'_> {
                         format!("{target_hash}-{isolation}")
                     },
                     skill_dir: None,
+                    transforms: Vec::new(),
+                    provider: None,
                 });
             }
             let row = BenchRunRow {
@@ -130,7 +133,8 @@ impl BenchOperations<'_> {
             let options = &request.options;
             let runner = Arc::new(Runner {
                 run_id: row.run_id.clone(),
-                checks: CodeHosts::open(&loaded.suite, &loaded.folder, options)?,
+                checks: CodeHosts::open(&loaded.suite, &[], &loaded.folder, options)?,
+                sentence_model: SentenceModel::new(self.engine.settings()),
                 hashes: executor::hashes(&loaded),
                 places: executor::places(&loaded.suite),
                 suite: loaded.suite.clone(),

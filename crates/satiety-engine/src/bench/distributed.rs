@@ -136,7 +136,8 @@ impl BenchOperations<'_> {
         let store = self.engine.store().await?;
         let row = run_row(store, &request, &loaded.suite, &outline, &snapshot).await?;
         let names: Vec<&str> = outline.variants.iter().map(|(name, _)| name.as_str()).collect();
-        let jobs = jobs(&loaded.suite, request.repeats, names.len());
+        let mut jobs = jobs(&loaded.suite, request.repeats, names.len());
+        outline.retain_jobs(&loaded.suite, &mut jobs);
         let done = store.bench().result_keys(&row.run_id).await?;
         let resumed = done.len();
         let done: HashSet<ResultKey> = done.into_iter().collect();

@@ -4,18 +4,21 @@ use crate::handles::BenchOperations;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use satiety::Hint;
+use satiety::bench::promptfoo::{CodeCall, PROVIDERS};
 use satiety::bench::{
     BenchmarkSuite, ColumnUse, ConfigFiles, ImportReport, ImportedScore, Loss, Named, PromptfooImport,
-    RunImport, SuiteError, check_suite, content_hash, import_promptfoo, leading, summarize,
+    RunImport, SandboxRequirement, SuiteError, check_suite, content_hash, import_promptfoo, leading,
+    summarize,
 };
 use satiety_store::bench::BenchRunRow;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::code_host::{CodeHosts, Returned, typescript_flags};
 use super::executor::row;
 use super::suites::display_path;
 use crate::EngineError;
@@ -208,11 +211,8 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
         return Err(SuiteError::Problems(problems).into());
     }
     let mut files = write_suite(folder, &imported.suite)?;
-    files.extend(copy_checks(
-        config_folder(&request.file),
-        folder,
-        &imported.suite,
-    )?);
+    let root = suite_root(config_folder(&request.file));
+    files.extend(copy_checks(&root, folder, &imported.suite)?);
     Ok(ImportedSuite {
         suite_id: imported.suite.suite_id,
         files,
@@ -222,13 +222,31 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
 
 /// Reads a promptfoo configuration with the files that it refers to.
 pub(super) fn read_config(path: &Path, text: &str, suite_id: &str) -> Result<PromptfooImport, EngineError> {
-    let files = DirectoryFiles {
-        base: config_folder(path),
+    let base = config_folder(path);
+    let mut files = DirectoryFiles {
+        base,
+        root: suite_root(base),
         left: Cell::new(MAX_ALL_REFERENCED),
         refused: RefCell::default(),
+        returned: BTreeMap::new(),
     };
     let file = display_path(path);
-    let mut imported = import_promptfoo(Named { file: &file, text }, suite_id, &files)?;
+    let mut rounds = 0;
+    let mut imported = loop {
+        files.left.set(MAX_ALL_REFERENCED);
+        let imported = import_promptfoo(Named { file: &file, text }, suite_id, &files)?;
+        if imported.calls.is_empty() {
+            break imported;
+        }
+        rounds += 1;
+        let results = if rounds > MAX_ROUNDS {
+            vec![Err("its arguments change with every call".to_owned()); imported.calls.len()]
+        } else {
+            make_calls(&imported.calls, &files.root)
+        };
+        let keys = imported.calls.iter().map(CodeCall::key);
+        files.returned.extend(keys.zip(results));
+    };
     for (name, reason) in files.refused.into_inner() {
         imported
             .report
@@ -236,6 +254,13 @@ pub(super) fn read_config(path: &Path, text: &str, suite_id: &str) -> Result<Pro
             .push(format!("cannot read `file://{}`: {reason}", name.escape_debug()));
     }
     Ok(imported)
+}
+
+/// Directory that the files of a configuration may be in: the repository around it, or else its own directory.
+pub(super) fn suite_root(base: &Path) -> PathBuf {
+    let absolute = std::path::absolute(base).unwrap_or_else(|_| base.into());
+    let home = absolute.ancestors().find(|folder| folder.join(".git").exists());
+    home.map_or_else(|| base.to_path_buf(), Path::to_path_buf)
 }
 
 /// Whether a file is a promptfoo configuration rather than a suite.
@@ -266,17 +291,44 @@ fn config_folder(path: &Path) -> &Path {
 const MAX_LISTED: usize = 20_000;
 const MAX_LISTED_DEPTH: usize = 8;
 
-/// Files below the directory of a configuration.
+/// Maximum number of imports until all calls are made: tests, their variables, their prompts.
+const MAX_ROUNDS: usize = 6;
+
+/// Files of a configuration, and the results of the code in them.
 struct DirectoryFiles<'a> {
     base: &'a Path,
+    root: PathBuf,
     /// Bytes that may still be read.
     left: Cell<u64>,
     refused: RefCell<BTreeMap<String, String>>,
+    /// Results of calls by their keys.
+    returned: BTreeMap<String, Result<Value, String>>,
+}
+
+impl DirectoryFiles<'_> {
+    /// Path of a referenced file relative to the root. It may leave the configuration's directory, but not the
+    /// root; the result of one that does keeps its leading `..` and is refused.
+    fn below_root(&self, name: &str) -> String {
+        let absolute = std::path::absolute(self.base).unwrap_or_else(|_| self.base.into());
+        let root = std::path::absolute(&self.root).unwrap_or_else(|_| self.root.clone());
+        let inside = absolute.strip_prefix(&root).unwrap_or_else(|_| Path::new(""));
+        let mut parts: Vec<String> = Vec::new();
+        for part in inside.join(name).components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir if parts.last().is_some_and(|last| last != "..") => {
+                    parts.pop();
+                }
+                other => parts.push(other.as_os_str().to_string_lossy().into_owned()),
+            }
+        }
+        parts.join("/")
+    }
 }
 
 impl ConfigFiles for DirectoryFiles<'_> {
     fn read(&self, name: &str) -> Option<String> {
-        match read_referenced(self.base, name, &self.left) {
+        match read_referenced(&self.root, &self.below_root(name), &self.left) {
             Ok(text) => text,
             Err(reason) => {
                 self.refused.borrow_mut().insert(name.to_owned(), reason);
@@ -312,6 +364,59 @@ impl ConfigFiles for DirectoryFiles<'_> {
         }
         names
     }
+
+    fn path(&self, name: &str) -> String {
+        self.below_root(name)
+    }
+
+    fn returned(&self, call: &CodeCall) -> Option<Result<Value, String>> {
+        self.returned.get(&call.key()).cloned()
+    }
+
+    fn runs_typescript(&self) -> bool {
+        typescript_flags(search_path().as_deref()).is_some()
+    }
+}
+
+/// Where interpreters are looked for: suites are loaded without a request that could name it.
+fn search_path() -> Option<String> {
+    std::env::var("PATH").ok()
+}
+
+/// Makes calls in sandboxed processes, on a thread of their own, because suites are loaded synchronously.
+fn make_calls(calls: &[CodeCall], folder: &Path) -> Vec<Result<Value, String>> {
+    let all = |problem: String| vec![Err(problem); calls.len()];
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(run_calls(calls, folder)),
+            Err(error) => all(error.to_string()),
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(run).join())
+        .unwrap_or_else(|_| all("the code could not be run".to_owned()))
+}
+
+async fn run_calls(calls: &[CodeCall], folder: &Path) -> Vec<Result<Value, String>> {
+    let mut languages = BTreeMap::new();
+    for call in calls {
+        *languages.entry(call.language).or_insert(false) |= call.file.is_some();
+    }
+    let search = search_path();
+    let requirement = SandboxRequirement::Prefer;
+    let hosts = match CodeHosts::for_languages(&languages, folder, requirement, search.as_deref()) {
+        Ok(hosts) => hosts,
+        Err(error) => return vec![Err(error.to_string()); calls.len()],
+    };
+    let results = calls.iter().map(|call| async {
+        match hosts.call(call).await? {
+            Returned::Value(value) => Ok(value),
+            Returned::Thrown(message) => Err(format!("threw an exception: {message}")),
+        }
+    });
+    let results = futures_util::future::join_all(results).await;
+    hosts.close().await;
+    results
 }
 
 /// Copies the programs that check answers next to the imported suite.
@@ -320,6 +425,7 @@ fn copy_checks(base: &Path, folder: &Path, suite: &BenchmarkSuite) -> Result<Vec
         .cases
         .iter()
         .flat_map(|case| case.expected.check_files())
+        .chain(provider_files(suite))
         .collect();
     let left = Cell::new(MAX_ALL_REFERENCED);
     let mut written = Vec::new();
@@ -339,6 +445,16 @@ fn copy_checks(base: &Path, folder: &Path, suite: &BenchmarkSuite) -> Result<Vec
         written.push(display_path(&path));
     }
     Ok(written)
+}
+
+/// Files of the providers that are scripts.
+fn provider_files(suite: &BenchmarkSuite) -> Vec<String> {
+    let providers = suite.metadata.get(PROVIDERS).and_then(Value::as_array);
+    let ids = providers.into_iter().flatten().filter_map(|provider| {
+        let file = provider.get("file")?.as_str()?;
+        Some(file.rsplit_once(':').map_or(file, |(file, _)| file).to_owned())
+    });
+    ids.collect()
 }
 
 /// Reads a file that a configuration refers to; `None` if it does not exist. A downloaded configuration must

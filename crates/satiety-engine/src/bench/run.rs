@@ -26,7 +26,8 @@ use super::findings::findings;
 use super::history::{each_result, trim};
 use super::limits::Limits;
 use super::outline::{key_of, outline, run_row, snapshot};
-use super::plan::{Selection, jobs};
+use super::plan::{Selection, chosen_target, jobs};
+use super::provider_targets::provider_targets;
 use super::sequential::{SequentialOutcome, SequentialWatch};
 use super::suites::{LoadedSuite, load};
 use super::until_decided::{Budget, Rounds, UntilDecided};
@@ -189,6 +190,9 @@ pub struct RunBenchResponse {
     /// Warnings about the suite.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Whether the suite decides less than the file it was imported from.
+    #[serde(skip)]
+    pub loses_verdicts: bool,
     /// Actions after the gate: alerts, and the harness cycle.
     #[serde(skip)]
     pub post: PostRun,
@@ -220,6 +224,7 @@ impl RunBenchResponse {
             sequential: None,
             variants: by_variant(&run),
             warnings,
+            loses_verdicts: false,
             post: PostRun::default(),
             baseline,
             findings: Vec::new(),
@@ -247,6 +252,11 @@ impl BenchOperations<'_> {
         }
         crate::harness::confine_harness_run(&mut request, &loaded)?;
         selection(&request).apply(&mut loaded.suite)?;
+        if chosen_target(request.target.as_deref(), &loaded)?.is_none() {
+            let (_, missing) = provider_targets(&loaded, &request.environment);
+            loaded.loses_verdicts |= !missing.is_empty();
+            loaded.warnings.extend(missing);
+        }
         let baseline = baseline_of(self.engine, &loaded).await?;
         let power = power(&loaded, request.repeats, baseline.as_ref())?;
         let budget = match (&request.until_decided, &baseline, &request.gate) {
@@ -285,6 +295,7 @@ impl BenchOperations<'_> {
             _ => None,
         };
         let warnings = std::mem::take(&mut loaded.warnings);
+        let loses_verdicts = loaded.loses_verdicts;
         let prepared = Box::pin(self.prepare(&request, loaded, &store)).await?;
         let row = prepared.row.clone();
         let planned = budget.as_ref().map_or(prepared.jobs.len(), |budget| {
@@ -334,6 +345,7 @@ impl BenchOperations<'_> {
         let mut ran = RunBenchResponse {
             budget,
             sequential: watcher.as_ref().map(SequentialWatch::outcome),
+            loses_verdicts,
             ..RunBenchResponse::new(run, power, done, complete, warnings, baseline)
         };
         if let (Some(policy), true) = (&request.gate, complete) {
@@ -360,7 +372,8 @@ impl BenchOperations<'_> {
     ) -> Result<PreparedRun, EngineError> {
         let mut outline = outline(request, &loaded)?;
         outline.isolate()?;
-        let jobs = jobs(&loaded.suite, request.repeats, outline.variants.len());
+        let mut jobs = jobs(&loaded.suite, request.repeats, outline.variants.len());
+        outline.retain_jobs(&loaded.suite, &mut jobs);
         let snapshot = snapshot(request, &loaded, &outline);
         let row = run_row(store, request, &loaded.suite, &outline, &snapshot).await?;
         if let Some(plan) = store.bench().plan(&row.run_id).await?

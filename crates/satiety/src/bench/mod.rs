@@ -73,7 +73,7 @@ pub use ablation::{
     ablation,
 };
 pub use check::{Problem, check_case, check_suite};
-pub use code_check::{CheckOutcome, CodeCheck, Language};
+pub use code_check::{CheckOutcome, CodeCheck, Language, Transform};
 pub use deepeval::read_deepeval;
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
@@ -89,7 +89,7 @@ pub use inspect_log::{read_inspect_log, read_inspect_members};
 pub use junit::read_junit;
 pub use lm_eval::{is_lm_eval_samples, read_lm_eval_samples};
 pub use loss::Loss;
-pub use matching::{Answers, Assessment, Observed, Pending, assess};
+pub use matching::{Answers, Assessment, Observed, Pending, assess, part_scores};
 pub use power::{Design, PowerStatement, estimate_noise, statement};
 pub use promptfoo::{ConfigFiles, ImportReport, PromptfooImport, import_promptfoo, read_promptfoo_results};
 pub use pytest::{is_pytest_log, read_pytest_log, read_pytest_report};

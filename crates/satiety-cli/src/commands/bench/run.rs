@@ -194,6 +194,8 @@ fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>, on_inconclusive: OnI
         (Some(rate), Some(least)) if rate < least => Exit::CheckFailed,
         // Nothing was decided, so it must not count as a success.
         (None, _) => Exit::Inconclusive,
+        // A configuration of another tool that was not taken over completely decides less than it should.
+        _ if ran.loses_verdicts => Exit::Inconclusive,
         _ => Exit::Done,
     };
     worse(gate, bar)
