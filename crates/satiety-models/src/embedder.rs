@@ -174,6 +174,9 @@ pub enum EmbedError {
         /// One action that fixes it.
         hint: String,
     },
+    /// The environment variable `SATIETY_CPU` names an instruction set that cannot be used.
+    #[error("cannot use SATIETY_CPU={name}: {reason}")]
+    Instructions { name: String, reason: String },
     /// The request to a server failed.
     #[cfg(feature = "http")]
     #[error(transparent)]

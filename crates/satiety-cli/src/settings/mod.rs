@@ -199,7 +199,7 @@ pub(crate) struct Keys {
 }
 
 /// Variables with our prefix that are not settings.
-const OTHER_VARIABLES: &[&str] = &["SATIETY_CONFIG"];
+const OTHER_VARIABLES: &[&str] = &["SATIETY_CONFIG", "SATIETY_CPU"];
 
 /// Standard variables and the settings they map to; later entries win, and `SATIETY_*` variables win over
 /// all.

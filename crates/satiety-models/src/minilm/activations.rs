@@ -5,8 +5,9 @@
 //! tests below check their accuracy.
 #![expect(
     clippy::inline_always,
-    reason = "compiled again for each instruction set, see cpu.rs"
+    reason = "compiled again for each instruction set, see cpu/mod.rs"
 )]
+use super::cpu::Instructions;
 use super::matmul::{PANEL, multiply_add};
 
 /// `e^x` for finite `x`, relative error below 2e-7; results below 2^-126 are 0 or tiny, results above e^88
@@ -14,19 +15,19 @@ use super::matmul::{PANEL, multiply_add};
 ///
 /// `x = n ln 2 + r`, `|r| <= ln 2 / 2`, `e^x = 2^n e^r`, `e^r` by its Taylor polynomial of degree 7.
 #[inline(always)]
-pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
+pub(crate) fn exp<I: Instructions>(x: f32) -> f32 {
     // 1.5 * 2^23: adding it leaves the nearest integer in the low bits of the sum.
     const ROUND: f32 = 12_582_912.0;
     // ln 2 in two parts; the first has few bits, so that its product with n is exact.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let x = x.clamp(-87.0, 88.0);
-    let rounded = multiply_add::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
+    let rounded = multiply_add::<I>(x, std::f32::consts::LOG2_E, ROUND);
     let n = rounded - ROUND;
-    let r = multiply_add::<FMA>(n, -LN2_LOW, multiply_add::<FMA>(n, -LN2_HIGH, x));
+    let r = multiply_add::<I>(n, -LN2_LOW, multiply_add::<I>(n, -LN2_HIGH, x));
     let mut p = 1.0 / 5040.0;
     for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
-        p = multiply_add::<FMA>(p, r, coefficient);
+        p = multiply_add::<I>(p, r, coefficient);
     }
     // The low bits of `rounded` are n; shifting leaves only n in the exponent.
     let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
@@ -35,14 +36,14 @@ pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
 
 /// `x Φ(x)`, the exact GELU, with `erfc` after Abramowitz and Stegun 7.1.26 (absolute error below 1.5e-7).
 #[inline(always)]
-pub(crate) fn gelu<const FMA: bool>(x: f32) -> f32 {
+pub(crate) fn gelu<I: Instructions>(x: f32) -> f32 {
     let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
-    let t = 1.0 / multiply_add::<FMA>(0.327_591_1, z, 1.0);
+    let t = 1.0 / multiply_add::<I>(0.327_591_1, z, 1.0);
     let mut p = 1.061_405_4;
     for coefficient in [-1.453_152_f32, 1.421_413_8, -0.284_496_72, 0.254_829_6] {
-        p = multiply_add::<FMA>(p, t, coefficient);
+        p = multiply_add::<I>(p, t, coefficient);
     }
-    let erfc = p * t * exp::<FMA>(-z * z);
+    let erfc = p * t * exp::<I>(-z * z);
     // For a negative x, Φ is erfc/2: no difference of nearly equal numbers.
     let twice_phi = if x < 0.0 { erfc } else { 2.0 - erfc };
     0.5 * x * twice_phi
@@ -51,7 +52,7 @@ pub(crate) fn gelu<const FMA: bool>(x: f32) -> f32 {
 /// Replaces a row of scores by their softmax. The row consists of whole panels; values beyond `length` become
 /// 0.
 #[inline(always)]
-pub(crate) fn softmax<const FMA: bool>(row: &mut [f32], length: usize) {
+pub(crate) fn softmax<I: Instructions>(row: &mut [f32], length: usize) {
     row[length..].fill(f32::MIN);
     let (lanes, _) = row.as_chunks_mut::<PANEL>();
     let mut largest = [f32::MIN; PANEL];
@@ -68,7 +69,7 @@ pub(crate) fn softmax<const FMA: bool>(row: &mut [f32], length: usize) {
     let mut sums = [0.0f32; PANEL];
     for chunk in lanes.iter_mut() {
         for lane in 0..PANEL {
-            chunk[lane] = exp::<FMA>(chunk[lane] - largest);
+            chunk[lane] = exp::<I>(chunk[lane] - largest);
             sums[lane] += chunk[lane];
         }
     }
@@ -84,7 +85,7 @@ pub(crate) fn softmax<const FMA: bool>(row: &mut [f32], length: usize) {
 
 /// `hidden = norm(hidden + update) * gain + bias` for one row.
 #[inline(always)]
-pub(crate) fn add_and_norm<const FMA: bool>(
+pub(crate) fn add_and_norm<I: Instructions>(
     hidden: &mut [f32],
     update: &[f32],
     gain: &[f32],
@@ -94,18 +95,18 @@ pub(crate) fn add_and_norm<const FMA: bool>(
     for (value, update) in hidden.iter_mut().zip(update) {
         *value += update;
     }
-    norm::<FMA>(hidden, gain, bias, epsilon);
+    norm::<I>(hidden, gain, bias, epsilon);
 }
 
 /// Layer norm of one row in place; the variance is the mean of squared differences, as in the reference.
 #[inline(always)]
-pub(crate) fn norm<const FMA: bool>(hidden: &mut [f32], gain: &[f32], bias: &[f32], epsilon: f32) {
+pub(crate) fn norm<I: Instructions>(hidden: &mut [f32], gain: &[f32], bias: &[f32], epsilon: f32) {
     let count = hidden.len() as f32;
     let mean = sum_of(hidden, |value| value) / count;
     let variance = sum_of(hidden, |value| (value - mean) * (value - mean)) / count;
     let scale = 1.0 / (variance + epsilon).sqrt();
     for ((value, gain), bias) in hidden.iter_mut().zip(gain).zip(bias) {
-        *value = multiply_add::<FMA>((*value - mean) * scale, *gain, *bias);
+        *value = multiply_add::<I>((*value - mean) * scale, *gain, *bias);
     }
 }
 
@@ -152,26 +153,50 @@ fn total(sums: &[f32; PANEL]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::minilm::cpu::{InstructionSet, Job, Portable};
 
-    /// Arithmetic with both instruction sets.
-    fn both(f: impl Fn(f32) -> (f32, f32)) -> impl Fn(f32) -> [f32; 2] {
-        move |x| f(x).into()
+    /// Values of a function with the instructions of every available set.
+    struct Values<'a>(Function, &'a [f32]);
+
+    #[derive(Clone, Copy)]
+    enum Function {
+        Exp,
+        Gelu,
+    }
+
+    impl Job for Values<'_> {
+        type Output = Vec<f32>;
+
+        #[inline(always)]
+        fn run<I: Instructions>(self, _: I) -> Vec<f32> {
+            let Self(function, values) = self;
+            values
+                .iter()
+                .map(|x| match function {
+                    Function::Exp => exp::<I>(*x),
+                    Function::Gelu => gelu::<I>(*x),
+                })
+                .collect()
+        }
+    }
+
+    fn with_every_set(function: Function, x: f32) -> impl Iterator<Item = f32> {
+        InstructionSet::available().flat_map(move |set| set.run(Values(function, &[x])))
     }
 
     #[test]
     fn exp_agrees_with_the_standard_library() {
-        let exp = both(|x| (exp::<true>(x), exp::<false>(x)));
         for step in -8600..8700i16 {
             let x = f32::from(step) * 0.01;
             let expected = f64::from(x).exp();
-            for found in exp(x) {
+            for found in with_every_set(Function::Exp, x) {
                 assert!(
                     (f64::from(found) / expected - 1.0).abs() < 3e-7,
                     "exp({x}) = {found}, not {expected}"
                 );
             }
         }
-        for found in exp(-1e30) {
+        for found in with_every_set(Function::Exp, -1e30) {
             assert!((0.0..1e-37).contains(&found));
         }
     }
@@ -195,7 +220,7 @@ mod tests {
             (8.0, 7.999999999999995),
         ];
         for (x, expected) in table {
-            for found in [gelu::<true>(x), gelu::<false>(x)] {
+            for found in with_every_set(Function::Gelu, x) {
                 assert!(
                     (f64::from(found) - expected).abs() < 4e-7,
                     "gelu({x}) = {found}, not {expected}"
@@ -208,7 +233,7 @@ mod tests {
     fn softmax_ignores_values_beyond_the_length() {
         let mut row = [9.0f32; 32];
         row[..3].copy_from_slice(&[1.0, 2.0, 3.0]);
-        softmax::<false>(&mut row, 3);
+        softmax::<Portable>(&mut row, 3);
         // python -c "import numpy as np; e=np.exp([1,2,3]); print(e/e.sum())"
         for (found, expected) in row.iter().zip([0.09003057, 0.24472847, 0.66524096]) {
             assert!((found - expected).abs() < 1e-6);
@@ -219,7 +244,7 @@ mod tests {
     #[test]
     fn norm_gives_mean_zero_and_variance_one() {
         let mut row: Vec<f32> = (0..40u16).map(|i| f32::from(i * 7 % 13)).collect();
-        norm::<false>(&mut row, &[1.0; 40], &[0.0; 40], 1e-12);
+        norm::<Portable>(&mut row, &[1.0; 40], &[0.0; 40], 1e-12);
         assert!(row.iter().sum::<f32>().abs() < 1e-4);
         assert!((row.iter().map(|v| v * v).sum::<f32>() / 40.0 - 1.0).abs() < 1e-5);
     }

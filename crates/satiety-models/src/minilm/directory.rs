@@ -6,6 +6,8 @@ use serde::Deserialize;
 
 use super::Model;
 use super::config::{Config, Pooling};
+use super::cpu::InstructionSet;
+use super::quantized::QuantizedRows;
 use super::weights::{Table, Tensors, Weights};
 use super::wordpiece::WordPiece;
 use crate::embedder::{EmbedError, EmbedderId};
@@ -41,11 +43,12 @@ pub(crate) fn load(directory: &Path) -> Result<Model, EmbedError> {
             config.vocab_size
         )));
     }
+    let instructions = InstructionSet::selected()?;
     let tokens = WordPiece::new(text).map_err(bad("vocab.txt"))?;
 
     let parsed =
         SafeTensors::deserialize(&tensors).map_err(|error| bad("model.safetensors")(error.to_string()))?;
-    let weights = Weights::load(config, &parsed).map_err(bad("model.safetensors"))?;
+    let weights = Weights::load(config, &parsed, instructions).map_err(bad("model.safetensors"))?;
     let hash = blake3::Hasher::new()
         .update(&tensors)
         .update(&vocabulary)
@@ -113,6 +116,10 @@ impl Tensors for SafeTensors<'_> {
         }
         let (values, _) = tensor.data().as_chunks::<4>();
         Ok(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
+    }
+
+    fn quantized(&self, _: &str, _: &[usize]) -> Result<Option<QuantizedRows<'_>>, String> {
+        Ok(None)
     }
 
     fn table(&self, name: &str, rows: usize, columns: usize) -> Result<Table, String> {

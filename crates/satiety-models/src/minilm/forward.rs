@@ -3,34 +3,67 @@
 //! The texts of a batch are concatenated without padding; only attention needs the boundaries of a text.
 #![expect(
     clippy::inline_always,
-    reason = "compiled again for each instruction set, see cpu.rs"
+    reason = "compiled again for each instruction set, see cpu/mod.rs"
 )]
 use super::activations::{add_and_norm, gelu, norm, softmax, to_unit_length};
 use super::config::Pooling;
+use super::cpu::{Instructions, Job};
 use super::matmul::{PANEL, Panels, Rows, multiply};
-use super::weights::{Linear, Weights};
+use super::quantized::{QuantizedInputs, multiply_quantized};
+use super::weights::{Linear, Matrix, Weights};
 
 /// Embeds the texts of one batch, given as token ids below the vocabulary size, at most as many as the model
 /// has positions.
+pub(crate) fn embed(weights: &Weights, pooling: Pooling, texts: &[Vec<u32>]) -> Vec<Vec<f32>> {
+    weights.instructions.run(Forward {
+        weights,
+        pooling,
+        texts,
+    })
+}
+
+struct Forward<'a> {
+    weights: &'a Weights,
+    pooling: Pooling,
+    texts: &'a [Vec<u32>],
+}
+
+impl Job for Forward<'_> {
+    type Output = Vec<Vec<f32>>;
+
+    #[inline(always)]
+    fn run<I: Instructions>(self, instructions: I) -> Vec<Vec<f32>> {
+        forward(instructions, self.weights, self.pooling, self.texts)
+    }
+}
+
 #[inline(always)]
-pub(crate) fn forward<const FMA: bool>(
+fn forward<I: Instructions>(
+    instructions: I,
     weights: &Weights,
     pooling: Pooling,
     texts: &[Vec<u32>],
 ) -> Vec<Vec<f32>> {
     let width = weights.config.hidden_size;
     let epsilon = weights.config.layer_norm_eps;
-    let mut packed = Vec::new();
+    let mut scratch = Scratch::default();
     let mut attention = Attention::default();
-    let mut hidden = embed_tokens::<FMA>(weights, texts);
+    let mut hidden = embed_tokens::<I>(weights, texts);
     let (mut projected, mut context, mut update, mut inner) = (vec![], vec![], vec![], vec![]);
     for layer in &weights.layers {
-        linear::<FMA>(&layer.query_key_value, &hidden, &mut projected, &mut packed);
+        linear(
+            instructions,
+            &layer.query_key_value,
+            &hidden,
+            &mut projected,
+            &mut scratch,
+        );
         context.resize(hidden.len(), 0.0);
         let mut first = 0;
         for text in texts {
             let last = first + text.len();
-            attention.attend::<FMA>(
+            attention.attend(
+                instructions,
                 &projected[first * 3 * width..last * 3 * width],
                 &mut context[first * width..last * width],
                 weights.config.num_attention_heads,
@@ -38,9 +71,15 @@ pub(crate) fn forward<const FMA: bool>(
             );
             first = last;
         }
-        linear::<FMA>(&layer.attention_output, &context, &mut update, &mut packed);
+        linear(
+            instructions,
+            &layer.attention_output,
+            &context,
+            &mut update,
+            &mut scratch,
+        );
         for (hidden, update) in hidden.chunks_exact_mut(width).zip(update.chunks_exact(width)) {
-            add_and_norm::<FMA>(
+            add_and_norm::<I>(
                 hidden,
                 update,
                 &layer.attention_norm.gain,
@@ -48,13 +87,13 @@ pub(crate) fn forward<const FMA: bool>(
                 epsilon,
             );
         }
-        linear::<FMA>(&layer.up, &hidden, &mut inner, &mut packed);
+        linear(instructions, &layer.up, &hidden, &mut inner, &mut scratch);
         for value in &mut inner {
-            *value = gelu::<FMA>(*value);
+            *value = gelu::<I>(*value);
         }
-        linear::<FMA>(&layer.down, &inner, &mut update, &mut packed);
+        linear(instructions, &layer.down, &inner, &mut update, &mut scratch);
         for (hidden, update) in hidden.chunks_exact_mut(width).zip(update.chunks_exact(width)) {
-            add_and_norm::<FMA>(
+            add_and_norm::<I>(
                 hidden,
                 update,
                 &layer.output_norm.gain,
@@ -69,19 +108,49 @@ pub(crate) fn forward<const FMA: bool>(
 // A function and not a closure: a closure that is called four times is compiled separately, without the
 // instruction set of its caller, and then every multiplication is a library call.
 #[inline(always)]
-fn linear<const FMA: bool>(map: &Linear, input: &[f32], out: &mut Vec<f32>, packed: &mut Vec<f32>) {
-    let (inputs, outputs) = (map.panels.inputs, map.panels.outputs);
-    let rows = Rows {
-        data: input,
-        stride: inputs,
-        count: input.len() / inputs,
-    };
-    out.resize(rows.count * outputs, 0.0);
-    multiply::<FMA>(rows, &map.panels, Some(&map.bias), out, outputs, packed);
+fn linear<I: Instructions>(
+    instructions: I,
+    map: &Linear,
+    input: &[f32],
+    out: &mut Vec<f32>,
+    scratch: &mut Scratch<I::Level>,
+) {
+    match &map.matrix {
+        Matrix::Floats(panels) => {
+            let rows = Rows {
+                data: input,
+                stride: panels.inputs,
+                count: input.len() / panels.inputs,
+            };
+            out.resize(rows.count * panels.outputs, 0.0);
+            let bias = Some(map.bias.as_slice());
+            multiply(
+                instructions,
+                rows,
+                panels,
+                bias,
+                out,
+                panels.outputs,
+                &mut scratch.packed,
+            );
+        }
+        Matrix::Quantized(panels) => {
+            scratch.quantized.set::<I>(input);
+            out.resize(input.len() / panels.inputs * panels.outputs, 0.0);
+            multiply_quantized(instructions, &scratch.quantized, panels, &map.bias, out);
+        }
+    }
+}
+
+/// Inputs of a linear map in the order that its kernel reads; the buffers are reused.
+#[derive(Default)]
+struct Scratch<L> {
+    packed: Vec<f32>,
+    quantized: QuantizedInputs<L>,
 }
 
 #[inline(always)]
-fn embed_tokens<const FMA: bool>(weights: &Weights, texts: &[Vec<u32>]) -> Vec<f32> {
+fn embed_tokens<I: Instructions>(weights: &Weights, texts: &[Vec<u32>]) -> Vec<f32> {
     let width = weights.config.hidden_size;
     let mut hidden = Vec::with_capacity(texts.iter().map(Vec::len).sum::<usize>() * width);
     for text in texts {
@@ -90,7 +159,7 @@ fn embed_tokens<const FMA: bool>(weights: &Weights, texts: &[Vec<u32>]) -> Vec<f
             hidden.extend_from_slice(position);
             weights.words.add_row(*token as usize, &mut hidden[start..]);
             let norm_weights = &weights.embedding_norm;
-            norm::<FMA>(
+            norm::<I>(
                 &mut hidden[start..],
                 &norm_weights.gain,
                 &norm_weights.bias,
@@ -116,8 +185,9 @@ impl Attention {
     /// `softmax(Q K^T / sqrt(d)) V` for every head of one text (Vaswani et al. 2017, equation 1). A row of
     /// `projected` is query, key and value of one token; a row of `context` is its concatenated heads.
     #[inline(always)]
-    fn attend<const FMA: bool>(
+    fn attend<I: Instructions>(
         &mut self,
+        instructions: I,
         projected: &[f32],
         context: &mut [f32],
         heads: usize,
@@ -149,7 +219,8 @@ impl Attention {
                 stride: size,
                 count: tokens,
             };
-            multiply::<FMA>(
+            multiply(
+                instructions,
                 queries,
                 &self.keys,
                 None,
@@ -158,14 +229,15 @@ impl Attention {
                 &mut self.packed,
             );
             for row in self.scores.chunks_exact_mut(score_stride) {
-                softmax::<FMA>(row, tokens);
+                softmax::<I>(row, tokens);
             }
             let scores = Rows {
                 data: &self.scores,
                 stride: score_stride,
                 count: tokens,
             };
-            multiply::<FMA>(
+            multiply(
+                instructions,
                 scores,
                 &self.values,
                 None,

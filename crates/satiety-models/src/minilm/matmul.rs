@@ -5,11 +5,13 @@
 //! call, which for one short sentence costs as much as the arithmetic. Each output is summed over its inputs
 //! in one fixed order, regardless of the batch: a text has bit-identical vectors alone and in a batch.
 //!
-//! Everything is `inline(always)` so that it is compiled once for each instruction set; see `cpu.rs`.
+//! Everything is `inline(always)` so that it is compiled once for each instruction set; see `cpu/mod.rs`.
 #![expect(
     clippy::inline_always,
-    reason = "compiled again for each instruction set, see cpu.rs"
+    reason = "compiled again for each instruction set, see cpu/mod.rs"
 )]
+
+use super::cpu::Instructions;
 
 /// Outputs per panel: two AVX2 registers, four NEON ones.
 pub(crate) const PANEL: usize = 16;
@@ -18,7 +20,7 @@ const TILE: usize = 6;
 /// Inputs per block: a panel of them is 24 kB, which fits in the L1 cache.
 const DEPTH: usize = 384;
 /// Rows per block, so that their packed inputs stay in the L2 cache.
-const ROWS: usize = 96;
+pub(crate) const ROWS: usize = 96;
 
 /// Matrix as panels: `[panel][input][output in panel]`, padded with zeros in the last panel.
 #[derive(Debug, Default)]
@@ -86,7 +88,8 @@ pub(crate) struct Rows<'a> {
 /// the first `outputs` (rounded up to whole panels if the stride allows it) are written. An absent bias is
 /// zero.
 #[inline(always)]
-pub(crate) fn multiply<const FMA: bool>(
+pub(crate) fn multiply<I: Instructions>(
+    instructions: I,
     rows: Rows<'_>,
     weights: &Panels,
     bias: Option<&[f32]>,
@@ -114,12 +117,12 @@ pub(crate) fn multiply<const FMA: bool>(
                     let out = &mut out[(first + row) * out_stride + column..];
                     let start = (from == 0).then_some(&start);
                     match height {
-                        6 => tile::<6, FMA>(inputs, lanes, start, out, out_stride, width),
-                        5 => tile::<5, FMA>(inputs, lanes, start, out, out_stride, width),
-                        4 => tile::<4, FMA>(inputs, lanes, start, out, out_stride, width),
-                        3 => tile::<3, FMA>(inputs, lanes, start, out, out_stride, width),
-                        2 => tile::<2, FMA>(inputs, lanes, start, out, out_stride, width),
-                        _ => tile::<1, FMA>(inputs, lanes, start, out, out_stride, width),
+                        6 => tile::<6, I>(instructions, inputs, lanes, start, out, out_stride, width),
+                        5 => tile::<5, I>(instructions, inputs, lanes, start, out, out_stride, width),
+                        4 => tile::<4, I>(instructions, inputs, lanes, start, out, out_stride, width),
+                        3 => tile::<3, I>(instructions, inputs, lanes, start, out, out_stride, width),
+                        2 => tile::<2, I>(instructions, inputs, lanes, start, out, out_stride, width),
+                        _ => tile::<1, I>(instructions, inputs, lanes, start, out, out_stride, width),
                     }
                 }
             }
@@ -127,9 +130,10 @@ pub(crate) fn multiply<const FMA: bool>(
     }
 }
 
-/// Splits a block into tiles of nearly equal height: 20 rows are 5+5+5+5, because a tile of 2 would stall.
+/// Splits a block into tiles of nearly equal height: 20 rows are 5+5+5+5, because a tile of 2 reads as many
+/// weights for fewer rows.
 #[inline(always)]
-fn tiles(block: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(crate) fn tiles(block: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = block.div_ceil(TILE);
     (0..count).map(move |tile| {
         let row = tile * block / count;
@@ -157,7 +161,8 @@ fn pack(rows: Rows<'_>, first: usize, block: usize, from: usize, depth: usize, p
 /// One tile: `HEIGHT` rows by one panel, of which the first `width` columns are needed. Starts from `start`,
 /// or from the values in `out` if there is none.
 #[inline(always)]
-fn tile<const HEIGHT: usize, const FMA: bool>(
+fn tile<const HEIGHT: usize, I: Instructions>(
+    instructions: I,
     inputs: &[f32],
     lanes: &[[f32; PANEL]],
     start: Option<&[f32; PANEL]>,
@@ -174,13 +179,7 @@ fn tile<const HEIGHT: usize, const FMA: bool>(
         }
     }
     let (inputs, _) = inputs.as_chunks::<HEIGHT>();
-    for (inputs, lanes) in inputs.iter().zip(lanes) {
-        for row in 0..HEIGHT {
-            for lane in 0..PANEL {
-                sums[row][lane] = multiply_add::<FMA>(inputs[row], lanes[lane], sums[row][lane]);
-            }
-        }
-    }
+    instructions.float_tile(inputs, lanes, &mut sums);
     for (row, sum) in sums.iter().enumerate() {
         match out[row * out_stride..].first_chunk_mut::<PANEL>() {
             Some(out) if width == PANEL => *out = *sum,
@@ -191,8 +190,8 @@ fn tile<const HEIGHT: usize, const FMA: bool>(
 
 /// `a * b + c`, fused if the processor supports it: otherwise `mul_add` would be a library call.
 #[inline(always)]
-pub(crate) fn multiply_add<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
-    if FMA { a.mul_add(b, c) } else { a * b + c }
+pub(crate) fn multiply_add<I: Instructions>(a: f32, b: f32, c: f32) -> f32 {
+    if I::FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
 #[cfg(test)]
@@ -200,12 +199,37 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::minilm::cpu::{InstructionSet, Job};
 
     /// Small integers, whose sums of products are exact in f32 in any order.
     fn numbers(count: usize, seed: usize) -> Vec<f32> {
         (0..count)
             .map(|i| ((i * 31 + seed * 17) % 13) as f32 - 6.0)
             .collect()
+    }
+
+    struct Product<'a> {
+        rows: Rows<'a>,
+        panels: &'a Panels,
+        bias: Option<&'a [f32]>,
+        out: &'a mut [f32],
+    }
+
+    impl Job for Product<'_> {
+        type Output = ();
+
+        fn run<I: Instructions>(self, instructions: I) {
+            let outputs = self.panels.outputs;
+            multiply(
+                instructions,
+                self.rows,
+                self.panels,
+                self.bias,
+                self.out,
+                outputs,
+                &mut Vec::new(),
+            );
+        }
     }
 
     proptest! {
@@ -220,10 +244,10 @@ mod tests {
             panels.set_rows(0, &weights[..split * inputs]);
             panels.set_rows(split, &weights[split * inputs..]);
             let given = Rows { data: &rows, stride: inputs, count };
-            for (bias, fused) in [(Some(bias.as_slice()), true), (None, false)] {
+            let biases = [Some(bias.as_slice()), None];
+            for (set, bias) in InstructionSet::available().flat_map(|set| biases.map(|bias| (set, bias))) {
                 let mut out = vec![f32::NAN; count * outputs];
-                let multiply = if fused { multiply::<true> } else { multiply::<false> };
-                multiply(given, &panels, bias, &mut out, outputs, &mut Vec::new());
+                set.run(Product { rows: given, panels: &panels, bias, out: &mut out });
                 for row in 0..count {
                     for output in 0..outputs {
                         let products = (0..inputs).map(|i| rows[row * inputs + i] * weights[output * inputs + i]);

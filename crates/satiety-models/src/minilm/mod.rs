@@ -5,6 +5,11 @@
 //! [`MiniLm::from_directory`] reads f32 weights as published on Hugging Face and matches sentence-transformers
 //! to the last float bits. Texts longer than the model's limit (256 tokens) are truncated, as in the
 //! reference.
+//!
+//! The built-in model is computed in integers if the processor has instructions for it (see `cpu`), or else in
+//! floats. Cosines differ by less than .01 between the two, far less than between two models, so the
+//! arithmetic is not part of the id: an index that was computed by an older version or on another machine stays
+//! valid. On one machine a text always has the same vector, whatever else is in its batch.
 mod activations;
 #[cfg(feature = "http")]
 mod async_encoder;
@@ -14,6 +19,7 @@ mod cpu;
 mod directory;
 mod forward;
 mod matmul;
+mod quantized;
 mod weights;
 mod weights_file;
 mod wordpiece;
@@ -26,6 +32,7 @@ use std::sync::{Arc, OnceLock};
 #[cfg(feature = "external-weights")]
 pub use self::builtin_weights::search_near;
 use self::config::Pooling;
+use self::cpu::InstructionSet;
 use self::weights::Weights;
 use self::weights_file::WeightsFile;
 use self::wordpiece::WordPiece;
@@ -71,8 +78,9 @@ impl MiniLm {
             let file = format!("built-in {file}");
             move |reason| EmbedError::BadFile { file, reason }
         };
+        let instructions = InstructionSet::selected()?;
         let file = WeightsFile::parse(builtin_weights::weights()?).map_err(bad("weights"))?;
-        let weights = Weights::load(file.config.clone(), &file).map_err(bad("weights"))?;
+        let weights = Weights::load(file.config.clone(), &file, instructions).map_err(bad("weights"))?;
         let tokens = WordPiece::new(builtin_weights::vocabulary()).map_err(bad("vocabulary"))?;
         let id = Self::builtin_id()?;
         Ok(Self {
@@ -140,7 +148,7 @@ impl MiniLm {
             .map(|text| model.tokens.tokenize(text, model.longest))
             .collect();
         let batches = batches(&texts);
-        let compute = |batch: &[Vec<u32>]| cpu::forward_here(&model.weights, model.pooling, batch);
+        let compute = |batch: &[Vec<u32>]| forward::embed(&model.weights, model.pooling, batch);
         let threads = threads.min(batches.len());
         if threads <= 1 {
             return batches
@@ -200,5 +208,87 @@ fn batches(texts: &[Vec<u32>]) -> Vec<&[Vec<u32>]> {
 impl std::fmt::Debug for MiniLm {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("MiniLm").field(&self.model.id.to_string()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quantized::QuantizedRows;
+    use super::weights::{Table, Tensors};
+    use super::*;
+
+    const TEXTS: [&str; 5] = [
+        "",
+        "The cache holds 512 entries.",
+        "A cache entry expires after ten minutes, unless it is read again before.",
+        "Why does the second request take longer than the first one?",
+        "Der Zug nach Lyon hatte gestern fast zwei Stunden Verspätung.",
+    ];
+
+    fn tokens() -> Vec<Vec<u32>> {
+        let tokens = WordPiece::new(builtin_weights::vocabulary()).unwrap();
+        TEXTS.iter().map(|text| tokens.tokenize(text, 256)).collect()
+    }
+
+    fn file() -> WeightsFile {
+        WeightsFile::parse(builtin_weights::weights().unwrap()).unwrap()
+    }
+
+    fn dot(a: &[f32], b: &[f32]) -> f32 {
+        a.iter().zip(b).map(|(a, b)| a * b).sum()
+    }
+
+    /// The built-in weights, computed in floats.
+    struct Dequantized(WeightsFile);
+
+    impl Tensors for Dequantized {
+        fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String> {
+            self.0.floats(name, shape)
+        }
+
+        fn quantized(&self, _: &str, _: &[usize]) -> Result<Option<QuantizedRows<'_>>, String> {
+            Ok(None)
+        }
+
+        fn table(&self, name: &str, rows: usize, columns: usize) -> Result<Table, String> {
+            self.0.table(name, rows, columns)
+        }
+    }
+
+    #[test]
+    fn every_set_with_integer_instructions_gives_the_same_vectors() {
+        let file = file();
+        let texts = tokens();
+        let vectors = |set: InstructionSet| {
+            let weights = Weights::load(file.config.clone(), &file, set).unwrap();
+            forward::embed(&weights, Pooling::Mean, &texts)
+        };
+        let all: Vec<_> = InstructionSet::available()
+            .filter(|set| set.prefers_integers())
+            .map(vectors)
+            .collect();
+        for vectors in &all {
+            assert_eq!(vectors, &all[0]);
+        }
+    }
+
+    /// The arithmetic is not part of the id, so a stored vector that was computed in floats may be compared
+    /// with one that was computed in integers.
+    #[test]
+    fn vectors_of_integer_and_float_arithmetic_are_comparable() {
+        let set = InstructionSet::available().next().unwrap();
+        let texts = tokens();
+        let config = file().config;
+        let integers = Weights::load(config.clone(), &file(), set).unwrap();
+        let floats = Weights::load(config, &Dequantized(file()), set).unwrap();
+        let new = forward::embed(&integers, Pooling::Mean, &texts);
+        let old = forward::embed(&floats, Pooling::Mean, &texts);
+        for (i, stored) in old.iter().enumerate() {
+            assert!(dot(stored, &new[i]) > 0.999, "{}", dot(stored, &new[i]));
+            for (j, query) in new.iter().enumerate() {
+                let difference = (dot(stored, query) - dot(stored, &old[j])).abs();
+                assert!(difference < 0.012, "{i} {j}: {difference}");
+            }
+        }
     }
 }

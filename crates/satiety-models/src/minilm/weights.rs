@@ -2,15 +2,20 @@
 //! Every tensor is requested by name and exact shape, so a wrong model fails here with the tensor's name.
 #![expect(
     clippy::inline_always,
-    reason = "compiled again for each instruction set, see cpu.rs"
+    reason = "compiled again for each instruction set, see cpu/mod.rs"
 )]
 use super::config::Config;
+use super::cpu::InstructionSet;
 use super::matmul::Panels;
+use super::quantized::{QuantizedPanels, QuantizedRows};
 
 /// Source of tensors.
 pub(crate) trait Tensors {
     /// Values of a tensor, row by row; an error if it is missing or has another shape.
     fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, String>;
+
+    /// A matrix that is stored in groups of int8 levels; `None` if it is stored as floats.
+    fn quantized(&self, name: &str, shape: &[usize]) -> Result<Option<QuantizedRows<'_>>, String>;
 
     /// Large table of which single rows will be read.
     fn table(&self, name: &str, rows: usize, columns: usize) -> Result<Table, String>;
@@ -78,8 +83,15 @@ pub(crate) struct Norm {
 
 #[derive(Debug)]
 pub(crate) struct Linear {
-    pub(crate) panels: Panels,
+    pub(crate) matrix: Matrix,
     pub(crate) bias: Vec<f32>,
+}
+
+/// Weights of a linear map in the arithmetic that computes it.
+#[derive(Debug)]
+pub(crate) enum Matrix {
+    Floats(Panels),
+    Quantized(QuantizedPanels),
 }
 
 #[derive(Debug)]
@@ -96,6 +108,8 @@ pub(crate) struct Layer {
 #[derive(Debug)]
 pub(crate) struct Weights {
     pub(crate) config: Config,
+    /// The instruction set for which the matrices are packed.
+    pub(crate) instructions: InstructionSet,
     pub(crate) words: Table,
     /// Position vectors with the vector of token type 0 added: inputs are never text pairs.
     pub(crate) positions: Vec<f32>,
@@ -104,7 +118,11 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    pub(crate) fn load(config: Config, tensors: &impl Tensors) -> Result<Self, String> {
+    pub(crate) fn load(
+        config: Config,
+        tensors: &impl Tensors,
+        instructions: InstructionSet,
+    ) -> Result<Self, String> {
         let hidden = config.hidden_size;
         let inner = config.intermediate_size;
         let norm = |name: &str| -> Result<Norm, String> {
@@ -115,15 +133,38 @@ impl Weights {
         };
         // Several maps of the same inputs are combined by stacking their rows.
         let linear = |names: &[String], outputs: usize, inputs: usize| -> Result<Linear, String> {
-            let mut panels = Panels::default();
-            panels.resize(inputs, outputs * names.len());
             let mut bias = Vec::new();
-            for (place, name) in names.iter().enumerate() {
-                let rows = tensors.floats(&format!("{name}.weight"), &[outputs, inputs])?;
-                panels.set_rows(place * outputs, &rows);
+            for name in names {
                 bias.extend(tensors.floats(&format!("{name}.bias"), &[outputs])?);
             }
-            Ok(Linear { panels, bias })
+            let weights = names.iter().map(|name| format!("{name}.weight"));
+            let shape = [outputs, inputs];
+            let stored = weights
+                .clone()
+                .map(|name| tensors.quantized(&name, &shape).transpose())
+                .collect::<Option<Result<Vec<_>, _>>>()
+                .transpose()?;
+            let matrix = match stored {
+                Some(stored)
+                    if instructions.prefers_integers() && QuantizedPanels::supports(inputs, outputs) =>
+                {
+                    let mut panels =
+                        QuantizedPanels::new(inputs, outputs * names.len(), instructions.layout());
+                    for (place, rows) in stored.iter().enumerate() {
+                        panels.set_rows(place * outputs, rows);
+                    }
+                    Matrix::Quantized(panels)
+                }
+                _ => {
+                    let mut panels = Panels::default();
+                    panels.resize(inputs, outputs * names.len());
+                    for (place, name) in weights.enumerate() {
+                        panels.set_rows(place * outputs, &tensors.floats(&name, &shape)?);
+                    }
+                    Matrix::Floats(panels)
+                }
+            };
+            Ok(Linear { matrix, bias })
         };
 
         let mut positions = tensors.floats(
@@ -155,6 +196,7 @@ impl Weights {
             positions,
             embedding_norm: norm("embeddings.LayerNorm")?,
             layers,
+            instructions,
             config,
         })
     }

@@ -17,6 +17,7 @@ use half::f16;
 use serde::Deserialize;
 
 use super::config::Config;
+use super::quantized::QuantizedRows;
 use super::weights::{GROUP, Table, Tensors};
 
 /// Parsed file; tensors are still in stored form.
@@ -157,6 +158,17 @@ impl Tensors for WeightsFile {
                     }
                 }
                 values
+            }
+        })
+    }
+
+    fn quantized(&self, name: &str, shape: &[usize]) -> Result<Option<QuantizedRows<'_>>, String> {
+        let stored = self.get(name, shape)?;
+        Ok(match stored.encoding {
+            Encoding::Floats => None,
+            Encoding::Levels => {
+                let (levels, scales) = stored.levels_and_scales();
+                Some(QuantizedRows { levels, scales })
             }
         })
     }

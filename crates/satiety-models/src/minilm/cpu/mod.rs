@@ -1,0 +1,254 @@
+//! Instruction sets of the processor and the kernels written for them: the only module with `unsafe`.
+//!
+//! The forward pass is safe code, generic over [`Instructions`] and compiled once for each set, so that the
+//! compiler vectorizes what is element-wise. The two matrix products, in float and in integers, are written
+//! with intrinsics, because the compiler does not find these instructions reliably. A value of a type that
+//! implements [`Instructions`] proves that the processor has the instructions: only detection creates one.
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::fmt;
+
+pub(crate) use self::portable::Portable;
+#[cfg(target_arch = "x86_64")]
+use self::x86::{Avx2, Avx512, Avx512Vnni, AvxVnni};
+use super::matmul::PANEL;
+use super::quantized::{Group, Layout, Level};
+use crate::embedder::EmbedError;
+
+/// Environment variable that selects the instruction set, for tests and comparisons.
+pub(crate) const VARIABLE: &str = "SATIETY_CPU";
+
+/// Kernels of one instruction set, and the layout of the operands that they read.
+pub(crate) trait Instructions: Copy {
+    /// Whether `a * b + c` is one instruction.
+    const FMA: bool;
+    /// Layout of quantized weights.
+    const LAYOUT: Layout;
+    /// Quantized activation.
+    type Level: Level;
+
+    /// `sums[row][lane] += inputs[i][row] * lanes[i][lane]` for all `i` in order.
+    fn float_tile<const HEIGHT: usize>(
+        self,
+        inputs: &[[f32; HEIGHT]],
+        lanes: &[[f32; PANEL]],
+        sums: &mut [[f32; PANEL]; HEIGHT],
+    );
+
+    /// Writes the product of `HEIGHT` rows and one panel of weights, plus the bias, to `out`, whose rows are
+    /// `stride` apart.
+    fn integer_tile<const HEIGHT: usize>(
+        self,
+        tile: IntegerTile<'_, Self::Level>,
+        out: &mut [f32],
+        stride: usize,
+    );
+}
+
+/// Operands of [`Instructions::integer_tile`]. The sum of products of a group is exact. It is multiplied by the
+/// scale of the activations, then by the scale of the weights, and added to the output. The same happens with
+/// the weight of the outlier and its residual.
+#[derive(Clone, Copy)]
+pub(crate) struct IntegerTile<'a, L> {
+    /// Activations, row by row.
+    pub(crate) levels: &'a [L],
+    /// One for each group of a row.
+    pub(crate) groups: &'a [Group],
+    /// One panel, see [`Layout`].
+    pub(crate) weights: &'a [i8],
+    /// One scale for each group and output of the panel.
+    pub(crate) scales: &'a [f32],
+    /// What a group and output starts from, see [`Level::OFFSET`].
+    pub(crate) starts: &'a [i32],
+    /// One number for each output of the panel.
+    pub(crate) bias: &'a [f32],
+}
+
+/// An instruction set that this processor has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum InstructionSet {
+    /// The baseline of the target.
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(Avx2),
+    #[cfg(target_arch = "x86_64")]
+    AvxVnni(AvxVnni),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(Avx512),
+    #[cfg(target_arch = "x86_64")]
+    Avx512Vnni(Avx512Vnni),
+}
+
+impl InstructionSet {
+    /// All sets of this processor, the fastest first.
+    pub(crate) fn available() -> impl Iterator<Item = Self> {
+        #[cfg(target_arch = "x86_64")]
+        let sets = [
+            Avx512Vnni::detect().map(Self::Avx512Vnni),
+            AvxVnni::detect().map(Self::AvxVnni),
+            Avx512::detect().map(Self::Avx512),
+            Avx2::detect().map(Self::Avx2),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let sets = [];
+        sets.into_iter().flatten().chain([Self::Portable])
+    }
+
+    /// The set named by the environment variable `SATIETY_CPU`, or else the fastest one.
+    pub(crate) fn selected() -> Result<Self, EmbedError> {
+        match std::env::var(VARIABLE) {
+            Ok(name) if !name.is_empty() => {
+                Self::named(&name).map_err(|reason| EmbedError::Instructions { name, reason })
+            }
+            _ => Ok(Self::available().next().unwrap_or(Self::Portable)),
+        }
+    }
+
+    fn named(name: &str) -> Result<Self, String> {
+        const NAMES: [&str; 4] = ["portable", "avx2", "avx512", "vnni"];
+        if !NAMES.contains(&name) {
+            return Err(format!("unknown name (expected one of: {})", NAMES.join(", ")));
+        }
+        Self::available()
+            .find(|set| set.name() == name)
+            .ok_or_else(|| "this processor lacks the instructions".to_owned())
+    }
+
+    /// Name in `SATIETY_CPU`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(_) => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(_) => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Self::AvxVnni(_) | Self::Avx512Vnni(_) => "vnni",
+        }
+    }
+
+    /// Whether integer products are faster than float ones. Without instructions that add several products of
+    /// small integers, they are not.
+    pub(crate) fn prefers_integers(self) -> bool {
+        !matches!(self, Self::Portable)
+    }
+
+    /// Layout of the weights that the kernels of this set read.
+    pub(crate) fn layout(self) -> Layout {
+        struct LayoutOf;
+        impl Job for LayoutOf {
+            type Output = Layout;
+
+            fn run<I: Instructions>(self, _: I) -> Layout {
+                I::LAYOUT
+            }
+        }
+        self.run(LayoutOf)
+    }
+
+    /// Runs a job that is compiled for these instructions.
+    pub(crate) fn run<J: Job>(self, job: J) -> J::Output {
+        match self {
+            Self::Portable => job.run(Portable),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(set) => set.run(job),
+            #[cfg(target_arch = "x86_64")]
+            Self::AvxVnni(set) => set.run(job),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(set) => set.run(job),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni(set) => set.run(job),
+        }
+    }
+}
+
+/// A computation that is compiled once for each instruction set. Implementations are `inline(always)`, or else
+/// the compiler may forget the instructions of the caller.
+pub(crate) trait Job {
+    type Output;
+
+    fn run<I: Instructions>(self, instructions: I) -> Self::Output;
+}
+
+impl fmt::Display for InstructionSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::minilm::matmul::{Panels, Rows, multiply};
+    use crate::minilm::quantized::{QuantizedInputs, QuantizedPanels, multiply_quantized};
+
+    #[test]
+    fn sets_are_selected_by_name() {
+        assert!(InstructionSet::named("portable").is_ok());
+        for set in InstructionSet::available() {
+            assert_eq!(InstructionSet::named(set.name()).unwrap().name(), set.name());
+        }
+        let unknown = InstructionSet::named("sse9").unwrap_err();
+        assert!(unknown.contains("portable, avx2, avx512, vnni"), "{unknown}");
+    }
+
+    const INPUTS: usize = 384;
+    const OUTPUTS: usize = 64;
+
+    /// The time of a float product and of an integer product with `rows` rows.
+    struct Timing(usize);
+
+    impl Job for Timing {
+        type Output = [Duration; 2];
+
+        #[inline]
+        fn run<I: Instructions>(self, instructions: I) -> [Duration; 2] {
+            let values = vec![1.0; self.0 * INPUTS];
+            let mut out = vec![0.0; self.0 * OUTPUTS];
+            let mut panels = Panels::default();
+            panels.resize(INPUTS, OUTPUTS);
+            let rows = Rows {
+                data: &values,
+                stride: INPUTS,
+                count: self.0,
+            };
+            let mut packed = Vec::new();
+            let start = Instant::now();
+            multiply(instructions, rows, &panels, None, &mut out, OUTPUTS, &mut packed);
+            let floats = start.elapsed();
+            let panels = QuantizedPanels::new(INPUTS, OUTPUTS, I::LAYOUT);
+            let mut inputs = QuantizedInputs::default();
+            inputs.set::<I>(&values);
+            let start = Instant::now();
+            multiply_quantized(instructions, &inputs, &panels, &[0.0; OUTPUTS], &mut out);
+            [floats, start.elapsed()]
+        }
+    }
+
+    /// A height of tiles that the compiler does not vectorize costs ten times as much as the others. Other
+    /// processes can make any measurement slow, but not the shortest of many, so this measures until no
+    /// count of rows takes three times as long as a larger one.
+    #[test]
+    fn no_number_of_rows_is_slower_than_a_larger_one() {
+        for set in InstructionSet::available() {
+            let mut shortest = vec![[Duration::MAX; 2]; 129];
+            let mut outliers: Vec<usize> = (1..=128).collect();
+            for _ in 0..200 {
+                for rows in outliers.iter().flat_map(|rows| *rows..=(rows + 6).min(128)) {
+                    for (shortest, found) in shortest[rows].iter_mut().zip(set.run(Timing(rows))) {
+                        *shortest = found.min(*shortest);
+                    }
+                }
+                outliers.retain(|rows| {
+                    let larger = &shortest[rows + 1..=(rows + 6).min(128)];
+                    (0..2).any(|kind| larger.iter().any(|time| shortest[*rows][kind] > 3 * time[kind]))
+                });
+            }
+            assert!(outliers.is_empty(), "{set}: {outliers:?} of {shortest:?}");
+        }
+    }
+}
