@@ -39,6 +39,7 @@ mod progress;
 #[cfg(target_os = "linux")]
 mod promptfoo;
 mod research;
+mod result_files;
 mod retrieval;
 mod retrieval_corpus;
 mod retrieval_golden;

@@ -28,6 +28,9 @@ use super::sandbox::SandboxContext;
 use super::suites::load;
 use crate::EngineError;
 
+/// Configuration key of runs that belong to an ablation: their results come from several targets.
+pub(super) const ABLATION: &str = "ablation";
+
 /// Ablation study to run.
 #[derive(Debug, Clone)]
 pub struct AblationRequest {
@@ -114,7 +117,7 @@ impl BenchOperations<'_> {
                 started_at: now_micros(),
                 completed_at: None,
                 config_snapshot: json!({
-                    "ablation": true,
+                    ABLATION: true,
                     "variants": names,
                     "targets": variants.iter().map(|variant| &variant.target_hash).collect::<Vec<_>>(),
                     "repeats": request.runs,
@@ -179,7 +182,7 @@ impl BenchOperations<'_> {
             }
             store
                 .bench()
-                .complete_run(&row.run_id, now_micros(), &json!({"ablation": true}), None)
+                .complete_run(&row.run_id, now_micros(), &json!({ABLATION: true}), None)
                 .await?;
         }
         let empty = Vec::new();

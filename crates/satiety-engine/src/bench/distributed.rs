@@ -125,6 +125,7 @@ impl BenchOperations<'_> {
             mut loaded,
             baseline,
             power,
+            ..
         } = plan;
         let outline = outline(&request, &loaded)?;
         let spread = portable_plan(&request, &loaded, &outline, baseline.as_ref(), root)?;
@@ -269,6 +270,7 @@ impl BenchOperations<'_> {
                 let gating = GateContext {
                     gate_id: new_gate_id(),
                     policy,
+                    report: None,
                     accept: asked.1.clone(),
                     records_cycle: false,
                     shared: false,

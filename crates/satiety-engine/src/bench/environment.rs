@@ -56,11 +56,11 @@ impl BenchOperations<'_> {
                 skill: skill_dir.as_ref().map(PathBuf::from),
             };
             let provider = outline.providers.get(index);
-            let described = provider.map_or(&outline.described, |provider| &provider.located);
+            let described = outline.target_of(name);
             variants.push(Variant {
                 name: name.clone(),
                 target: self.open_target(described, &loaded.folder, request, context)?,
-                target_hash: outline.answer_hash(),
+                target_hash: outline.answer_hash(described),
                 skill_dir: skill_dir.clone(),
                 transforms: provider.map_or_else(Vec::new, |provider| provider.transforms.clone()),
                 provider: provider.map(|provider| provider.summary.clone()),

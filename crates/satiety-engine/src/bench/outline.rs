@@ -15,10 +15,11 @@ use serde_json::{Map, Value, json};
 use super::baseline::{MACHINE, this_machine};
 use super::cache::target_hash;
 use super::executor::{self, Job};
-use super::plan::{LocatedTarget, chosen_target, confine, isolation, no_target};
+use super::plan::{LocatedTarget, chosen_target, confine, isolation, no_target, target};
 use super::provider_targets::{ProviderTarget, provider_targets};
 use super::run::RunBenchRequest;
 use super::suites::LoadedSuite;
+use super::until_decided::BASELINE_VARIANT;
 use crate::EngineError;
 
 /// Identity of a run: suite, target, variants and sandbox.
@@ -33,6 +34,8 @@ pub(super) struct Outline {
     pub(super) providers: Vec<ProviderTarget>,
     /// Variant names, each with the directory of its skill.
     pub(super) variants: Vec<(String, Option<String>)>,
+    /// Target of the baseline, the last variant, if it is repeated too.
+    pub(super) baseline: Option<LocatedTarget>,
     pub(super) hashes: Vec<String>,
     pub(super) suite_hash: String,
 }
@@ -84,6 +87,19 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
             });
         }
     };
+    let mut variants = variants;
+    let baseline_target = request
+        .until_decided
+        .as_ref()
+        .and_then(|until| until.baseline_target.as_deref());
+    let mut baseline = baseline_target
+        .map(|named| target(Some(named), loaded))
+        .transpose()?;
+    if let Some(described) = &mut baseline {
+        confine(described, request.sandbox);
+        let skill = variants.first().and_then(|(_, skill)| skill.clone());
+        variants.push((BASELINE_VARIANT.to_owned(), skill));
+    }
     let hashes = executor::hashes(loaded);
     let mut hash = target_hash(&described.spec, &described.base);
     for provider in providers.iter().skip(1) {
@@ -97,6 +113,7 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
         policy,
         isolation: None,
         variants,
+        baseline,
         hashes,
     })
 }
@@ -108,6 +125,9 @@ impl Outline {
         self.isolation = Some(isolation(&mut self.described, &self.policy)?);
         for provider in &mut self.providers {
             isolation(&mut provider.located, &self.policy)?;
+        }
+        if let Some(baseline) = &mut self.baseline {
+            isolation(baseline, &self.policy)?;
         }
         Ok(())
     }
@@ -122,11 +142,22 @@ impl Outline {
         );
     }
 
+    /// Target of a variant.
+    pub(super) fn target_of(&self, variant: &str) -> &LocatedTarget {
+        let provider = self.providers.iter().find(|provider| provider.name == variant);
+        match (&self.baseline, provider) {
+            (Some(baseline), _) if variant == BASELINE_VARIANT => baseline,
+            (_, Some(provider)) => &provider.located,
+            _ => &self.described,
+        }
+    }
+
     /// Hash for cached responses: those from a weaker isolation are kept separate.
-    pub(super) fn answer_hash(&self) -> String {
+    pub(super) fn answer_hash(&self, described: &LocatedTarget) -> String {
+        let hash = target_hash(&described.spec, &described.base);
         match self.isolation {
-            Some(isolation) if !isolation.is_full() => format!("{}-{isolation}", self.target_hash),
-            _ => self.target_hash.clone(),
+            Some(isolation) if !isolation.is_full() => format!("{hash}-{isolation}"),
+            _ => hash,
         }
     }
 }
@@ -184,6 +215,7 @@ pub(super) fn snapshot(
         "target": outline.described.spec,
         "target_hash": outline.target_hash,
         "repeats": request.repeats,
+        "until_decided": request.until_decided,
         "seed": request.seed,
         "timeout_ms": request.timeout_ms,
         "judges": request.judges,
@@ -235,6 +267,7 @@ async fn resumable(
         "suite_hash",
         "target_hash",
         "repeats",
+        "until_decided",
         "seed",
         "judges",
         "variants",
@@ -242,8 +275,8 @@ async fn resumable(
         "tags",
         SANDBOX,
     ] {
-        // Runs of earlier versions do not record a sandbox.
-        if key == SANDBOX && row.config_snapshot.get(key).is_none() {
+        // Runs of earlier versions record neither a sandbox nor rounds.
+        if matches!(key, SANDBOX | "until_decided") && row.config_snapshot.get(key).is_none() {
             continue;
         }
         if row.config_snapshot.get(key) != snapshot.get(key) {

@@ -10,7 +10,7 @@ mod http;
 #[cfg_attr(not(feature = "mcp"), path = "mcp_stub.rs")]
 mod mcp;
 mod persistent;
-mod pipes;
+pub(super) mod pipes;
 mod process;
 pub(super) mod program;
 mod replay;
