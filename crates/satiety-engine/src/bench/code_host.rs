@@ -80,7 +80,7 @@ impl CodeHosts {
                 part.transforms
                     .iter()
                     .chain(&part.scorer)
-                    .for_each(&mut use_transform)
+                    .for_each(&mut use_transform);
             });
         }
         for case in suite.cases.iter().filter(|case| case.skip.is_none()) {
@@ -204,10 +204,17 @@ impl CodeHosts {
         function: Option<String>,
         arguments: Value,
     ) -> Value {
+        let mut fields = Map::new();
+        fields.insert("kind".into(), kind.into());
+        fields.insert("arguments".into(), arguments);
+        fields.extend(code.map(|code| ("code".to_owned(), Value::String(code))));
         // Inline code has no function to choose.
-        let function = function.filter(|_| file.is_some());
-        let file = file.map(|file| self.folder.join(file));
-        json!({"kind": kind, "code": code, "file": file, "function": function, "arguments": arguments})
+        if let Some(file) = file {
+            let path = self.folder.join(file).display().to_string();
+            fields.insert("file".into(), Value::String(path));
+            fields.extend(function.map(|name| ("function".to_owned(), Value::String(name))));
+        }
+        Value::Object(fields)
     }
 
     async fn run(&self, language: Language, job: Value) -> Result<Returned, String> {

@@ -43,16 +43,16 @@ pub(super) struct Outline {
 
 /// Resolves a request to its outline.
 pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
-    let (mut described, mut providers) = match chosen_target(request.target.as_deref(), loaded)? {
-        Some(described) => (described, Vec::new()),
-        None => {
-            let (found, missing) = provider_targets(loaded, &request.environment);
-            let first = found.first().ok_or_else(|| no_target(loaded, &missing))?;
-            let mut described = first.located.clone();
-            let names: Vec<&str> = found.iter().map(|provider| provider.name.as_str()).collect();
-            described.name = names.join(", ");
-            (described, found)
-        }
+    let chosen = chosen_target(request.target.as_deref(), loaded)?;
+    let (mut described, mut providers) = if let Some(described) = chosen {
+        (described, Vec::new())
+    } else {
+        let (found, missing) = provider_targets(loaded, &request.environment);
+        let first = found.first().ok_or_else(|| no_target(loaded, &missing))?;
+        let mut described = first.located.clone();
+        let names: Vec<&str> = found.iter().map(|provider| provider.name.as_str()).collect();
+        described.name = names.join(", ");
+        (described, found)
     };
     for provider in &mut providers {
         confine(&mut provider.located, request.sandbox);

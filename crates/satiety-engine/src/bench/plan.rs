@@ -45,9 +45,12 @@ pub(super) fn chosen_target(
 
 /// Error for a suite without a target; `reasons` say why its providers have no counterpart.
 pub(super) fn no_target(suite: &LoadedSuite, reasons: &[String]) -> EngineError {
-    let reasons: String = reasons.iter().map(|reason| format!("; {reason}")).collect();
+    let message = format!("no target for {}", suite.file.display());
+    let parts: Vec<&str> = std::iter::once(message.as_str())
+        .chain(reasons.iter().map(String::as_str))
+        .collect();
     EngineError::Invalid {
-        message: format!("no target for {}{reasons}", suite.file.display()),
+        message: parts.join("; "),
         hint: Hint::with_command(
             "put target.toml next to the suite, or name a target, such as `echo`, which returns the goal",
             "--target TARGET",

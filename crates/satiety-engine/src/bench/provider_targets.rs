@@ -320,10 +320,10 @@ fn placeholders(body: &Value) -> Result<Value, String> {
                     return Err(format!("`{{{{{name}}}}}` in `body` is not supported"));
                 }
                 out += before;
-                out += &match name {
-                    "prompt" => "{{goal}}".to_owned(),
-                    name => format!("{{{{input.config_overrides.vars.{name}}}}}"),
-                };
+                match name {
+                    "prompt" => out += "{{goal}}",
+                    name => out.extend(["{{input.config_overrides.vars.", name, "}}"]),
+                }
                 rest = after;
             }
             Value::String(out + rest)

@@ -270,7 +270,7 @@ fn leaf(kind: &str, value: Option<Value>, threshold: Option<f64>) -> Result<Benc
             let distance = 1.0 / threshold.unwrap_or(0.75).max(f64::EPSILON) - 1.0;
             similar(value, 1.0 - distance * distance / 2.0)?
         }
-        _ => match judged(kind, value, threshold) {
+        _ => match judged(kind, value.as_ref(), threshold) {
             Some(expected) => expected?,
             None => return Err(unsupported(kind).to_owned()),
         },
@@ -280,15 +280,15 @@ fn leaf(kind: &str, value: Option<Value>, threshold: Option<f64>) -> Result<Benc
 /// Expectation for a judge, if the type is one.
 fn judged(
     kind: &str,
-    value: Option<Value>,
+    value: Option<&Value>,
     threshold: Option<f64>,
 ) -> Option<Result<BenchmarkExpected, String>> {
-    let criterion = |before: &str| text(value.clone()).map(|text| json!([format!("{before}{text}")]));
+    let criterion = |before: &str| text(value.cloned()).map(|text| json!([format!("{before}{text}")]));
     let rubric = match kind {
-        "llm-rubric" | "model-graded-closedqa" | "g-eval" | "agent-rubric" => match &value {
+        "llm-rubric" | "model-graded-closedqa" | "g-eval" | "agent-rubric" => match value {
             Some(Value::Array(items)) if items.iter().all(Value::is_string) => Ok(json!(items)),
             Some(object @ Value::Object(_)) => Ok(Value::String(object.to_string())),
-            other => text(other.clone()).map(Value::String),
+            other => text(other.cloned()).map(Value::String),
         },
         "factuality" | "model-graded-factuality" => {
             criterion("The answer agrees with this reference and does not contradict it: ")
@@ -387,29 +387,24 @@ fn fields_of(line: &str) -> Vec<String> {
     let mut fields = Vec::new();
     let mut rest = line.trim_start_matches([' ', '\t', '\n', '\r', ',']);
     while !rest.is_empty() {
-        let after = match rest.strip_prefix('"') {
-            Some(quoted) => {
-                let (mut field, mut left) = (String::new(), quoted);
-                // A doubled quote stands for one.
-                while let Some((part, after)) = left.split_once('"') {
-                    field += part;
-                    left = after;
-                    match after.strip_prefix('"') {
-                        Some(after) => {
-                            field.push('"');
-                            left = after;
-                        }
-                        None => break,
-                    }
-                }
-                fields.push(field);
-                left
+        let after = if let Some(quoted) = rest.strip_prefix('"') {
+            let (mut field, mut left) = (String::new(), quoted);
+            // A doubled quote stands for one.
+            while let Some((part, after)) = left.split_once('"') {
+                field += part;
+                left = after;
+                let Some(after) = after.strip_prefix('"') else {
+                    break;
+                };
+                field.push('"');
+                left = after;
             }
-            None => {
-                let (field, after) = rest.split_once(',').unwrap_or((rest, ""));
-                fields.push(field.trim().to_owned());
-                after
-            }
+            fields.push(field);
+            left
+        } else {
+            let (field, after) = rest.split_once(',').unwrap_or((rest, ""));
+            fields.push(field.trim().to_owned());
+            after
         };
         rest = after.trim_start_matches([' ', '\t', '\n', '\r', ',']);
     }

@@ -974,7 +974,6 @@ fn one_line(description: &str) -> String {
 /// Prompts of a file, by its ending.
 fn prompts_of_file(name: &str, text: &str) -> Vec<Prompt> {
     let mut prompts: Vec<Prompt> = match file_extension(name).as_str() {
-        "json" => vec![Prompt::text(text)],
         "yaml" | "yml" => {
             // All later steps expect chat prompts as JSON.
             let parsed = parse(Named { file: name, text });

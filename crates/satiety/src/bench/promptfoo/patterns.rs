@@ -9,7 +9,7 @@ pub(super) fn portable_pattern(pattern: &str) -> Option<String> {
     while let Some(letter) = letters.next() {
         match letter {
             '\\' => out += &escape(letters.next()?, in_class, &mut letters)?,
-            '[' if in_class => return None,
+            '[' | '&' | '~' if in_class => return None,
             '[' => {
                 in_class = true;
                 out.push('[');
@@ -25,7 +25,6 @@ pub(super) fn portable_pattern(pattern: &str) -> Option<String> {
                 in_class = false;
                 out.push(']');
             }
-            '&' | '~' if in_class => return None,
             '-' if in_class && letters.peek() == Some(&'-') => return None,
             '.' if !in_class => out += r"[^\n\r\u{2028}\u{2029}]",
             '(' if !in_class && letters.peek() == Some(&'?') => {

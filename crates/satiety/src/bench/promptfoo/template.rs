@@ -140,7 +140,7 @@ pub(super) fn as_js_text(value: &Value) -> String {
         Value::Number(number) => js_number(number.as_f64().unwrap_or(0.0), || number.to_string()),
         Value::Array(items) => items.iter().map(as_js_text).collect::<Vec<_>>().join(","),
         Value::Object(_) => "[object Object]".to_owned(),
-        other => other.to_string(),
+        Value::Bool(truth) => truth.to_string(),
     }
 }
 
@@ -203,14 +203,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn vars(value: Value) -> Map<String, Value> {
+    fn vars(value: &Value) -> Map<String, Value> {
         value.as_object().cloned().unwrap()
     }
 
     #[test]
     fn values_print_as_in_javascript() {
         let vars = vars(
-            json!({"f": 2.0, "big": 1e21, "list": [1, [2, null], "x"], "o": {"a": 1}, "t": true, "n": null}),
+            &json!({"f": 2.0, "big": 1e21, "list": [1, [2, null], "x"], "o": {"a": 1}, "t": true, "n": null}),
         );
         let text = "{{f}} {{big}} {{list}} {{o}} {{t}} [{{n}}{{missing.deep}}]";
         assert_eq!(
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn variables_inside_of_variables_are_substituted() {
         let resolved = resolve_vars(vars(
-            json!({"a": "x {{ b }}\n", "b": "y {{c}}", "c": 3, "self": "{{self}}"}),
+            &json!({"a": "x {{ b }}\n", "b": "y {{c}}", "c": 3, "self": "{{self}}"}),
         ));
         assert_eq!(resolved["a"], "x y 3");
         assert_eq!(resolved["self"], "{{self}}");
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn strings_of_json_prompts_are_rendered_without_escaping() {
-        let vars = vars(json!({"q": "say \"hi\"\nnow"}));
+        let vars = vars(&json!({"q": "say \"hi\"\nnow"}));
         let text = render_prompt(r#"[{"role": "user", "content": "{{q}}"}]"#, &vars, &Map::new()).unwrap();
         let parsed: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(parsed[0]["content"], "say \"hi\"\nnow");
