@@ -9,6 +9,9 @@ pub use satiety_store::Status;
 pub use satiety_store::retention::{Outcome, Retained, Rule};
 pub use satiety_store::transfer::{BackupKind, TransferReport};
 use satiety_store::{Migrate, Store};
+
+mod partitions;
+use partitions::PartitionWriter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
@@ -133,6 +136,16 @@ impl DatabaseOperations<'_> {
         };
         file.get_ref().sync_all().await.map_err(failed)?;
         fs_err::tokio::rename(&partial, path).await.map_err(failed)?;
+        Ok(moved)
+    }
+
+    /// Exports the database as Parquet files below a new directory: `TABLE/day=DATE/NUMBER.parquet` for tables
+    /// with a time, `TABLE/NUMBER.parquet` for others.
+    pub async fn export_parquet(self, directory: &Path) -> Result<TransferReport, EngineError> {
+        let mut writer = PartitionWriter::create(directory)?;
+        let store = self.engine.store().await?;
+        let moved = store.each_row(|table, row| writer.add(table, row)).await?;
+        writer.flush()?;
         Ok(moved)
     }
 

@@ -372,7 +372,7 @@ impl EngineError {
                 _ => "judgments are `query 0 document grade`, runs `query Q0 document rank score tag`, one per line".into(),
             }),
             Self::NoSuite { .. } => Some(
-                Hint::with_command("a suite is a directory with suite.json, .yaml or .toml, or a skill with benchmarks/ or evals/evals.json; create one", "satiety bench init"),
+                Hint::with_command("a suite is a directory with suite.json, .yaml or .toml, a skill with benchmarks/ or evals/evals.json, or the file of a promptfoo configuration; create one", "satiety bench init"),
             ),
             Self::Suite(_) => Some(Hint::with_command("list all problems of the suite", "satiety bench check")),
             Self::TargetText { .. } => Some(

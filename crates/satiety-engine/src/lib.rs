@@ -25,6 +25,21 @@ pub mod maintenance;
 pub mod memory;
 pub mod models;
 pub mod operations;
+#[cfg(feature = "imports")]
+mod parquet_writer;
+#[cfg(not(feature = "imports"))]
+mod parquet_writer {
+    use satiety::bench::report::TableColumn;
+
+    use crate::EngineError;
+
+    pub(crate) fn parquet_bytes(_: &[TableColumn]) -> Result<Vec<u8>, EngineError> {
+        Err(EngineError::Invalid {
+            message: crate::feature_disabled("Parquet files", "imports"),
+            hint: "export to another format".into(),
+        })
+    }
+}
 pub mod progress;
 pub mod research;
 pub mod retrieval;

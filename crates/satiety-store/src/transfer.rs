@@ -102,6 +102,32 @@ impl Store {
         Ok(moved)
     }
 
+    /// Passes every row of every table to `each`, as of one snapshot. Rows of a table with a time are in its order.
+    pub async fn each_row<E: From<StoreError>>(
+        &self,
+        mut each: impl FnMut(&'static Table, Map<String, Value>) -> Result<(), E>,
+    ) -> Result<TransferReport, E> {
+        self.query_log().flush().await;
+        let mut moved = TransferReport::default();
+        let mut transaction = self.pool.begin_snapshot().await.map_err(StoreError::from)?;
+        for table in TABLES {
+            moved.count(table.name, 0);
+            let order: Vec<&str> = table.age.iter().chain(table.key).copied().collect();
+            let select = format!(
+                "SELECT {} FROM {} ORDER BY {}",
+                table.column_list(),
+                table.name,
+                order.join(", ")
+            );
+            let mut rows = transaction.stream(&sql!(select)).map_err(StoreError::from)?;
+            while let Some(row) = rows.try_next().await.map_err(StoreError::from)? {
+                each(table, row_to_json(table, &row)?)?;
+                moved.count(table.name, 1);
+            }
+        }
+        Ok(moved)
+    }
+
     /// Imports an export into this store, which must be empty, atomically.
     pub async fn import(
         &self,

@@ -2,10 +2,11 @@
 
 use serde::de::DeserializeOwned;
 
-/// Parses YAML 1.2.
+/// Parses YAML 1.2, in which `yes`, `no`, `on` and `off` are texts.
 #[cfg(feature = "yaml")]
 pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    let options = serde_saphyr::options! { strict_booleans: true };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "yaml"))]

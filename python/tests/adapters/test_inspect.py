@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import logging
 import random
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,11 +15,12 @@ pytest.importorskip("inspect_ai")
 from inspect_ai import Task, eval
 from inspect_ai.agent import react
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, write_eval_log
+from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, Target, accuracy, match, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, ToolDef
+from satiety import find_command
 from satiety.bench import compare
 from satiety.inspect import BASELINE, Satiated, on_continue, results
 
@@ -219,3 +222,26 @@ def test_the_example_of_the_guide_stops_a_worse_candidate(tmp_path: Path, capsys
     dataset = [Sample(id=f"s{number}", input="Is it?", target="yes") for number in range(60)]
     run_guide("Inspect", dataset=dataset, solver=answering(0.1, 2), baseline=baseline, model="mockllm/model")
     assert "the candidate is worse than the baseline" in capsys.readouterr().out
+
+
+def test_an_exported_run_is_a_log(tmp_path: Path) -> None:
+    result = {
+        "case_id": "a",
+        "repeat": 0,
+        "status": "pass",
+        "scores": [{"name": "quality", "value": 7.5}],
+        "actual_output": "hi",
+    }
+    failed = {"case_id": "b", "repeat": 1, "status": "error", "error": "exit code 1"}
+    times = {"started_at": "2026-08-01T10:00:00Z", "completed_at": "2026-08-01T10:01:00Z"}
+    run = {"run_id": "run-1", "suite_id": "desk", "target": "model", "results": [result, failed], **times}
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    export = [str(find_command()), "bench", "export", "run.json", "log.eval.json"]
+    subprocess.run(export, cwd=tmp_path, capture_output=True, check=True)
+    log = read_eval_log(str(tmp_path / "log.eval.json"))
+    assert (log.status, log.eval.task, log.eval.model) == ("success", "desk", "model")
+    first, second = log.samples or []
+    assert first.scores is not None
+    assert {name: score.value for name, score in first.scores.items()} == {"passed": 1.0, "quality": 7.5}
+    assert first.output.completion == "hi"
+    assert (second.id, second.epoch, second.error is not None) == ("b", 2, True)

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
+use satiety::bench::ColumnChoice;
 
 /// Subcommands of `bench`.
 #[derive(Debug, Subcommand)]
@@ -30,8 +31,10 @@ pub(crate) enum Bench {
     List(BenchListArgs),
     /// Create a small working suite
     Init(BenchInitArgs),
-    /// Import a promptfoo configuration as a suite, or an Inspect log as a run
+    /// Import a promptfoo configuration as a suite, or results of other tools as a run
     Import(BenchImportArgs),
+    /// Export a run as CSV, Parquet, `JUnit` XML or an Inspect log
+    Export(BenchExportArgs),
     /// Label answers that need a human verdict
     Label(BenchLabelArgs),
     /// Create a regression case from a failed production record
@@ -45,6 +48,7 @@ pub(crate) enum Bench {
 #[command(after_help = "Examples:
   satiety bench run suites/planner
   satiety bench run suites/planner --target exec:./agent --repeats 5 --gate --markdown pr.md --junit junit.xml
+  satiety bench run suites/planner --until-decided --max-cost 2 --on-inconclusive fail
   satiety bench run --all suites --target target.toml --resume
   satiety bench run skills/shell --without-skill --judge ollama:llama3.2
   satiety bench run suites/planner --distributed     # cases are run by every `satiety worker` on the same store
@@ -84,9 +88,14 @@ pub(crate) struct BenchRunArgs {
     pub(crate) gate: bool,
     #[command(flatten)]
     pub(crate) policy: GatePolicyArgs,
+    /// What to do when the gate cannot decide
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnInconclusive::Report)]
+    pub(crate) on_inconclusive: OnInconclusive,
     /// Stop as soon as a sequential test finds a regression from the baseline
     #[arg(long)]
     pub(crate) sequential: bool,
+    #[command(flatten)]
+    pub(crate) until_decided: UntilDecidedArgs,
     /// Also run a skill's cases without the skill
     #[arg(long)]
     pub(crate) without_skill: bool,
@@ -119,7 +128,7 @@ pub(crate) struct BenchHowArgs {
     /// Run only this case; repeatable
     #[arg(long = "case", value_name = "ID")]
     pub(crate) cases: Vec<String>,
-    /// Chat model that judges answers; repeat to report agreement between judges
+    /// Chat model, or exec:COMMAND, that judges answers; repeat to report agreement between judges
     #[arg(long, value_name = "MODEL")]
     pub(crate) judge: Vec<String>,
     /// Maximum concurrent calls
@@ -154,6 +163,46 @@ pub(crate) struct BenchHowArgs {
     pub(crate) keep_workdirs: bool,
 }
 
+/// Repeats until the gate decides, and their budget.
+#[derive(Debug, Args)]
+pub(crate) struct UntilDecidedArgs {
+    /// Repeat the cases until the gate decides, up to TIMES the planned repeats; implies --gate
+    #[arg(
+        long,
+        value_name = "TIMES",
+        num_args = 0..=1,
+        default_missing_value = "4",
+        value_parser = clap::value_parser!(u32).range(1..=100),
+        conflicts_with_all = ["sequential", "without_skill", "distributed"]
+    )]
+    pub(crate) until_decided: Option<u32>,
+    /// Also repeat the baseline, with this target
+    #[arg(long, value_name = "TARGET", requires = "until_decided")]
+    pub(crate) baseline_target: Option<String>,
+    /// Budget of --until-decided in calls
+    #[arg(long, value_name = "N", requires = "until_decided")]
+    pub(crate) max_calls: Option<u64>,
+    /// Budget of --until-decided in tokens
+    #[arg(long, value_name = "N", requires = "until_decided")]
+    pub(crate) max_tokens: Option<u64>,
+    /// Budget of --until-decided in US dollars
+    #[arg(long, value_name = "DOLLARS", requires = "until_decided")]
+    pub(crate) max_cost: Option<f64>,
+}
+
+/// Exit code of a gate that cannot decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnInconclusive {
+    /// Exit with 3
+    Report,
+    /// Exit with 1
+    Fail,
+    /// Exit with 0
+    Pass,
+    /// As --until-decided, then exit with 3
+    Repeat,
+}
+
 /// Thresholds of the regression gate.
 #[derive(Debug, Args)]
 pub(crate) struct GatePolicyArgs {
@@ -163,10 +212,13 @@ pub(crate) struct GatePolicyArgs {
     /// Largest drop in pass rate to tolerate, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.10)]
     pub(crate) margin: f64,
+    /// Compare latencies although they were measured on another machine or in another sandbox
+    #[arg(long)]
+    pub(crate) latency_across_machines: bool,
     /// Accept a regression and record this reason
     #[arg(long, value_name = "REASON")]
     pub(crate) accept_regression: Option<String>,
-    /// Name recorded with --accept-regression [default: $USER]
+    /// Name recorded with --accept-regression [default: $USER, or git's user.name]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -193,8 +245,10 @@ pub(crate) struct ReportFiles {
 #[command(after_help = "Examples:
   satiety bench compare suites/planner/baseline.json latest:planner
   satiety bench compare RUN1 RUN2 --format markdown
+  satiety bench compare before.eval after.eval --scorer match
 
-A run is an id, `latest`, `latest:SUITE`, or a file. Exit 0 pass, 1 regression, 3 inconclusive.")]
+A run is an id, `latest`, `latest:SUITE`, or a file: a run, or results in any format that `bench import` reads.
+Two files need no database, and nothing is stored. Exit 0 pass, 1 regression, 3 inconclusive.")]
 pub(crate) struct BenchCompareArgs {
     /// Accepted baseline run
     pub(crate) baseline: String,
@@ -202,6 +256,8 @@ pub(crate) struct BenchCompareArgs {
     pub(crate) candidate: String,
     #[command(flatten)]
     pub(crate) policy: GatePolicyArgs,
+    #[command(flatten)]
+    pub(crate) results: ResultFileArgs,
 }
 
 /// Options of `bench baseline`.
@@ -220,7 +276,7 @@ pub(crate) struct BenchBaselineArgs {
     /// Reason for accepting the run
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
-    /// Name of the person who accepts it [default: $USER]
+    /// Name of the person who accepts it [default: $USER, or git's user.name]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
 }
@@ -320,12 +376,15 @@ pub(crate) struct BenchInitArgs {
   satiety bench import logs/2026-08-01_arithmetic.eval
   satiety bench import log.json --scorer match --threshold 0.5
   satiety bench import log.json --scorer suspicion --range 1..10 --threshold 3 --lower-is-better
+  satiety bench import results.csv --map case=task_id,passed=success,score:quality=judge_score
 
 A promptfoo configuration becomes a suite. A case with an unsupported assertion is skipped, with the
-reason; it never passes by default. Results of promptfoo, Inspect and lm-evaluation-harness become runs in the store,
-for compare and report. All scorers are kept by name; one decides. Exit code 3: something that decides was lost.")]
+reason; it never passes by default. Results become runs in the store, for compare and report: of promptfoo, Inspect,
+lm-evaluation-harness, HELM (run directory), DeepEval, pytest (--json-report, --report-log), JUnit XML, and tables (CSV,
+JSON Lines, Parquet) whose columns are guessed and shown. All scorers are kept by name; one decides. Exit code 3:
+something that decides was lost.")]
 pub(crate) struct BenchImportArgs {
-    /// File to import: configuration or results of promptfoo, Inspect log (.eval, .json), lm-eval samples (.jsonl)
+    /// File to import: promptfoo configuration, or results of another tool
     pub(crate) file: PathBuf,
     /// Directory for the imported suite; must not contain one yet
     #[arg(long, short, value_name = "DIR")]
@@ -333,6 +392,14 @@ pub(crate) struct BenchImportArgs {
     /// Id of the imported suite [default: the directory's name]
     #[arg(long, value_name = "ID")]
     pub(crate) suite_id: Option<String>,
+    #[command(flatten)]
+    pub(crate) results: ResultFileArgs,
+}
+
+/// How to read result files of other tools.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Result files of other tools")]
+pub(crate) struct ResultFileArgs {
     /// Scorer that decides pass or fail [default: the only one, or the task's headline]
     #[arg(long, value_name = "NAME")]
     pub(crate) scorer: Option<String>,
@@ -345,6 +412,9 @@ pub(crate) struct BenchImportArgs {
     /// Let samples pass at or below the threshold
     #[arg(long)]
     pub(crate) lower_is_better: bool,
+    /// Meaning of columns in CSV, JSON Lines or Parquet, such as `case=task_id,passed=success,score:quality=judge`
+    #[arg(long, value_name = "ROLE=COLUMN", value_delimiter = ',')]
+    pub(crate) map: Vec<ColumnChoice>,
 }
 
 /// Parses `MIN..MAX`.
@@ -352,6 +422,40 @@ fn parse_range(text: &str) -> Result<(f64, f64), String> {
     text.split_once("..")
         .and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)))
         .ok_or_else(|| "expected MIN..MAX, such as 1..10".to_owned())
+}
+
+/// Options of `bench export`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety bench export latest results.parquet
+  satiety bench export latest:planner junit.xml
+  satiety bench export RUN log.json --to inspect
+
+The extension gives the format: .csv and .parquet (one row per result), .xml (JUnit), .eval.json (log of Inspect), .json
+(the run itself). A file that exists is overwritten.")]
+pub(crate) struct BenchExportArgs {
+    /// Run: an id, `latest`, `latest:SUITE`, or a file
+    pub(crate) run: String,
+    /// File to write
+    pub(crate) file: PathBuf,
+    /// Format of the file [default: by its extension]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub(crate) to: Option<ExportTo>,
+}
+
+/// Format of an exported run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportTo {
+    /// One row per result, comma-separated
+    Csv,
+    /// One row per result, for data frames
+    Parquet,
+    /// Test report, one test per case
+    Junit,
+    /// Evaluation log of Inspect
+    Inspect,
+    /// The run itself
+    Json,
 }
 
 /// Options of `bench label`.

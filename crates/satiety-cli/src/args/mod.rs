@@ -450,6 +450,15 @@ impl From<InputShape> for satiety::dialogue::input::InputFormat {
     }
 }
 
+/// Format of an export of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DbExportTo {
+    /// One row per line, for `db import`
+    Jsonl,
+    /// A directory of files by table and day, for analysis
+    Parquet,
+}
+
 /// Method that classifies plain messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExtractWith {
@@ -496,13 +505,19 @@ A rule is SUBJECT=DAYSd:ACTION or SUBJECT=keep. A subject is a table, or a table
         #[arg(long, conflicts_with = "dry_run")]
         list: bool,
     },
-    /// Export the whole store as JSON Lines
-    #[command(
-        after_help = "Example:\n  satiety db export store.jsonl\n  satiety db export - | gzip > store.jsonl.gz"
-    )]
+    /// Export the whole store as JSON Lines or Parquet
+    #[command(after_help = "Examples:
+  satiety db export store.jsonl
+  satiety db export - | gzip > store.jsonl.gz
+  satiety db export store --to parquet     # store/TABLE/day=2026-08-01/0000.parquet
+
+JSON Lines can be imported again. Parquet is for analysis; times are in microseconds.")]
     Export {
-        /// File to write, or `-` for stdout
+        /// File to write, or `-` for stdout; a new directory for Parquet
         file: PathBuf,
+        /// Format of the export
+        #[arg(long, value_enum, value_name = "FORMAT", default_value_t = DbExportTo::Jsonl)]
+        to: DbExportTo,
     },
     /// Import an export into an empty store, all or nothing
     #[command(after_help = "Example:\n  satiety --db postgres://me@localhost/satiety db import store.jsonl")]

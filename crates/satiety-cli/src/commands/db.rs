@@ -13,7 +13,7 @@ use serde::Serialize;
 use tokio::io::BufReader;
 
 use super::confirm::confirm_on_terminal;
-use crate::args::Db;
+use crate::args::{Db, DbExportTo};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
@@ -24,11 +24,27 @@ pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Resu
         Db::Status { check } => printer.answer(&engine.database().status(check).await?)?,
         Db::Migrate => printer.answer(&engine.database().migrate().await?)?,
         Db::Retain { dry_run, set, list } => retain(engine, printer, dry_run, &set, list).await?,
-        Db::Export { file } if is_dash(&file) => {
+        Db::Export {
+            file,
+            to: DbExportTo::Parquet,
+        } => {
+            if is_dash(&file) {
+                return Err(Failure::bad_input(
+                    "cannot write Parquet to standard output",
+                    "name a new directory",
+                ));
+            }
+            let moved = engine.database().export_parquet(&file).await?;
+            printer.answer(&Transfer {
+                verb: "exported",
+                moved,
+            })?;
+        }
+        Db::Export { file, .. } if is_dash(&file) => {
             // The export itself goes to stdout; other output would corrupt it.
             engine.database().export(&mut tokio::io::stdout()).await?;
         }
-        Db::Export { file } => {
+        Db::Export { file, .. } => {
             let moved = engine.database().export_file(&file).await?;
             printer.answer(&Transfer {
                 verb: "exported",

@@ -209,6 +209,107 @@ fn an_interrupted_run_resumes() {
     );
 }
 
+/// Accepts a run of the suite with this many repeats.
+fn accept(place: &Place, repeats: &str) {
+    let found = run(place, &["-n", repeats]);
+    let id = found["run_id"].as_str().unwrap();
+    let text = place.run(&[
+        "bench", "baseline", id, "--suite", "s", "--reason", "r", "--by", "a",
+    ]);
+    assert!(text.starts_with("exit 0"), "{text}");
+}
+
+#[test]
+fn a_run_is_repeated_until_the_gate_decides() {
+    let place = Place::new();
+    suite(&place);
+    accept(&place, "5");
+    let until = ["-n", "5", "--until-decided"];
+    let found = run(&place, &until);
+    assert_eq!(found["gate"]["verdict"], "pass", "{}", found["gate"]);
+    let round = found["gate"]["look"]["round"].as_u64().unwrap();
+    assert!((1..20).contains(&round), "{round} rounds");
+    assert_eq!(found["results"].as_array().unwrap().len() as u64, 10 * round);
+    assert_eq!(found["budget"]["max_calls"], 200);
+    // The baseline is repeated as well once the candidate has as many results, which takes more rounds here.
+    let both = [
+        "-n",
+        "5",
+        "--until-decided=2",
+        "--baseline-target",
+        "s/target.toml",
+        "--margin",
+        "0.04",
+        "--dry-run",
+    ];
+    let planned = run(&place, &both);
+    assert_eq!(planned["budget"]["max_calls"], 200);
+    assert!(planned["budget"]["text"].as_str().unwrap().contains("10 rounds"));
+    let text = place.run(&["bench", "run", "s", "--until-decided", "--max-calls", "9"]);
+    assert!(
+        text.starts_with("exit 2")
+            && text.contains("a budget of 9 calls is too small for a round of 10 cases"),
+        "{text}"
+    );
+    place.write("s/agent.sh", "echo no\n");
+    let text = place.run(&["bench", "run", "s", "-n", "5", "--until-decided"]);
+    assert!(
+        text.starts_with("exit 1") && text.contains("REGRESSION"),
+        "{text}"
+    );
+}
+
+#[test]
+fn one_dead_case_with_a_small_baseline_stays_inconclusive() {
+    let place = Place::new();
+    suite(&place);
+    accept(&place, "1");
+    place.write(
+        "s/agent.sh",
+        "sed 's/.*\"goal\":\"\\([^\"]*\\)\".*/\\1/; s/3/three/'\n",
+    );
+    let gated = ["bench", "run", "s", "--until-decided"];
+    let text = place.run(&gated);
+    assert!(text.starts_with("exit 3") && text.contains("c3"), "{text}");
+    for (what, exit) in [("fail", 1), ("pass", 0), ("report", 3)] {
+        let arguments = [&gated[..], &["--on-inconclusive", what]].concat();
+        assert_eq!(code(&place, &arguments), Some(exit), "{what}");
+    }
+    let repeat = ["bench", "run", "s", "--on-inconclusive", "repeat", "--dry-run"];
+    let text = place.run(&repeat);
+    assert!(text.contains("budget: up to 40 calls"), "{text}");
+}
+
+#[test]
+fn a_command_can_judge() {
+    let place = Place::new();
+    place.write(
+        "s/suite.yaml",
+        "suite_id: prose\ntarget: t\nversion: 1.0.0\ncases:\n- {case_id: a, input: {goal: a good text}, expected: {mode: llm_judge, value: is it good, threshold: 0.5}}\n- {case_id: b, input: {goal: a bad text}, expected: {mode: llm_judge, value: is it good, threshold: 0.5}}\n",
+    );
+    // Like an agent's command line: the question on stdin, prose and a fenced object on stdout.
+    place.write(
+        "judge.sh",
+        "if grep -q 'a good text'; then score=1; else score=0; fi\nprintf 'Here it is:\\n```json\\n{\"score\": %s, \"reason\": \"because\"}\\n```\\n' $score\n",
+    );
+    let judge = format!("exec:/bin/sh {}", place.path("judge.sh").display());
+    let found = run(&place, &["--target", "echo", "--judge", &judge]);
+    let counts = &found["summary"]["counts"];
+    assert_eq!(
+        (&counts["pass"], &counts["fail"]),
+        (&1.into(), &1.into()),
+        "{counts}"
+    );
+    let found = run(&place, &["--target", "echo", "--judge", "exec:/bin/false"]);
+    assert_eq!(found["summary"]["counts"]["pass"], 0);
+    assert!(found.to_string().contains("the command failed"), "{found}");
+    let text = place.run(&["bench", "run", "s", "--target", "echo", "--judge", "exec:"]);
+    assert!(
+        text.starts_with("exit 2") && text.contains("has no command"),
+        "{text}"
+    );
+}
+
 #[test]
 fn an_ablation_ships_a_harmless_change() {
     let place = Place::new();

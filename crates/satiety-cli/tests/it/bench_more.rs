@@ -53,7 +53,7 @@ tests:
       - {type: contains, value: x}
   - description: compares meaning
     vars: {question: y}
-    assert: [{type: similar, value: y, threshold: 0.8}]
+    assert: [{type: perplexity, threshold: 5}]
   - file://more.csv
 "#;
 
@@ -69,7 +69,7 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
     assert!(shown.contains("desk: 3 runnable cases, 1 skipped"), "{shown}");
     for part in [
         "javascript",
-        "lost: tests[2].assert[0]: similar: requires an embedding model",
+        "lost: tests[2].assert[0]: perplexity: requires token probabilities",
         "desk/suite.json",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
@@ -101,7 +101,7 @@ fn a_promptfoo_configuration_becomes_a_suite_that_runs() {
     let report: Value = serde_json::from_slice(&printed.stdout).unwrap();
     assert_eq!(report["kind"], "suite");
     assert_eq!(report["suite_id"], "x");
-    assert_eq!(report["unsupported"], json!({"similar": 1}));
+    assert_eq!(report["unsupported"], json!({"perplexity": 1}));
     assert_eq!(report["assertions"]["contains"], 2);
 }
 

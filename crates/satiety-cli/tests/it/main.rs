@@ -36,7 +36,10 @@ mod memory;
 mod memory_rules;
 mod memory_sharing;
 mod progress;
+#[cfg(target_os = "linux")]
+mod promptfoo;
 mod research;
+mod result_files;
 mod retrieval;
 mod retrieval_corpus;
 mod retrieval_golden;

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::cache::target_hash;
 use super::code_host::CodeHosts;
+use super::computed::SentenceModel;
 use super::executor::{self, Lead, LocalJobs, Progress, Runner, Stop, Variant};
 use super::limits::RateLimiter;
 use super::llm_judge::Judges;
@@ -26,6 +27,9 @@ use super::run::RunBenchRequest;
 use super::sandbox::SandboxContext;
 use super::suites::load;
 use crate::EngineError;
+
+/// Configuration key of runs that belong to an ablation: their results come from several targets.
+pub(super) const ABLATION: &str = "ablation";
 
 /// Ablation study to run.
 #[derive(Debug, Clone)]
@@ -101,6 +105,8 @@ impl BenchOperations<'_> {
                         format!("{target_hash}-{isolation}")
                     },
                     skill_dir: None,
+                    transforms: Vec::new(),
+                    provider: None,
                 });
             }
             let row = BenchRunRow {
@@ -111,7 +117,7 @@ impl BenchOperations<'_> {
                 started_at: now_micros(),
                 completed_at: None,
                 config_snapshot: json!({
-                    "ablation": true,
+                    ABLATION: true,
                     "variants": names,
                     "targets": variants.iter().map(|variant| &variant.target_hash).collect::<Vec<_>>(),
                     "repeats": request.runs,
@@ -127,7 +133,8 @@ impl BenchOperations<'_> {
             let options = &request.options;
             let runner = Arc::new(Runner {
                 run_id: row.run_id.clone(),
-                checks: CodeHosts::open(&loaded.suite, &loaded.folder, options)?,
+                checks: CodeHosts::open(&loaded.suite, &[], &loaded.folder, options)?,
+                sentence_model: SentenceModel::new(self.engine.settings()),
                 hashes: executor::hashes(&loaded),
                 places: executor::places(&loaded.suite),
                 suite: loaded.suite.clone(),
@@ -175,7 +182,7 @@ impl BenchOperations<'_> {
             }
             store
                 .bench()
-                .complete_run(&row.run_id, now_micros(), &json!({"ablation": true}), None)
+                .complete_run(&row.run_id, now_micros(), &json!({ABLATION: true}), None)
                 .await?;
         }
         let empty = Vec::new();

@@ -1,6 +1,7 @@
 //! Baselines and regression gates: accepted runs, who accepted them and why, and whether a run is worse.
 
 use crate::handles::BenchOperations;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use satiety::Hint;
@@ -10,10 +11,15 @@ use satiety_store::bench::{BaselineRow, GateRow};
 use satiety_store::{Store, now_micros};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::ablation::ABLATION;
 use super::executor::enum_name;
 use super::finalize::new_gate_id;
 use super::history::{Detail, from_file, time, trim};
+use super::import::results::{
+    Contents, ResultFile, ResultOptions, SATIETY, is_helm_directory, read_contents, with_flag,
+};
 use super::outline::SANDBOX;
 use super::suites::{LoadedSuite, load};
 use crate::{Engine, EngineError};
@@ -53,9 +59,18 @@ pub struct ComparedRuns {
     /// Both runs, for reports that show them.
     #[serde(skip)]
     pub runs: (BenchmarkRun, BenchmarkRun),
-    /// Errors of hooks that failed.
+    /// Errors of hooks that failed, and parts of result files that were lost.
     #[serde(skip)]
     pub warnings: Vec<String>,
+}
+
+/// One side of a comparison of files.
+struct Side {
+    run: BenchmarkRun,
+    is_file: bool,
+    /// Whether the suite's id is more than the name of the file.
+    names_suite: bool,
+    notes: Vec<String>,
 }
 
 /// Override of a verdict: who decided, and why.
@@ -104,6 +119,91 @@ impl BenchOperations<'_> {
     pub async fn compare(self, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
         let baseline = self.find_run(&request.baseline, Detail::Metrics).await?;
         let candidate = self.find_run(&request.candidate, Detail::Metrics).await?;
+        self.compare_loaded(baseline, candidate, request, Vec::new())
+            .await
+    }
+
+    /// Compares two runs, each of which may be a result file of another tool. A comparison of two files uses no
+    /// database, unless it accepts a regression. A separate operation, because callers of a server must not
+    /// read its files.
+    pub async fn compare_files(
+        self,
+        mut request: CompareRunsRequest,
+        options: &ResultOptions,
+    ) -> Result<ComparedRuns, EngineError> {
+        let mut baseline = self.find_side(&request.baseline, options).await?;
+        let mut candidate = self.find_side(&request.candidate, options).await?;
+        // The name of a file is not a suite: `before.csv` and `after.csv` are comparable.
+        if !baseline.names_suite {
+            baseline.run.suite_id.clone_from(&candidate.run.suite_id);
+        } else if !candidate.names_suite {
+            candidate.run.suite_id.clone_from(&baseline.run.suite_id);
+        }
+        let decides = |side: &Side| Some(side.run.config_snapshot.get("deciding_score")?["name"].clone());
+        if let (Some(before), Some(now)) = (decides(&baseline), decides(&candidate))
+            && before != now
+        {
+            return Err(EngineError::Invalid {
+                message: format!(
+                    "cannot compare {} with {}: {now} decides in one and {before} in the other",
+                    request.candidate, request.baseline
+                ),
+                hint: Hint::with_command("name the scorer that decides in both", "--scorer NAME"),
+            });
+        }
+        if baseline.is_file && candidate.is_file {
+            request.record &= request.accept_regression.is_some();
+        }
+        let notes = [baseline.notes, candidate.notes].concat();
+        self.compare_loaded(baseline.run, candidate.run, request, notes)
+            .await
+    }
+
+    /// Loads one side of a comparison. The run of another tool's file is named by the file.
+    async fn find_side(self, named: &str, options: &ResultOptions) -> Result<Side, EngineError> {
+        let path = Path::new(named);
+        if (path.is_file() || is_helm_directory(path))
+            && let Contents::Results(found) = read_contents(path, options).map_err(with_flag)?
+        {
+            let ResultFile {
+                import,
+                tool,
+                names_suite,
+                columns,
+            } = *found;
+            let mut run = import.run;
+            if tool != SATIETY {
+                named.clone_into(&mut run.run_id);
+            }
+            run.results.iter_mut().for_each(trim);
+            let lost = import.losses.iter().filter(|loss| loss.decides);
+            let mut notes: Vec<String> = lost.map(|loss| format!("{named}: {loss}")).collect();
+            if columns.iter().any(|column| column.guessed) {
+                let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+                notes.push(format!("{named}: columns read as {}", columns.join(",")));
+            }
+            return Ok(Side {
+                run,
+                is_file: true,
+                names_suite,
+                notes,
+            });
+        }
+        Ok(Side {
+            run: self.find_run(named, Detail::Metrics).await?,
+            is_file: path.is_file(),
+            names_suite: true,
+            notes: Vec::new(),
+        })
+    }
+
+    async fn compare_loaded(
+        self,
+        baseline: BenchmarkRun,
+        candidate: BenchmarkRun,
+        request: CompareRunsRequest,
+        mut warnings: Vec<String>,
+    ) -> Result<ComparedRuns, EngineError> {
         if baseline.suite_id != candidate.suite_id {
             return Err(EngineError::Invalid {
                 message: format!(
@@ -117,13 +217,13 @@ impl BenchOperations<'_> {
             });
         }
         let report = judge(&baseline, &candidate, &request.policy)?;
-        let (mut accepted, mut warnings) = (None, Vec::new());
+        let mut accepted = None;
         if request.record {
             let (store, suite_id) = (self.engine.store().await?, &candidate.suite_id);
             let kept = keep_gate(store, new_gate_id(), suite_id, &report, request.accept_regression);
             accepted = kept.await?;
             if accepted.is_none() {
-                warnings = self.alert_regression(suite_id, &report, None).await?;
+                warnings.extend(self.alert_regression(suite_id, &report, None).await?);
             }
         }
         Ok(ComparedRuns {
@@ -141,6 +241,18 @@ impl BenchOperations<'_> {
             return Err(EngineError::Invalid {
                 message: format!("cannot accept run {}: it is not complete", run.run_id),
                 hint: Hint::with_command("resume and finish it first", "--resume"),
+            });
+        }
+        if run.config_snapshot.get(ABLATION).and_then(Value::as_bool) == Some(true) {
+            return Err(EngineError::Invalid {
+                message: format!(
+                    "cannot accept run {}: it is an ablation of several targets ({})",
+                    run.run_id, run.target
+                ),
+                hint: Hint::with_command(
+                    "run the target that you chose, and accept that run",
+                    "satiety bench run SUITE --target TARGET",
+                ),
             });
         }
         run.results.iter_mut().for_each(trim);
@@ -225,42 +337,66 @@ pub(crate) fn stored_baseline(loaded: &LoadedSuite) -> Result<Option<BenchmarkRu
     Ok(None)
 }
 
-/// Compares a run with a baseline. Latencies from another machine or another sandbox say nothing about the
-/// target, so they are not compared.
+/// Compares a run with a baseline.
 pub(crate) fn judge(
     baseline: &BenchmarkRun,
     candidate: &BenchmarkRun,
     policy: &GatePolicy,
 ) -> Result<GateReport, EngineError> {
-    let machine = |run: &BenchmarkRun| {
-        run.config_snapshot
-            .get(MACHINE)
-            .cloned()
-            .filter(|id| !id.is_null())
-    };
-    // Starting processes in a sandbox takes some milliseconds; runs of earlier versions were not sandboxed.
-    let isolation = |run: &BenchmarkRun| {
-        run.config_snapshot
-            .get(SANDBOX)
-            .and_then(|sandbox| sandbox.get("isolation"))
-            .and_then(|isolation| isolation.as_str().map(str::to_owned))
-            .filter(|isolation| !matches!(isolation.as_str(), "none" | "not_applicable"))
-    };
-    let same_machine = machine(baseline).is_some() && machine(baseline) == machine(candidate);
-    let same = same_machine && isolation(baseline) == isolation(candidate);
-    let mut policy = policy.clone();
-    if !same {
-        policy.latency_increase = f64::INFINITY;
-    }
-    let mut report = bench::compare(baseline, candidate, &policy).map_err(EngineError::Figures)?;
-    if !same && report.latency.take().is_some() {
-        report.reasons.push(if same_machine {
-            "latencies are not compared: they were measured in another sandbox".into()
-        } else {
-            "latencies are not compared: they were measured on another machine".into()
-        });
-    }
+    let conditions = Conditions::new(&baseline.config_snapshot, &candidate.config_snapshot, policy);
+    let mut report = bench::compare(baseline, candidate, &conditions.policy).map_err(EngineError::Figures)?;
+    conditions.annotate(&mut report);
     Ok(report)
+}
+
+/// Conditions of a comparison. Latencies from another machine or another sandbox say nothing about a target
+/// that computes there, so they are not compared unless the policy asks for it.
+pub(super) struct Conditions {
+    pub(super) policy: GatePolicy,
+    /// Why latencies are not compared.
+    without_latency: Option<&'static str>,
+}
+
+type Snapshot = BTreeMap<String, Value>;
+
+impl Conditions {
+    pub(super) fn new(baseline: &Snapshot, candidate: &Snapshot, policy: &GatePolicy) -> Self {
+        let machine = |run: &Snapshot| run.get(MACHINE).cloned().filter(|id| !id.is_null());
+        // Starting processes in a sandbox takes some milliseconds; runs of earlier versions were not sandboxed.
+        let isolation = |run: &Snapshot| {
+            run.get(SANDBOX)
+                .and_then(|sandbox| sandbox.get("isolation"))
+                .and_then(|isolation| isolation.as_str().map(str::to_owned))
+                .filter(|isolation| !matches!(isolation.as_str(), "none" | "not_applicable"))
+        };
+        let same_machine = machine(baseline).is_some() && machine(baseline) == machine(candidate);
+        let without_latency = if policy.latency_across_machines {
+            None
+        } else if !same_machine {
+            Some("latencies are not compared: they were measured on another machine")
+        } else if isolation(baseline) != isolation(candidate) {
+            Some("latencies are not compared: they were measured in another sandbox")
+        } else {
+            None
+        };
+        let mut policy = policy.clone();
+        if without_latency.is_some() {
+            policy.latency_increase = f64::INFINITY;
+        }
+        Self {
+            policy,
+            without_latency,
+        }
+    }
+
+    /// Says that latencies are not compared, if there are any.
+    pub(super) fn annotate(&self, report: &mut GateReport) {
+        if let Some(reason) = self.without_latency
+            && report.latency.take().is_some()
+        {
+            report.reasons.push(reason.to_owned());
+        }
+    }
 }
 
 /// Configuration key of the machine id. Its value is a hash, because a baseline is committed and read by

@@ -125,6 +125,7 @@ impl BenchOperations<'_> {
             mut loaded,
             baseline,
             power,
+            ..
         } = plan;
         let outline = outline(&request, &loaded)?;
         let spread = portable_plan(&request, &loaded, &outline, baseline.as_ref(), root)?;
@@ -135,7 +136,8 @@ impl BenchOperations<'_> {
         let store = self.engine.store().await?;
         let row = run_row(store, &request, &loaded.suite, &outline, &snapshot).await?;
         let names: Vec<&str> = outline.variants.iter().map(|(name, _)| name.as_str()).collect();
-        let jobs = jobs(&loaded.suite, request.repeats, names.len());
+        let mut jobs = jobs(&loaded.suite, request.repeats, names.len());
+        outline.retain_jobs(&loaded.suite, &mut jobs);
         let done = store.bench().result_keys(&row.run_id).await?;
         let resumed = done.len();
         let done: HashSet<ResultKey> = done.into_iter().collect();
@@ -268,6 +270,7 @@ impl BenchOperations<'_> {
                 let gating = GateContext {
                     gate_id: new_gate_id(),
                     policy,
+                    report: None,
                     accept: asked.1.clone(),
                     records_cycle: false,
                     shared: false,

@@ -8,6 +8,7 @@ use satiety_models::http::ApiKey;
 use satiety_store::{Store, StoreUrl};
 
 use super::code_host::CodeHosts;
+use super::computed::SentenceModel;
 use super::executor::{self, Runner, Variant};
 use super::limits::RateLimiter;
 use super::llm_judge::Judges;
@@ -48,23 +49,32 @@ impl BenchOperations<'_> {
         store: &Store,
     ) -> Result<Runner, EngineError> {
         let mut variants = Vec::new();
-        for (name, skill_dir) in &outline.variants {
+        for (index, (name, skill_dir)) in outline.variants.iter().enumerate() {
             let context = SandboxContext {
                 requirement: outline.policy.requirement,
                 protected: self.protected(&loaded, request),
                 skill: skill_dir.as_ref().map(PathBuf::from),
             };
+            let provider = outline.providers.get(index);
+            let described = provider.map_or_else(|| outline.target_of(name), |provider| &provider.located);
             variants.push(Variant {
                 name: name.clone(),
-                target: self.open_target(&outline.described, &loaded.folder, request, context)?,
-                target_hash: outline.answer_hash(),
+                target: self.open_target(described, &loaded.folder, request, context)?,
+                target_hash: outline.answer_hash(described),
                 skill_dir: skill_dir.clone(),
+                transforms: provider.map_or_else(Vec::new, |provider| provider.transforms.clone()),
+                provider: provider.map(|provider| provider.summary.clone()),
             });
         }
-        let checks = CodeHosts::open(&loaded.suite, &loaded.folder, request)?;
+        let transforms: Vec<_> = variants
+            .iter()
+            .flat_map(|variant| variant.transforms.iter().cloned())
+            .collect();
+        let checks = CodeHosts::open(&loaded.suite, &transforms, &loaded.folder, request)?;
         Ok(Runner {
             run_id,
             checks,
+            sentence_model: SentenceModel::new(self.engine.settings()),
             hashes: outline.hashes,
             places: executor::places(&loaded.suite),
             suite: loaded.suite,

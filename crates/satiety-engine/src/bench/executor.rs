@@ -14,7 +14,7 @@ use satiety::bench::contract::{ErrorKind, Input, Message, Owner, Request, Respon
 use satiety::bench::judge::criterion_scores;
 use satiety::bench::{
     Answers, Attempt, BenchmarkCase, BenchmarkInput, BenchmarkResult, BenchmarkSuite, ErrorOwner, Observed,
-    Status, assess, case_hash,
+    Status, Transform, assess, case_hash,
 };
 use satiety::harness::sources::is_regression;
 use satiety_store::Store;
@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 use super::attempts::{Cached, TargetReply, ask};
 use super::cache::{ResponseCache, cache_key};
 use super::code_host::CodeHosts;
+use super::computed::{Computation, SentenceModel, check_context};
 use super::history::trim;
 use super::limits::{Limits, RateLimiter};
 use super::llm_judge::Judges;
@@ -70,6 +71,11 @@ pub(super) struct Variant {
     pub(super) target: Target,
     pub(super) target_hash: String,
     pub(super) skill_dir: Option<String>,
+    /// Programs that change each answer before it is checked.
+    pub(super) transforms: Vec<Transform>,
+    /// Provider of a promptfoo configuration that the target stands for. Such a target gets the variables of
+    /// the case.
+    pub(super) provider: Option<Value>,
 }
 
 /// State shared by the jobs of a run.
@@ -87,6 +93,8 @@ pub(super) struct Runner {
     pub(super) judges: Judges,
     /// Processes of the checks that are programs.
     pub(super) checks: CodeHosts,
+    /// Model that compares meanings.
+    pub(super) sentence_model: SentenceModel,
     pub(super) cache: Option<Box<dyn ResponseCache>>,
     pub(super) seed: u64,
     pub(super) timeout_ms: Option<u64>,
@@ -370,7 +378,7 @@ impl Runner {
             .zip(key.as_deref())
             .map(|(cache, key)| Cached { cache, key });
         let asked = ask(&variant.target, &mut request, &self.gate, &self.limits, cached).await;
-        self.decide(case, &asked, &mut result).await;
+        self.decide(case, variant, &asked, &mut result).await;
         result.cached = asked.cached;
         let unanswered = matches!(result.status, Status::Error | Status::Timeout);
         result.deadline_ms = (unanswered || result.cached).then_some(request.deadline_ms);
@@ -386,6 +394,10 @@ impl Runner {
     }
 
     fn request(&self, case: &BenchmarkCase, variant: &Variant, repeat: u32) -> Request {
+        let mut input = input(&case.input);
+        if let (Some(_), Some(vars)) = (&variant.provider, case.metadata.get("vars")) {
+            input.config_overrides.insert("vars".into(), vars.clone());
+        }
         Request {
             v: VERSION,
             run_id: self.run_id.clone(),
@@ -395,7 +407,7 @@ impl Runner {
             repeat,
             attempt: 0,
             seed: case_seed(self.seed, &case.case_id, repeat),
-            input: input(&case.input),
+            input,
             skill_dir: variant.skill_dir.clone(),
             workdir: None,
             deadline_ms: case
@@ -406,7 +418,13 @@ impl Runner {
         }
     }
 
-    async fn decide(&self, case: &BenchmarkCase, asked: &TargetReply, result: &mut BenchmarkResult) {
+    async fn decide(
+        &self,
+        case: &BenchmarkCase,
+        variant: &Variant,
+        asked: &TargetReply,
+        result: &mut BenchmarkResult,
+    ) {
         result.latency_ms = asked
             .latency
             .map_or(0.0, |latency| latency.as_secs_f64() * 1000.0);
@@ -439,53 +457,67 @@ impl Runner {
                 result.error_kind = Some(enum_name(&error.kind));
                 result.error_owner = Some(owner_after_retries(error.kind));
             }
-            Ok(response) => self.assess(case, response, result).await,
+            Ok(response) => self.assess(case, variant, response, result).await,
         }
     }
 
-    async fn assess(&self, case: &BenchmarkCase, response: &Response, result: &mut BenchmarkResult) {
-        let output = text(&response.output);
+    async fn assess(
+        &self,
+        case: &BenchmarkCase,
+        variant: &Variant,
+        response: &Response,
+        result: &mut BenchmarkResult,
+    ) {
         let usage = response.usage.unwrap_or_default();
         result.tokens_in = usage.input_tokens;
         result.tokens_out = usage.output_tokens;
         result.token_cost = usage.total_tokens().unwrap_or(0);
         result.cost_usd = response.cost_usd;
         result.metrics = response.metrics.clone();
+        let context = check_context(case, response, variant.provider.as_ref());
+        let computation = Computation {
+            hosts: &self.checks,
+            model: &self.sentence_model,
+            context: &context,
+        };
+        let failed = |result: &mut BenchmarkResult, output: &Value, problem: String| {
+            result.status = Status::Error;
+            result.error = Some(format!("cannot run the check: {problem}"));
+            result.error_kind = Some("check".into());
+            result.error_owner = Some(ErrorOwner::Harness);
+            result.actual_output = Some(text(output));
+        };
+        let changed = match computation.transform(&variant.transforms, &response.output).await {
+            Ok(Ok(changed)) => changed,
+            // The answer has a form that its transform does not understand.
+            Ok(Err(reason)) => {
+                result.status = Status::Fail;
+                result.score = Some(0.0);
+                result.reasons.push(reason);
+                result.actual_output = Some(text(&response.output));
+                return;
+            }
+            Err(problem) => return failed(result, &response.output, problem),
+        };
         let observed = Observed {
-            output: response.output.clone(),
+            output: changed,
             metrics: threshold_metrics(result),
         };
-        let mut answers = Answers::default();
-        let mut found = assess(&case.expected, &observed, &answers);
+        let output = text(&observed.output);
         // Programs first: they are cheap, and may decide without a judge.
-        let programs: Vec<_> = found
-            .pending
-            .iter()
-            .filter_map(|pending| Some((pending, pending.check.as_ref()?)))
-            .collect();
-        for (pending, check) in &programs {
-            let threshold = Some(pending.threshold).filter(|threshold| *threshold > 0.0);
-            match self.checks.run(check, case, &response.output, threshold).await {
-                Ok(outcome) => {
-                    answers.checked.insert(pending.place.clone(), outcome);
-                }
-                Err(problem) => {
-                    result.status = Status::Error;
-                    result.error = Some(format!("cannot run the check: {problem}"));
-                    result.error_kind = Some("check".into());
-                    result.error_owner = Some(ErrorOwner::Harness);
-                    result.actual_output = Some(output);
-                    return;
-                }
-            }
-        }
-        if !programs.is_empty() {
-            found = assess(&case.expected, &observed, &answers);
-        }
+        let computed = computation
+            .compute(&case.expected, String::new(), &observed.output)
+            .await;
+        let mut answers = match computed {
+            Ok(answers) => answers,
+            Err(problem) => return failed(result, &observed.output, problem),
+        };
+        let mut found = assess(&case.expected, &observed, &answers);
         if !found.pending.is_empty() && !self.judges.is_empty() {
             let mut scores = Vec::new();
             for pending in &found.pending {
                 let Some(rubric) = &pending.rubric else { continue };
+                let output = text(observed_by(&answers, &pending.place, &observed.output));
                 let secret = format!(
                     "{}/{}/{}/{}",
                     self.run_id, case.case_id, result.repeat, pending.place
@@ -508,6 +540,13 @@ impl Runner {
                 }
             }
             result.llm_judge_score = satiety::stats::mean(&scores).ok();
+            found = assess(&case.expected, &observed, &answers);
+        }
+        let waits_for_judge = found.pending.iter().any(|pending| pending.rubric.is_some());
+        if case.expected.scorer.is_some() && !waits_for_judge {
+            if let Err(problem) = computation.score(&case.expected, &observed, &mut answers).await {
+                return failed(result, &observed.output, problem);
+            }
             found = assess(&case.expected, &observed, &answers);
         }
         result.status = found.status;
@@ -539,6 +578,21 @@ impl Runner {
         }
         result.actual_output = Some(output);
     }
+}
+
+/// The answer as a part sees it: after the transforms of the part, or of the closest one around it.
+fn observed_by<'a>(answers: &'a Answers, place: &str, output: &'a Value) -> &'a Value {
+    let mut place = Some(place);
+    while let Some(here) = place {
+        if let Some(Ok(changed)) = answers.transformed.get(here) {
+            return changed;
+        }
+        place = match here.rsplit_once('.') {
+            Some((around, _)) => Some(around),
+            None => (!here.is_empty()).then_some(""),
+        };
+    }
+    output
 }
 
 /// Metrics that thresholds can refer to.

@@ -53,6 +53,8 @@ pub(super) struct GateContext<'a> {
     /// Id to store the verdict under; the first verdict of an id wins.
     pub(super) gate_id: String,
     pub(super) policy: &'a GatePolicy,
+    /// Report of a gate that was asked while the run was made; `None` compares the complete run.
+    pub(super) report: Option<GateReport>,
     pub(super) accept: Option<VerdictOverride>,
     /// Whether to record the next harness cycle.
     pub(super) records_cycle: bool,
@@ -99,7 +101,10 @@ impl BenchOperations<'_> {
             let (report, accepted) = if let Some(kept) = earlier {
                 stored_verdict(kept)?
             } else {
-                let report = judge(baseline, run, gating.policy)?;
+                let report = match gating.report {
+                    Some(report) => report,
+                    None => judge(baseline, run, gating.policy)?,
+                };
                 let kept = keep_gate(store, gating.gate_id, &run.suite_id, &report, gating.accept);
                 let accepted = kept.await?;
                 (report, accepted)
@@ -188,6 +193,7 @@ impl BenchOperations<'_> {
             let gating = GateContext {
                 gate_id: format!("gate-of-{run_id}"),
                 policy,
+                report: None,
                 accept: plan.accept_regression.clone(),
                 records_cycle: true,
                 shared: true,
@@ -277,18 +283,32 @@ pub(super) async fn finish(
             .complete_run(&row.run_id, completed_at, &summary, summary.pass_rate)
             .await?;
     }
-    let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
     Ok(BenchmarkRun {
+        completed_at: complete.then(|| time(completed_at)),
+        summary: Some(summary),
+        ..run_of(row, results)
+    })
+}
+
+/// Configuration of a run.
+pub(super) fn snapshot_of(row: &BenchRunRow) -> BTreeMap<String, Value> {
+    let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
+    snapshot.into_iter().collect()
+}
+
+/// Run with the results so far.
+pub(super) fn run_of(row: &BenchRunRow, results: Vec<BenchmarkResult>) -> BenchmarkRun {
+    BenchmarkRun {
         run_id: row.run_id.clone(),
         suite_id: row.suite_id.clone(),
         suite_hash: Some(row.suite_hash.clone()),
         target: row.target.clone(),
         started_at: time(row.started_at),
-        completed_at: complete.then(|| time(completed_at)),
-        config_snapshot: snapshot.into_iter().collect(),
+        completed_at: None,
+        config_snapshot: snapshot_of(row),
         results,
-        summary: Some(summary),
-    })
+        summary: None,
+    }
 }
 
 /// Summaries by variant; empty if there is only one.

@@ -194,7 +194,12 @@ pub(super) fn trim(result: &mut BenchmarkResult) {
 
 pub(super) fn from_file(path: &Path) -> Result<BenchmarkRun, EngineError> {
     let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
-    let mut deserializer = serde_json::Deserializer::from_str(&text);
+    parse_run(path, &text)
+}
+
+/// Parses a run in the format of `bench report --format json`; `path` is named in errors.
+pub(super) fn parse_run(path: &Path, text: &str) -> Result<BenchmarkRun, EngineError> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Invalid {
         message: format!("{}: {}: {}", path.display(), error.path(), error.inner()),
         hint: Hint::with_command(

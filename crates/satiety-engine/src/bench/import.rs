@@ -1,32 +1,42 @@
-//! Imports from other tools: promptfoo configurations become suites, results of promptfoo, Inspect and
-//! lm-evaluation-harness become stored runs.
+//! Imports from other tools: promptfoo configurations become suites, results of other tools become stored runs.
 
 use crate::handles::BenchOperations;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use satiety::Hint;
+use satiety::bench::promptfoo::{CodeCall, PROVIDERS};
 use satiety::bench::{
-    BenchmarkSuite, ConfigFiles, ImportReport, ImportedScore, Loss, Named, PromptfooImport, RunImport,
-    SamplesOrigin, ScoreChoice, SuiteError, check_suite, content_hash, import_promptfoo, is_lm_eval_samples,
-    leading, read_inspect_log, read_lm_eval_samples, read_promptfoo_results, summarize,
+    BenchmarkSuite, ColumnUse, ConfigFiles, ImportReport, ImportedScore, Loss, Named, PromptfooImport,
+    RunImport, SandboxRequirement, SuiteError, check_suite, content_hash, import_promptfoo, leading,
+    summarize,
 };
 use satiety_store::bench::BenchRunRow;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::code_host::{CodeHosts, Returned, typescript_flags};
 use super::executor::row;
-use super::suites::{display_path, read};
+use super::suites::display_path;
 use crate::EngineError;
 use crate::root_path::{self, OutsideRoot};
 
 #[cfg(feature = "imports")]
 mod archive;
 #[cfg(feature = "imports")]
+mod parquet_file;
+pub(super) mod results;
+#[cfg(feature = "imports")]
 use archive::from_archive;
+#[cfg(feature = "imports")]
+use parquet_file::read_parquet;
+pub use results::ResultOptions;
+use results::{Contents, ResultFile, read_contents, with_flag};
+#[cfg(feature = "imports")]
+use satiety::bench::read_junit;
 
 /// Size limit in bytes of one referenced file, and of all of them.
 const MAX_REFERENCED: u64 = 16 << 20;
@@ -35,14 +45,12 @@ const MAX_ALL_REFERENCED: u64 = 256 << 20;
 /// File of another tool to import.
 #[derive(Debug, Clone)]
 pub struct ImportRequest {
-    /// Path of a configuration or results of promptfoo, or of an Inspect log.
+    /// Path of a promptfoo configuration, or of results of any known tool.
     pub file: PathBuf,
     /// Directory to write the suite to.
     pub output: Option<PathBuf>,
-    /// Id of the suite; the directory name if `None`.
-    pub suite_id: Option<String>,
-    /// Score that decides, and its threshold.
-    pub choice: ScoreChoice,
+    /// Id of the suite, and how to read results.
+    pub options: ResultOptions,
 }
 
 /// Result of an import.
@@ -82,7 +90,7 @@ pub struct ImportedSuite {
 pub struct ImportedRun {
     /// Id of the benchmark run.
     pub run_id: String,
-    /// Id of the suite, which is the name of the Inspect task.
+    /// Id of the suite: the name of the task, or of the file.
     pub suite_id: String,
     /// Name of the evaluated model.
     pub target: String,
@@ -96,6 +104,9 @@ pub struct ImportedRun {
     pub complete: bool,
     /// All scores of the log, in its own order.
     pub scores: Vec<ImportedScore>,
+    /// Columns of a table, with what they were taken for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<ColumnUse>,
     /// Parts of the log that the run does not have.
     pub losses: Vec<Loss>,
 }
@@ -103,56 +114,18 @@ pub struct ImportedRun {
 impl BenchOperations<'_> {
     /// Imports a file of another tool.
     pub async fn import(self, request: ImportRequest) -> Result<ImportResponse, EngineError> {
-        let ending = request.file.extension().and_then(|ending| ending.to_str());
-        if ending == Some("eval") {
-            let log = from_archive(&request.file, &request.choice).map_err(with_flag)?;
-            return self
-                .keep_import(&request.file, log, "inspect")
+        let contents = read_contents(&request.file, &request.options).map_err(with_flag)?;
+        match contents {
+            Contents::Results(found) => self
+                .keep_import(&request.file, *found)
                 .await
-                .map(ImportResponse::Run);
+                .map(ImportResponse::Run),
+            Contents::Text(text) => to_suite(&request, &text).map(ImportResponse::Suite),
         }
-        let text = read(&request.file)?;
-        if ending == Some("json") && is_log(&text) {
-            let log = read_inspect_log(&display_path(&request.file), &text, &request.choice)
-                .map_err(|error| with_flag(error.into()))?;
-            return self
-                .keep_import(&request.file, log, "inspect")
-                .await
-                .map(ImportResponse::Run);
-        }
-        if ending == Some("jsonl") && is_lm_eval_samples(&text) {
-            let origin = samples_origin(&request)?;
-            let samples = read_lm_eval_samples(&display_path(&request.file), &text, origin, &request.choice)
-                .map_err(|error| with_flag(error.into()))?;
-            return self
-                .keep_import(&request.file, samples, "lm-eval")
-                .await
-                .map(ImportResponse::Run);
-        }
-        if matches!(ending, Some("json" | "yaml" | "yml")) && is_promptfoo_results(&request.file, &text) {
-            let name = display_path(&request.file);
-            let mut results = read_promptfoo_results(Named {
-                file: &name,
-                text: &text,
-            })?;
-            if let Some(suite_id) = request.suite_id {
-                results.run.suite_id = suite_id;
-            }
-            return self
-                .keep_import(&request.file, results, "promptfoo")
-                .await
-                .map(ImportResponse::Run);
-        }
-        to_suite(&request, &text).map(ImportResponse::Suite)
     }
 
-    async fn keep_import(
-        self,
-        file: &Path,
-        log: RunImport,
-        source: &str,
-    ) -> Result<ImportedRun, EngineError> {
-        let RunImport { run, scores, losses } = log;
+    async fn keep_import(self, file: &Path, found: ResultFile) -> Result<ImportedRun, EngineError> {
+        let RunImport { run, scores, losses } = found.import;
         if run.suite_id.trim().is_empty() {
             return Err(EngineError::Suite(SuiteError::Field {
                 file: display_path(file),
@@ -171,28 +144,14 @@ impl BenchOperations<'_> {
                 hint: Hint::with_command("read its report", format!("satiety bench report {}", run.run_id)),
             });
         }
-        let mut rows = BTreeMap::new();
-        for (index, result) in run.results.iter().enumerate() {
-            let row = row(result)?;
-            if rows.insert(row.key.clone(), row).is_some() {
-                return Err(EngineError::Suite(SuiteError::Field {
-                    file: display_path(file),
-                    field: format!("samples[{index}].id"),
-                    reason: format!(
-                        "duplicate sample `{}` with epoch {}",
-                        result.case_id,
-                        result.repeat + 1
-                    ),
-                }));
-            }
-        }
+        let rows = run.results.iter().map(row).collect::<Result<Vec<_>, _>>()?;
         let cases: BTreeMap<&str, Option<&str>> = run
             .results
             .iter()
             .map(|result| (result.case_id.as_str(), result.case_hash.as_deref()))
             .collect();
         let mut snapshot = run.config_snapshot.clone();
-        snapshot.insert("imported_from".into(), Value::String(source.into()));
+        snapshot.insert("imported_from".into(), Value::String(found.tool.into()));
         store
             .bench()
             .begin_run(&BenchRunRow {
@@ -207,7 +166,6 @@ impl BenchOperations<'_> {
                 pass_rate: None,
             })
             .await?;
-        let rows: Vec<_> = rows.into_values().collect();
         store.bench().put_results(&run.run_id, &rows).await?;
         let summary = summarize(leading(&run.results));
         if let Some(ended) = run.completed_at {
@@ -226,75 +184,10 @@ impl BenchOperations<'_> {
             skipped: summary.counts.skipped,
             complete: run.completed_at.is_some(),
             scores,
+            columns: found.columns,
             losses,
         })
     }
-}
-
-/// Task, model and time of a file `MODEL/samples_TASK_TIME.jsonl`; the time of the file if its name has none.
-fn samples_origin(request: &ImportRequest) -> Result<SamplesOrigin, EngineError> {
-    let file = &request.file;
-    let stem = file
-        .file_stem()
-        .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    let name = stem.strip_prefix("samples_").unwrap_or(&stem);
-    let (task, time) = name.rsplit_once('_').unwrap_or((name, ""));
-    // Colons are not allowed in file names everywhere, so times are written with hyphens.
-    let written = time
-        .split_once('T')
-        .and_then(|(day, hour)| format!("{day}T{}Z", hour.replace('-', ":")).parse().ok());
-    let recorded_at = if let Some(time) = written {
-        time
-    } else {
-        let failed = |cause| EngineError::file("read", file, cause);
-        let changed = fs_err::metadata(file)
-            .and_then(|file| file.modified())
-            .map_err(failed)?;
-        jiff::Timestamp::try_from(changed).unwrap_or_default()
-    };
-    let task = if written.is_some() { task } else { name };
-    let folder = std::path::absolute(file).ok();
-    let model = folder.as_deref().and_then(|path| path.parent()?.file_name());
-    Ok(SamplesOrigin {
-        task: request.suite_id.clone().unwrap_or_else(|| task.to_owned()),
-        model: model.map_or_else(String::new, |model| model.to_string_lossy().into_owned()),
-        recorded_at,
-    })
-}
-
-/// Adds the flag that makes the choice which a log leaves open.
-fn with_flag(error: EngineError) -> EngineError {
-    let EngineError::Suite(SuiteError::Field { field, .. }) = &error else {
-        return error;
-    };
-    let hint = match field.as_str() {
-        "scorer" => Hint::with_command("name the scorer that decides", "--scorer NAME"),
-        "threshold" => Hint::with_command(
-            "say from which value a sample passes, or give the scale",
-            "--threshold VALUE, --range MIN..MAX",
-        ),
-        "range" => Hint::with_command("give the scale of the scorer", "--range MIN..MAX"),
-        _ => return error,
-    };
-    EngineError::Invalid {
-        message: error.to_string(),
-        hint,
-    }
-}
-
-/// Inspect logs have the key `eval`; promptfoo configurations do not.
-#[expect(
-    clippy::zero_sized_map_values,
-    reason = "only the keys are needed; the values of a large log are skipped"
-)]
-fn is_log(text: &str) -> bool {
-    let keys = serde_json::from_str::<BTreeMap<String, serde::de::IgnoredAny>>(text);
-    // Text that is not strict JSON is either a log with NaN or infinite numbers, or invalid; the log reader
-    // reports which.
-    keys.map_or_else(
-        |_| text.contains("\"eval\""),
-        |keys| keys.contains_key("eval") || keys.contains_key("samples"),
-    )
 }
 
 fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, EngineError> {
@@ -307,7 +200,7 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
             hint: Hint::with_command("name a directory; it is created", "--output DIR"),
         });
     };
-    let suite_id = request.suite_id.clone().or_else(|| {
+    let suite_id = request.options.suite_id.clone().or_else(|| {
         let folder = std::path::absolute(folder).ok()?;
         Some(folder.file_name()?.to_string_lossy().into_owned())
     });
@@ -318,11 +211,8 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
         return Err(SuiteError::Problems(problems).into());
     }
     let mut files = write_suite(folder, &imported.suite)?;
-    files.extend(copy_checks(
-        config_folder(&request.file),
-        folder,
-        &imported.suite,
-    )?);
+    let root = suite_root(config_folder(&request.file));
+    files.extend(copy_checks(&root, folder, &imported.suite)?);
     Ok(ImportedSuite {
         suite_id: imported.suite.suite_id,
         files,
@@ -332,13 +222,31 @@ fn to_suite(request: &ImportRequest, text: &str) -> Result<ImportedSuite, Engine
 
 /// Reads a promptfoo configuration with the files that it refers to.
 pub(super) fn read_config(path: &Path, text: &str, suite_id: &str) -> Result<PromptfooImport, EngineError> {
-    let files = DirectoryFiles {
-        base: config_folder(path),
+    let base = config_folder(path);
+    let mut files = DirectoryFiles {
+        base,
+        root: suite_root(base),
         left: Cell::new(MAX_ALL_REFERENCED),
         refused: RefCell::default(),
+        returned: BTreeMap::new(),
     };
     let file = display_path(path);
-    let mut imported = import_promptfoo(Named { file: &file, text }, suite_id, &files)?;
+    let mut rounds = 0;
+    let mut imported = loop {
+        files.left.set(MAX_ALL_REFERENCED);
+        let imported = import_promptfoo(Named { file: &file, text }, suite_id, &files)?;
+        if imported.calls.is_empty() {
+            break imported;
+        }
+        rounds += 1;
+        let results = if rounds > MAX_ROUNDS {
+            vec![Err("its arguments change with every call".to_owned()); imported.calls.len()]
+        } else {
+            make_calls(&imported.calls, &files.root)
+        };
+        let keys = imported.calls.iter().map(CodeCall::key);
+        files.returned.extend(keys.zip(results));
+    };
     for (name, reason) in files.refused.into_inner() {
         imported
             .report
@@ -346,6 +254,13 @@ pub(super) fn read_config(path: &Path, text: &str, suite_id: &str) -> Result<Pro
             .push(format!("cannot read `file://{}`: {reason}", name.escape_debug()));
     }
     Ok(imported)
+}
+
+/// Directory that the files of a configuration may be in: the repository around it, or else its own directory.
+pub(super) fn suite_root(base: &Path) -> PathBuf {
+    let absolute = std::path::absolute(base).unwrap_or_else(|_| base.into());
+    let home = absolute.ancestors().find(|folder| folder.join(".git").exists());
+    home.map_or_else(|| base.to_path_buf(), Path::to_path_buf)
 }
 
 /// Whether a file is a promptfoo configuration rather than a suite.
@@ -365,16 +280,6 @@ pub(super) fn is_config(path: &Path, text: &str) -> bool {
     })
 }
 
-/// Results have a list below `results`; configurations do not have the key.
-fn is_promptfoo_results(path: &Path, text: &str) -> bool {
-    let file = display_path(path);
-    let parsed = satiety::bench::reader::parse(Named { file: &file, text });
-    parsed.is_ok_and(|value| {
-        let results = value.get("results");
-        results.is_some_and(|results| results.is_array() || results.get("results").is_some())
-    })
-}
-
 fn config_folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
@@ -386,17 +291,44 @@ fn config_folder(path: &Path) -> &Path {
 const MAX_LISTED: usize = 20_000;
 const MAX_LISTED_DEPTH: usize = 8;
 
-/// Files below the directory of a configuration.
+/// Maximum number of imports until all calls are made: tests, their variables, their prompts.
+const MAX_ROUNDS: usize = 6;
+
+/// Files of a configuration, and the results of the code in them.
 struct DirectoryFiles<'a> {
     base: &'a Path,
+    root: PathBuf,
     /// Bytes that may still be read.
     left: Cell<u64>,
     refused: RefCell<BTreeMap<String, String>>,
+    /// Results of calls by their keys.
+    returned: BTreeMap<String, Result<Value, String>>,
+}
+
+impl DirectoryFiles<'_> {
+    /// Path of a referenced file relative to the root. It may leave the configuration's directory, but not the
+    /// root; the result of one that does keeps its leading `..` and is refused.
+    fn below_root(&self, name: &str) -> String {
+        let absolute = std::path::absolute(self.base).unwrap_or_else(|_| self.base.into());
+        let root = std::path::absolute(&self.root).unwrap_or_else(|_| self.root.clone());
+        let inside = absolute.strip_prefix(&root).unwrap_or_else(|_| Path::new(""));
+        let mut parts: Vec<String> = Vec::new();
+        for part in inside.join(name).components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir if parts.last().is_some_and(|last| last != "..") => {
+                    parts.pop();
+                }
+                other => parts.push(other.as_os_str().to_string_lossy().into_owned()),
+            }
+        }
+        parts.join("/")
+    }
 }
 
 impl ConfigFiles for DirectoryFiles<'_> {
     fn read(&self, name: &str) -> Option<String> {
-        match read_referenced(self.base, name, &self.left) {
+        match read_referenced(&self.root, &self.below_root(name), &self.left) {
             Ok(text) => text,
             Err(reason) => {
                 self.refused.borrow_mut().insert(name.to_owned(), reason);
@@ -432,6 +364,59 @@ impl ConfigFiles for DirectoryFiles<'_> {
         }
         names
     }
+
+    fn path(&self, name: &str) -> String {
+        self.below_root(name)
+    }
+
+    fn returned(&self, call: &CodeCall) -> Option<Result<Value, String>> {
+        self.returned.get(&call.key()).cloned()
+    }
+
+    fn runs_typescript(&self) -> bool {
+        typescript_flags(search_path().as_deref()).is_some()
+    }
+}
+
+/// Where interpreters are looked for: suites are loaded without a request that could name it.
+fn search_path() -> Option<String> {
+    std::env::var("PATH").ok()
+}
+
+/// Makes calls in sandboxed processes, on a thread of their own, because suites are loaded synchronously.
+fn make_calls(calls: &[CodeCall], folder: &Path) -> Vec<Result<Value, String>> {
+    let all = |problem: String| vec![Err(problem); calls.len()];
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        match runtime {
+            Ok(runtime) => runtime.block_on(run_calls(calls, folder)),
+            Err(error) => all(error.to_string()),
+        }
+    };
+    std::thread::scope(|scope| scope.spawn(run).join())
+        .unwrap_or_else(|_| all("the code could not be run".to_owned()))
+}
+
+async fn run_calls(calls: &[CodeCall], folder: &Path) -> Vec<Result<Value, String>> {
+    let mut languages = BTreeMap::new();
+    for call in calls {
+        *languages.entry(call.language).or_insert(false) |= call.file.is_some();
+    }
+    let search = search_path();
+    let requirement = SandboxRequirement::Prefer;
+    let hosts = match CodeHosts::for_languages(&languages, folder, requirement, search.as_deref()) {
+        Ok(hosts) => hosts,
+        Err(error) => return vec![Err(error.to_string()); calls.len()],
+    };
+    let results = calls.iter().map(|call| async {
+        match hosts.call(call).await? {
+            Returned::Value(value) => Ok(value),
+            Returned::Thrown(message) => Err(format!("threw an exception: {message}")),
+        }
+    });
+    let results = futures_util::future::join_all(results).await;
+    hosts.close().await;
+    results
 }
 
 /// Copies the programs that check answers next to the imported suite.
@@ -440,6 +425,7 @@ fn copy_checks(base: &Path, folder: &Path, suite: &BenchmarkSuite) -> Result<Vec
         .cases
         .iter()
         .flat_map(|case| case.expected.check_files())
+        .chain(provider_files(suite))
         .collect();
     let left = Cell::new(MAX_ALL_REFERENCED);
     let mut written = Vec::new();
@@ -459,6 +445,16 @@ fn copy_checks(base: &Path, folder: &Path, suite: &BenchmarkSuite) -> Result<Vec
         written.push(display_path(&path));
     }
     Ok(written)
+}
+
+/// Files of the providers that are scripts.
+fn provider_files(suite: &BenchmarkSuite) -> Vec<String> {
+    let providers = suite.metadata.get(PROVIDERS).and_then(Value::as_array);
+    let ids = providers.into_iter().flatten().filter_map(|provider| {
+        let file = provider.get("file")?.as_str()?;
+        Some(file.rsplit_once(':').map_or(file, |(file, _)| file).to_owned())
+    });
+    ids.collect()
 }
 
 /// Reads a file that a configuration refers to; `None` if it does not exist. A downloaded configuration must
@@ -524,9 +520,25 @@ fn write_suite(folder: &Path, suite: &BenchmarkSuite) -> Result<Vec<String>, Eng
 }
 
 #[cfg(not(feature = "imports"))]
-fn from_archive(_: &Path, _: &ScoreChoice) -> Result<RunImport, EngineError> {
+fn from_archive(_: &Path, _: &satiety::bench::ScoreChoice) -> Result<RunImport, EngineError> {
     Err(EngineError::Invalid {
         message: crate::feature_disabled("packed Inspect logs", "imports"),
         hint: "convert the log to JSON with `inspect log convert`".into(),
+    })
+}
+
+#[cfg(not(feature = "imports"))]
+fn read_junit(_: Named<'_>, _: satiety::bench::ResultOrigin) -> Result<RunImport, EngineError> {
+    Err(EngineError::Invalid {
+        message: crate::feature_disabled("JUnit XML", "imports"),
+        hint: "use a build with the feature, or convert the report to CSV".into(),
+    })
+}
+
+#[cfg(not(feature = "imports"))]
+fn read_parquet(_: &Path) -> Result<satiety::bench::ResultTable, EngineError> {
+    Err(EngineError::Invalid {
+        message: crate::feature_disabled("Parquet files", "imports"),
+        hint: "convert the file to CSV or JSON Lines".into(),
     })
 }

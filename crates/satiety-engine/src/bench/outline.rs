@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
+use satiety::Hint;
 use satiety::bench::{
-    BenchmarkSuite, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL, suite_hash_from_cases,
+    BenchmarkSuite, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL, content_hash,
+    suite_hash_from_cases,
 };
 use satiety::ids;
 use satiety_store::bench::{BenchRunRow, ResultKey};
@@ -14,9 +16,11 @@ use serde_json::{Map, Value, json};
 use super::baseline::{MACHINE, this_machine};
 use super::cache::target_hash;
 use super::executor::{self, Job};
-use super::plan::{LocatedTarget, confine, isolation, target};
+use super::plan::{LocatedTarget, chosen_target, confine, isolation, no_target, target};
+use super::provider_targets::{ProviderTarget, provider_targets};
 use super::run::RunBenchRequest;
 use super::suites::LoadedSuite;
+use super::until_decided::BASELINE_VARIANT;
 use crate::EngineError;
 
 /// Identity of a run: suite, target, variants and sandbox.
@@ -27,15 +31,32 @@ pub(super) struct Outline {
     /// Isolation of its processes on this machine, once determined.
     pub(super) isolation: Option<SandboxIsolation>,
     pub(super) target_hash: String,
+    /// Targets of the providers of a promptfoo configuration, one per variant; empty if the target was named.
+    pub(super) providers: Vec<ProviderTarget>,
     /// Variant names, each with the directory of its skill.
     pub(super) variants: Vec<(String, Option<String>)>,
+    /// Target of the baseline, the last variant, if it is repeated too.
+    pub(super) baseline: Option<LocatedTarget>,
     pub(super) hashes: Vec<String>,
     pub(super) suite_hash: String,
 }
 
 /// Resolves a request to its outline.
 pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result<Outline, EngineError> {
-    let mut described = target(request.target.as_deref(), loaded)?;
+    let chosen = chosen_target(request.target.as_deref(), loaded)?;
+    let (mut described, mut providers) = if let Some(described) = chosen {
+        (described, Vec::new())
+    } else {
+        let (found, missing) = provider_targets(loaded, &request.environment);
+        let first = found.first().ok_or_else(|| no_target(loaded, &missing))?;
+        let mut described = first.located.clone();
+        let names: Vec<&str> = found.iter().map(|provider| provider.name.as_str()).collect();
+        described.name = names.join(", ");
+        (described, found)
+    };
+    for provider in &mut providers {
+        confine(&mut provider.located, request.sandbox);
+    }
     if request.sandbox_is_explicit && !described.spec.starts_processes() {
         return Err(EngineError::Invalid {
             message: format!(
@@ -47,7 +68,11 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
     }
     let policy = confine(&mut described, request.sandbox);
     let skill = loaded.skill.as_ref().map(|folder| absolute(folder)).transpose()?;
-    let variants = match (skill, request.without_skill) {
+    let mut variants = match (skill, request.without_skill) {
+        (None, false) if providers.len() > 1 => {
+            let names = providers.iter().map(|provider| provider.name.clone());
+            names.map(|name| (name, None)).collect()
+        }
         (Some(skill), true) => vec![
             (WITH_SKILL.to_owned(), Some(skill)),
             (WITHOUT_SKILL.to_owned(), None),
@@ -63,14 +88,38 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
             });
         }
     };
+    if request.until_decided.is_some() && variants.len() > 1 {
+        return Err(EngineError::Invalid {
+            message: format!("cannot compare {} providers with one baseline", variants.len()),
+            hint: Hint::with_command("name the target to run", "--target TARGET"),
+        });
+    }
+    let baseline_target = request
+        .until_decided
+        .as_ref()
+        .and_then(|until| until.baseline_target.as_deref());
+    let mut baseline = baseline_target
+        .map(|named| target(Some(named), loaded))
+        .transpose()?;
+    if let Some(described) = &mut baseline {
+        confine(described, request.sandbox);
+        let skill = variants.first().and_then(|(_, skill)| skill.clone());
+        variants.push((BASELINE_VARIANT.to_owned(), skill));
+    }
     let hashes = executor::hashes(loaded);
+    let mut hash = target_hash(&described.spec, &described.base);
+    for provider in providers.iter().skip(1) {
+        hash = content_hash(&(hash, target_hash(&provider.located.spec, &provider.located.base)));
+    }
     Ok(Outline {
-        target_hash: target_hash(&described.spec, &described.base),
+        target_hash: hash,
         suite_hash: suite_hash_from_cases(&loaded.suite, &hashes),
         described,
+        providers,
         policy,
         isolation: None,
         variants,
+        baseline,
         hashes,
     })
 }
@@ -80,14 +129,39 @@ impl Outline {
     /// required.
     pub(super) fn isolate(&mut self) -> Result<(), EngineError> {
         self.isolation = Some(isolation(&mut self.described, &self.policy)?);
+        if let Some(baseline) = &mut self.baseline {
+            isolation(baseline, &self.policy)?;
+        }
+        for provider in &mut self.providers {
+            isolation(&mut provider.located, &self.policy)?;
+        }
         Ok(())
     }
 
+    /// Target of a variant.
+    pub(super) fn target_of(&self, variant: &str) -> &LocatedTarget {
+        match &self.baseline {
+            Some(baseline) if variant == BASELINE_VARIANT => baseline,
+            _ => &self.described,
+        }
+    }
+
+    /// Removes the jobs of cases that do not run with the provider of their variant.
+    pub(super) fn retain_jobs(&self, suite: &BenchmarkSuite, jobs: &mut Vec<Job>) {
+        jobs.retain(
+            |job| match (self.providers.get(job.variant), suite.cases.get(job.case)) {
+                (Some(provider), Some(case)) => provider.answers(case),
+                _ => true,
+            },
+        );
+    }
+
     /// Hash for cached responses: those from a weaker isolation are kept separate.
-    pub(super) fn answer_hash(&self) -> String {
+    pub(super) fn answer_hash(&self, described: &LocatedTarget) -> String {
+        let hash = target_hash(&described.spec, &described.base);
         match self.isolation {
-            Some(isolation) if !isolation.is_full() => format!("{}-{isolation}", self.target_hash),
-            _ => self.target_hash.clone(),
+            Some(isolation) if !isolation.is_full() => format!("{hash}-{isolation}"),
+            _ => hash,
         }
     }
 }
@@ -145,6 +219,7 @@ pub(super) fn snapshot(
         "target": outline.described.spec,
         "target_hash": outline.target_hash,
         "repeats": request.repeats,
+        "until_decided": request.until_decided,
         "seed": request.seed,
         "timeout_ms": request.timeout_ms,
         "judges": request.judges,
@@ -196,6 +271,7 @@ async fn resumable(
         "suite_hash",
         "target_hash",
         "repeats",
+        "until_decided",
         "seed",
         "judges",
         "variants",
@@ -203,8 +279,8 @@ async fn resumable(
         "tags",
         SANDBOX,
     ] {
-        // Runs of earlier versions do not record a sandbox.
-        if key == SANDBOX && row.config_snapshot.get(key).is_none() {
+        // Runs of earlier versions record neither a sandbox nor rounds.
+        if matches!(key, SANDBOX | "until_decided") && row.config_snapshot.get(key).is_none() {
             continue;
         }
         if row.config_snapshot.get(key) != snapshot.get(key) {

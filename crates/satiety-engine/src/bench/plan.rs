@@ -7,7 +7,7 @@ use satiety::bench::contract::TargetSpec;
 use satiety::bench::contract::spec::{ChatSpec, EchoSpec, HttpSpec, SandboxSpec, WorkerSpec};
 use satiety::bench::reader::parse;
 use satiety::bench::{BenchmarkSuite, Named, SandboxIsolation, SandboxPolicy, SandboxRequirement};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::executor::Job;
 use super::sandbox;
@@ -28,67 +28,34 @@ const TARGET_FILES: [&str; 4] = ["target.toml", "target.json", "target.yaml", "t
 
 /// Resolves the named target, or the one described in the suite's directory.
 pub(super) fn target(named: Option<&str>, suite: &LoadedSuite) -> Result<LocatedTarget, EngineError> {
-    if let Some(text) = named {
-        return named_target_in(text);
-    }
-    match target_file(suite) {
-        Some(path) => read(&path),
-        None => provider_target(suite)?.ok_or_else(|| EngineError::Invalid {
-            message: format!("no target for {}", suite.file.display()),
-            hint: Hint::with_command(
-                "put target.toml next to the suite, or name a target, such as `echo`, which returns the goal",
-                "--target TARGET",
-            ),
-        }),
+    chosen_target(named, suite)?.ok_or_else(|| no_target(suite, &[]))
+}
+
+/// As [`target`]; `None` if nothing names a target.
+pub(super) fn chosen_target(
+    named: Option<&str>,
+    suite: &LoadedSuite,
+) -> Result<Option<LocatedTarget>, EngineError> {
+    match (named, target_file(suite)) {
+        (Some(text), _) => named_target_in(text).map(Some),
+        (None, Some(path)) => read(&path).map(Some),
+        (None, None) => Ok(None),
     }
 }
 
-/// Target of a promptfoo configuration with a single provider that has a counterpart here.
-fn provider_target(suite: &LoadedSuite) -> Result<Option<LocatedTarget>, EngineError> {
-    let providers = match suite.suite.metadata.get("providers") {
-        None => return Ok(None),
-        Some(Value::Array(providers)) => providers.clone(),
-        Some(one) => vec![one.clone()],
-    };
-    let ids: Vec<String> = providers.iter().filter_map(provider_id).collect();
-    match ids.as_slice() {
-        [id] => short_form(id).map(|text| named_target_in(&text)).transpose(),
-        [] => Ok(None),
-        several => Err(EngineError::Invalid {
-            message: format!(
-                "{} has several providers: {}",
-                suite.file.display(),
-                several.join(", ")
-            ),
-            hint: Hint::with_command("name the target to run", "--target TARGET"),
-        }),
+/// Error for a suite without a target; `reasons` say why its providers have no counterpart.
+pub(super) fn no_target(suite: &LoadedSuite, reasons: &[String]) -> EngineError {
+    let message = format!("no target for {}", suite.file.display());
+    let parts: Vec<&str> = std::iter::once(message.as_str())
+        .chain(reasons.iter().map(String::as_str))
+        .collect();
+    EngineError::Invalid {
+        message: parts.join("; "),
+        hint: Hint::with_command(
+            "put target.toml next to the suite, or name a target, such as `echo`, which returns the goal",
+            "--target TARGET",
+        ),
     }
-}
-
-/// Id of a provider: a string, an object with `id`, or an object whose only key is the id.
-fn provider_id(provider: &Value) -> Option<String> {
-    match provider {
-        Value::String(id) => Some(id.clone()),
-        Value::Object(fields) => match fields.get("id").and_then(Value::as_str) {
-            Some(id) => Some(id.to_owned()),
-            None => fields.keys().next().filter(|_| fields.len() == 1).cloned(),
-        },
-        _ => None,
-    }
-}
-
-/// Short form of the target that answers like a provider of promptfoo; `None` for providers with another
-/// protocol, such as commands and scripts.
-fn short_form(provider: &str) -> Option<String> {
-    if provider == "echo" {
-        return Some("echo".into());
-    }
-    let (vendor, model) = provider.split_once(':')?;
-    let model = match model.split_once(':') {
-        Some(("chat" | "messages" | "responses" | "completion", model)) => model,
-        _ => model,
-    };
-    matches!(vendor, "openai" | "anthropic" | "ollama").then(|| format!("chat:{vendor}:{model}"))
 }
 
 /// Finds the target description of a suite, in its directory or the parent directory.

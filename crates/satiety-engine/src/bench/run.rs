@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use satiety::Hint;
 use satiety::bench::{
-    self, BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, PowerStatement,
-    SandboxRequirement, Status, estimate_noise, leading, statement, summarize,
+    self, BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, GateReport, GateVerdict,
+    PowerStatement, SandboxRequirement, Status, estimate_noise, leading, statement, summarize,
 };
 use satiety_report::Finding;
 use satiety_store::Store;
@@ -17,16 +17,20 @@ use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::baseline::{VerdictOverride, baseline_of};
+use super::baseline::{Conditions, VerdictOverride, baseline_of};
 use super::executor::{self, Job, Lead, LocalJobs, Progress, Runner, Stop};
-use super::finalize::{GateContext, GateOutcome, PostRun, by_variant, finish, new_gate_id};
+use super::finalize::{
+    GateContext, GateOutcome, PostRun, by_variant, finish, new_gate_id, run_of, snapshot_of,
+};
 use super::findings::findings;
 use super::history::{each_result, trim};
 use super::limits::Limits;
 use super::outline::{key_of, outline, run_row, snapshot};
-use super::plan::{Selection, jobs};
+use super::plan::{Selection, chosen_target, jobs};
+use super::provider_targets::provider_targets;
 use super::sequential::{SequentialOutcome, SequentialWatch};
 use super::suites::{LoadedSuite, load};
+use super::until_decided::{Budget, Rounds, UntilDecided};
 use crate::EngineError;
 
 /// Benchmark suite to run, and how.
@@ -93,6 +97,9 @@ pub struct RunBenchRequest {
     /// Whether to stop early once a sequential test against the baseline has decided.
     #[serde(skip)]
     pub sequential: bool,
+    /// Repeat the suite in rounds until the gate decides, within these limits. Implies the gate.
+    #[serde(default)]
+    pub until_decided: Option<UntilDecided>,
     /// Override that accepts a regression: who accepts it, and why.
     #[serde(skip)]
     pub accept_regression: Option<VerdictOverride>,
@@ -116,6 +123,7 @@ pub struct BenchPlan {
     pub(super) loaded: LoadedSuite,
     pub(super) baseline: Option<BenchmarkRun>,
     pub(super) power: PowerStatement,
+    pub(super) budget: Option<Budget>,
 }
 
 impl BenchPlan {
@@ -126,6 +134,11 @@ impl BenchPlan {
     /// Statistical power of the run.
     pub fn power(&self) -> &PowerStatement {
         &self.power
+    }
+
+    /// Budget of a run that is repeated until the gate decides.
+    pub fn budget(&self) -> Option<&Budget> {
+        self.budget.as_ref()
     }
 
     /// Returns an error if the run is gated but its suite has no baseline.
@@ -165,6 +178,9 @@ pub struct RunBenchResponse {
     /// Override that accepted a regression, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<VerdictOverride>,
+    /// Budget of a run that was repeated until the gate decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// Outcome of the sequential test, if enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequential: Option<SequentialOutcome>,
@@ -174,6 +190,9 @@ pub struct RunBenchResponse {
     /// Warnings about the suite.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Whether the suite decides less than the file it was imported from.
+    #[serde(skip)]
+    pub loses_verdicts: bool,
     /// Actions after the gate: alerts, and the harness cycle.
     #[serde(skip)]
     pub post: PostRun,
@@ -201,9 +220,11 @@ impl RunBenchResponse {
             interrupted: !complete,
             gate: None,
             accepted: None,
+            budget: None,
             sequential: None,
             variants: by_variant(&run),
             warnings,
+            loses_verdicts: false,
             post: PostRun::default(),
             baseline,
             findings: Vec::new(),
@@ -223,18 +244,33 @@ impl BenchOperations<'_> {
     /// Loads the suite and its baseline and computes the statistical power, before any call is made.
     pub async fn plan(self, mut request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
         let mut loaded = load(&request.suite)?;
+        if request.until_decided.is_some() {
+            request.gate.get_or_insert_default();
+        }
         if request.gate.is_some() {
             crate::harness::hold_to_lock(&mut request, &loaded)?;
         }
         crate::harness::confine_harness_run(&mut request, &loaded)?;
         selection(&request).apply(&mut loaded.suite)?;
+        if chosen_target(request.target.as_deref(), &loaded)?.is_none() {
+            let (_, missing) = provider_targets(&loaded, &request.environment);
+            loaded.loses_verdicts |= !missing.is_empty();
+            loaded.warnings.extend(missing);
+        }
         let baseline = baseline_of(self.engine, &loaded).await?;
         let power = power(&loaded, request.repeats, baseline.as_ref())?;
+        let budget = match (&request.until_decided, &baseline, &request.gate) {
+            (Some(until), Some(baseline), Some(policy)) => {
+                Some(Rounds::new(&request, until, &loaded.suite, baseline, policy.clone())?.budget)
+            }
+            _ => None,
+        };
         Ok(BenchPlan {
             request,
             loaded,
             baseline,
             power,
+            budget,
         })
     }
 
@@ -251,68 +287,72 @@ impl BenchOperations<'_> {
             mut loaded,
             baseline,
             power,
+            budget,
         } = plan;
         let store = self.engine.store().await?.clone();
-        let mut watcher = match (&baseline, request.sequential) {
+        let watcher = match (&baseline, request.sequential) {
             (Some(baseline), true) => Some(SequentialWatch::new(baseline, &loaded, request.repeats)?),
             _ => None,
         };
         let warnings = std::mem::take(&mut loaded.warnings);
+        let loses_verdicts = loaded.loses_verdicts;
         let prepared = Box::pin(self.prepare(&request, loaded, &store)).await?;
-        let done = prepared.done.len();
-        let planned = prepared.jobs.len();
-        let todo: Vec<Job> = prepared.todo();
-        let mut tally = Tally::new(planned);
-        let mut results: Vec<BenchmarkResult> = Vec::with_capacity(planned);
-        if done > 0 {
-            each_result(&store, &prepared.run_id, |mut result| {
-                trim(&mut result);
-                tally.add(&result);
-                if let Some(watcher) = &mut watcher {
-                    watcher.see(&result);
-                }
-                results.push(result);
-            })
-            .await?;
-        }
-        progress(tally.progress());
-        let decided_before = watcher.as_ref().is_some_and(SequentialWatch::decided);
-        let todo = if decided_before { Vec::new() } else { todo };
-        let runner = Arc::new(prepared.runner);
-        let work = LocalJobs::new(runner.clone(), todo, store.clone());
-        let lead = if watcher.is_some() {
-            Lead::Narrow
-        } else {
-            Lead::Wide
-        };
-        let running = executor::run(work.clone(), work.at_a_time(), lead, stop, |result| {
-            tally.add(&result);
-            let mut go_on = true;
-            if let Some(watcher) = &mut watcher {
-                watcher.see(&result);
-                go_on = !watcher.decided();
-            }
-            results.push(result);
-            progress(tally.progress());
-            go_on
+        let row = prepared.row.clone();
+        let planned = budget.as_ref().map_or(prepared.jobs.len(), |budget| {
+            usize::try_from(budget.max_calls).unwrap_or(usize::MAX)
         });
-        Box::pin(running).await?;
-        runner.close().await;
+        let done = prepared.done.len();
+        let mut session = Session {
+            jobs: prepared.jobs,
+            runner: Arc::new(prepared.runner),
+            store: store.clone(),
+            stop,
+            watcher,
+            results: Vec::new(),
+            tally: Tally::new(planned),
+            progress: &mut progress,
+        };
+        if done > 0 {
+            session.reload(&row.run_id).await?;
+        }
+        let mut report = None;
+        let complete = match (&request.until_decided, &baseline, &request.gate) {
+            (Some(until), Some(baseline), Some(policy)) => {
+                let snapshot = snapshot_of(&row);
+                let conditions = Conditions::new(&baseline.config_snapshot, &snapshot, policy);
+                let suite = &session.runner.suite;
+                let rounds = Rounds::new(&request, until, suite, baseline, conditions.policy.clone())?;
+                let found = Box::pin(session.run_rounds(&rounds, baseline, &row)).await?;
+                report = found.map(|mut found| {
+                    conditions.annotate(&mut found);
+                    found
+                });
+                report.is_some()
+            }
+            _ => {
+                let jobs = std::mem::take(&mut session.jobs);
+                Box::pin(session.run(jobs)).await? || session.is_decided()
+            }
+        };
+        session.runner.close().await;
         // Free the cases before the report is built.
-        drop((work, runner));
+        let Session {
+            watcher, mut results, ..
+        } = session;
         // The order of results does not depend on which call finished first.
         results.sort_by(|a, b| (&a.case_id, &a.variant, a.repeat).cmp(&(&b.case_id, &b.variant, b.repeat)));
-        let stopped_early = watcher.as_ref().is_some_and(SequentialWatch::decided);
-        let complete = results.len() == planned || stopped_early;
-        let run = finish(&store, &prepared.row, results, complete).await?;
+        let run = finish(&store, &row, results, complete).await?;
         let mut ran = RunBenchResponse {
+            budget,
             sequential: watcher.as_ref().map(SequentialWatch::outcome),
+            loses_verdicts,
             ..RunBenchResponse::new(run, power, done, complete, warnings, baseline)
         };
         if let (Some(policy), true) = (&request.gate, complete) {
             let gating = GateContext {
                 gate_id: new_gate_id(),
                 policy,
+                report,
                 accept: request.accept_regression.clone(),
                 records_cycle: !request.more_follow,
                 shared: false,
@@ -332,7 +372,8 @@ impl BenchOperations<'_> {
     ) -> Result<PreparedRun, EngineError> {
         let mut outline = outline(request, &loaded)?;
         outline.isolate()?;
-        let jobs = jobs(&loaded.suite, request.repeats, outline.variants.len());
+        let mut jobs = jobs(&loaded.suite, request.repeats, outline.variants.len());
+        outline.retain_jobs(&loaded.suite, &mut jobs);
         let snapshot = snapshot(request, &loaded, &outline);
         let row = run_row(store, request, &loaded.suite, &outline, &snapshot).await?;
         if let Some(plan) = store.bench().plan(&row.run_id).await?
@@ -362,7 +403,6 @@ impl BenchOperations<'_> {
         };
         let runner = self.equip(row.run_id.clone(), request, loaded, outline, store)?;
         Ok(PreparedRun {
-            run_id: row.run_id.clone(),
             row,
             runner,
             jobs,
@@ -373,26 +413,137 @@ impl BenchOperations<'_> {
 
 /// Run that is ready to start or resume.
 struct PreparedRun {
-    run_id: String,
     row: BenchRunRow,
     runner: Runner,
     jobs: Vec<Job>,
+    /// Jobs with a result from before a resume.
     done: HashSet<ResultKey>,
 }
 
-impl PreparedRun {
-    /// Jobs without a stored result.
-    fn todo(&self) -> Vec<Job> {
-        let variants: Vec<&str> = self
+/// Run while it is made.
+struct Session<'a, P> {
+    jobs: Vec<Job>,
+    runner: Arc<Runner>,
+    store: Store,
+    stop: &'a Stop,
+    watcher: Option<SequentialWatch>,
+    results: Vec<BenchmarkResult>,
+    tally: Tally,
+    progress: P,
+}
+
+impl<P: FnMut(Progress)> Session<'_, P> {
+    /// Adds the results from before a resume.
+    async fn reload(&mut self, run_id: &str) -> Result<(), EngineError> {
+        let store = self.store.clone();
+        each_result(&store, run_id, |mut result| {
+            trim(&mut result);
+            self.add(result);
+        })
+        .await
+    }
+
+    fn add(&mut self, result: BenchmarkResult) {
+        self.tally.add(&result);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.see(&result);
+        }
+        self.results.push(result);
+    }
+
+    /// Whether the sequential test has decided.
+    fn is_decided(&self) -> bool {
+        self.watcher.as_ref().is_some_and(SequentialWatch::decided)
+    }
+
+    /// Jobs that have no result yet.
+    fn open(&self, jobs: Vec<Job>) -> Vec<Job> {
+        if self.results.is_empty() {
+            return jobs;
+        }
+        let names: Vec<&str> = self
             .runner
             .variants
             .iter()
             .map(|variant| variant.name.as_str())
             .collect();
-        let left = self.jobs.iter().filter(|job| {
-            self.done.is_empty() || !self.done.contains(&key_of(&self.runner.suite, &variants, **job))
+        let done: HashSet<ResultKey> = self
+            .results
+            .iter()
+            .map(|result| ResultKey {
+                case_id: result.case_id.clone(),
+                variant: result.variant.clone().unwrap_or_default(),
+                repeat: i64::from(result.repeat),
+            })
+            .collect();
+        jobs.into_iter()
+            .filter(|job| !done.contains(&key_of(&self.runner.suite, &names, *job)))
+            .collect()
+    }
+
+    /// Runs the jobs that have no result yet. Returns whether all of them have one now.
+    async fn run(&mut self, jobs: Vec<Job>) -> Result<bool, EngineError> {
+        (self.progress)(self.tally.progress());
+        let todo = if self.is_decided() {
+            Vec::new()
+        } else {
+            self.open(jobs)
+        };
+        let expected = self.results.len() + todo.len();
+        let work = LocalJobs::new(self.runner.clone(), todo, self.store.clone());
+        let lead = if self.watcher.is_some() {
+            Lead::Narrow
+        } else {
+            Lead::Wide
+        };
+        let stop = self.stop;
+        let running = executor::run(work.clone(), work.at_a_time(), lead, stop, |result| {
+            self.add(result);
+            (self.progress)(self.tally.progress());
+            !self.is_decided()
         });
-        left.copied().collect()
+        Box::pin(running).await?;
+        Ok(self.results.len() == expected)
+    }
+
+    /// Runs rounds until the gate decides or the budget is used up; `None` if the run was stopped before.
+    async fn run_rounds(
+        &mut self,
+        rounds: &Rounds,
+        baseline: &BenchmarkRun,
+        row: &BenchRunRow,
+    ) -> Result<Option<GateReport>, EngineError> {
+        let mut last = None;
+        let mut exceeded = None;
+        for round in 1..=rounds.count() {
+            let jobs = self.open(rounds.jobs(round));
+            exceeded = rounds.exceeded(&self.results, jobs.len());
+            if exceeded.is_some() {
+                break;
+            }
+            if !self.run(jobs).await? {
+                return Ok(None);
+            }
+            loop {
+                let candidate = run_of(row, self.results.clone());
+                let (report, suspects) = rounds.look(baseline, &candidate, round)?;
+                if report.verdict != GateVerdict::Inconclusive {
+                    return Ok(Some(report));
+                }
+                last = Some(report);
+                let jobs = self.open(rounds.suspect_jobs(&suspects, &self.results));
+                if jobs.is_empty() || rounds.exceeded(&self.results, jobs.len()).is_some() {
+                    break;
+                }
+                if !self.run(jobs).await? {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(last.map(|mut report| {
+            report.reasons.extend(exceeded);
+            report
+        }))
     }
 }
 

@@ -13,7 +13,7 @@ use satiety::bench::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::import::{is_config, read_config};
+use super::import::{is_config, read_config, suite_root};
 use crate::EngineError;
 
 /// File names of a suite, in order of precedence.
@@ -36,6 +36,8 @@ pub struct LoadedSuite {
     /// Hashes of the files that cases refer to.
     pub files: BTreeMap<String, String>,
     pub warnings: Vec<String>,
+    /// Whether the suite decides less than the file it was imported from.
+    pub loses_verdicts: bool,
 }
 
 impl LoadedSuite {
@@ -159,6 +161,7 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
             folder: skill.clone(),
             skill: Some(skill),
             warnings: evals.warnings,
+            loses_verdicts: false,
         };
         loaded.warnings.extend(evals.losses.iter().map(Loss::to_string));
         loaded.skip_without_fixtures();
@@ -175,13 +178,19 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
         let report = imported.report;
         let mut warnings = report.warnings;
         warnings.extend(report.losses.iter().map(Loss::to_string));
+        let root = suite_root(if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            &folder
+        });
         return Ok(LoadedSuite {
-            files: file_hashes(&imported.suite, &folder)?,
+            files: file_hashes(&imported.suite, &root)?,
             suite: imported.suite,
             file,
-            folder,
+            folder: root,
             skill: None,
             warnings,
+            loses_verdicts: report.losses.iter().any(|loss| loss.decides),
         });
     }
     let mut cases = Vec::new();
@@ -215,6 +224,7 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
         folder,
         skill,
         warnings: Vec::new(),
+        loses_verdicts: false,
     })
 }
 

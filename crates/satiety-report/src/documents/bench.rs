@@ -146,6 +146,33 @@ fn named_scores(summary: &BenchmarkSummary) -> Option<Block> {
     (summary.scores.len() > 1).then_some(Block::Table(table))
 }
 
+/// Means of scorers and criteria in both runs by name; `None` when a single score says the same as the pass rate.
+fn named_changes(before: &BenchmarkSummary, now: &BenchmarkSummary) -> Option<Block> {
+    let mut names: Vec<&str> = Vec::new();
+    for score in now.scores.iter().chain(&before.scores) {
+        if !names.contains(&score.name.as_str()) {
+            names.push(&score.name);
+        }
+    }
+    let number = |value: f64| format!("{value:.3}");
+    let rows = names.iter().map(|name| {
+        let [old, new] = [before, now].map(|run| run.scores.iter().find(|score| score.name == **name));
+        let [old_mean, new_mean] = [old, new].map(|score| score.and_then(|score| score.mean));
+        let change = old_mean.zip(new_mean).map(|(old, new)| new - old);
+        let decides = [old, new].into_iter().flatten().any(|score| score.decides);
+        row![
+            *name,
+            or_dash(old_mean, number),
+            or_dash(new_mean, number),
+            or_dash(change, |change| format!("{change:+.3}")),
+            if decides { "yes" } else { "" }
+        ]
+    });
+    let header = ["score", "baseline", "candidate", "change", "decides"];
+    let table = Table::new(&header, &[1, 2, 3], rows).limit(2 * LISTED);
+    (names.len() > 1).then_some(Block::Table(table))
+}
+
 fn headline(summary: &BenchmarkSummary) -> Block {
     let counts = &summary.counts;
     let mut text = format!(
@@ -359,6 +386,7 @@ fn comparison_blocks(report: &GateReport, before: &BenchmarkSummary, now: &Bench
         &[1, 2],
         rows,
     ))];
+    parts.extend(named_changes(before, now));
     let marks = differences(before, now);
     if !marks.is_empty() {
         parts.push(Block::Chart(Chart::Changes(

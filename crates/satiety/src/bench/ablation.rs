@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{
-    Alternative, Interval, StatsError, differences_needed, holm, mean, mean_interval, paired_t_pairs,
+    Alternative, Interval, PValue, StatsError, differences_needed, holm, mean, mean_interval, paired_t_pairs,
     sign_flip, smallest_p, standard_deviation,
 };
 
@@ -282,10 +282,10 @@ fn decide_verdict(
         .collect();
     reasons.extend(harmful.iter().map(|metric| {
         format!(
-            "{} is worse by {:.4} (p = {:.4} after Holm's correction)",
+            "{} is worse by {:.4} ({} after Holm's correction)",
             metric.metric,
             metric.difference.abs(),
-            metric.p_holm
+            PValue(metric.p_holm)
         )
     }));
     let open: Vec<&MetricReport> = metrics.iter().filter(|metric| !metric.non_inferior).collect();

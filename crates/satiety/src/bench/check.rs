@@ -178,6 +178,10 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
                 }
             }
         },
+        Mode::Similar if !matches!(value, Some(value) if texts(value).is_some_and(|list| !list.is_empty())) =>
+        {
+            push(at("value"), "must be a text or a list of texts".to_owned());
+        }
         Mode::LlmJudge if super::rubric::parse_rubric(expected).is_none() => push(
             at("value"),
             "must be a rubric string, a list of criteria, or an object with `rubric` and `criteria`"
@@ -214,9 +218,31 @@ fn check_expected(expected: &BenchmarkExpected, place: &str, push: &mut dyn FnMu
             "must have a threshold of the same name".to_owned(),
         );
     }
-    if expected
-        .threshold
-        .is_some_and(|threshold| !(0.0..=1.0).contains(&threshold))
+    let transforms = expected.transforms.iter().enumerate();
+    let programs = transforms.map(|(index, program)| (format!("transforms[{index}]"), program));
+    let scorer = expected
+        .scorer
+        .iter()
+        .map(|program| ("scorer".to_owned(), program));
+    for (field, transform) in programs.chain(scorer) {
+        let place = at(&field);
+        if transform.code.is_some() == transform.file.is_some() {
+            push(
+                place.clone(),
+                "must have exactly one of `code` and `file`".to_owned(),
+            );
+        }
+        let file = transform.file.as_deref();
+        if let Some((file, reason)) = file.and_then(|file| Some((file, escapes(file)?))) {
+            push(join(&place, "file"), format!("`{file}` {reason}"));
+        }
+    }
+    // Programs return scores on any scale.
+    let is_program = super::code_check::language(expected.mode).is_some();
+    if !is_program
+        && expected
+            .threshold
+            .is_some_and(|threshold| !(0.0..=1.0).contains(&threshold))
     {
         push(at("threshold"), "must be between 0 and 1".to_owned());
     }

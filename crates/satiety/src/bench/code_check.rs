@@ -1,7 +1,11 @@
 //! Checks that are programs: JavaScript and Python, as an expression, a function body or a function in a file.
+//! Programs may also change the answer before it is checked.
 //!
-//! This module describes a check and interprets what it returned; the caller runs it. A check returns whether
-//! the answer passes, a score, or an object with `pass`, `score` and `reason`. A check that throws has failed.
+//! This module describes programs and interprets what a check returned; the caller runs them. A check returns
+//! whether the answer passes, a score, or an object with `pass`, `score` and `reason`. A check that throws has
+//! failed.
+
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,12 +13,15 @@ use serde_json::Value;
 
 use super::expected::{BenchmarkExpected, Mode};
 
-/// Language of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+/// Language of a program.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "CheckLanguage")]
 pub enum Language {
     /// Runs with Node.js.
+    #[default]
     Javascript,
     /// Runs with Python 3.
     Python,
@@ -33,9 +40,6 @@ pub struct CodeCheck {
     /// Name of the function in the file; the default export, or `get_assert` in Python.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// JavaScript expressions that change the output before it is checked, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transforms: Vec<String>,
     /// Settings that the check gets as `context.config`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Value>,
@@ -48,7 +52,6 @@ impl CodeCheck {
             code: Some(code.into()),
             file: None,
             function: None,
-            transforms: Vec::new(),
             config: None,
         }
     }
@@ -60,10 +63,40 @@ impl CodeCheck {
                 code: Some(code),
                 file: None,
                 function: None,
-                transforms,
                 config: None,
-            } if transforms.is_empty() => Value::String(code.clone()),
+            } => Value::String(code.clone()),
             check => serde_json::to_value(check).unwrap_or_default(),
+        }
+    }
+}
+
+/// A program that changes the answer before it is checked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "AnswerTransform")]
+pub struct Transform {
+    /// Language of the program.
+    #[serde(default)]
+    pub language: Language,
+    /// Expression or function body with `output` and `context`; absent if `file` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// File with the function, relative to the suite's directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Name of the function in the file; the default export, or `get_transform` in Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+}
+
+impl Transform {
+    /// Creates a transform from a JavaScript expression or function body.
+    pub fn inline(code: impl Into<String>) -> Self {
+        Self {
+            language: Language::Javascript,
+            code: Some(code.into()),
+            file: None,
+            function: None,
         }
     }
 }
@@ -80,9 +113,6 @@ pub fn parse_check(expected: &BenchmarkExpected) -> Result<CodeCheck, String> {
     if check.code.is_some() == check.file.is_some() {
         return Err("must have exactly one of `code` and `file`".to_owned());
     }
-    if expected.mode == Mode::Python && !check.transforms.is_empty() {
-        return Err("must not have `transforms`: they are JavaScript".to_owned());
-    }
     Ok(check)
 }
 
@@ -95,8 +125,8 @@ pub fn language(mode: Mode) -> Option<Language> {
     }
 }
 
-/// Verdict of a check.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// Verdict of a check, after negation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckOutcome {
     /// Whether the answer passes.
     pub passed: bool,
@@ -104,63 +134,102 @@ pub struct CheckOutcome {
     pub score: f64,
     /// Why the answer does not pass.
     pub reason: Option<String>,
+    /// Further scores that the check returned, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub named: BTreeMap<String, f64>,
 }
 
 impl CheckOutcome {
-    /// Outcome of a check that threw an exception.
-    pub fn thrown(message: &str) -> Self {
+    /// Outcome of a check without a verdict, which fails even if it is negated.
+    pub fn failed(reason: impl Into<String>) -> Self {
         Self {
-            passed: false,
-            score: 0.0,
-            reason: Some(format!("the check threw an exception: {message}")),
+            reason: Some(reason.into()),
+            ..Self::default()
         }
     }
 }
 
 /// Interprets what a check returned. A number passes if it reaches the threshold, or is positive without one.
-pub fn parse_outcome(returned: &Value, threshold: Option<f64>) -> Result<CheckOutcome, String> {
-    let of_score = |score: f64| match threshold {
-        Some(threshold) => score >= threshold,
-        None => score > 0.0,
+/// A negated check passes if it would fail otherwise; a value that is not a verdict fails either way.
+pub fn parse_outcome(
+    returned: &Value,
+    language: Language,
+    threshold: Option<f64>,
+    negate: bool,
+) -> CheckOutcome {
+    let python = language == Language::Python;
+    let parsed = match returned {
+        Value::Bool(passed) => Some(of_truth(*passed, negate)),
+        Value::Number(number) => Some(of_score(number.as_f64().unwrap_or(0.0), threshold, negate)),
+        Value::Object(fields) => of_object(fields, threshold.filter(|_| python), negate),
+        // Python programs may print a verdict into a string.
+        Value::String(text) if python => match text.to_ascii_lowercase().as_str() {
+            "true" => Some(of_truth(true, negate)),
+            "false" => Some(of_truth(false, negate)),
+            text if text.starts_with('{') => match serde_json::from_str(text) {
+                Ok(Value::Object(fields)) => of_object(&fields, threshold, negate),
+                _ => None,
+            },
+            text => text
+                .trim()
+                .parse()
+                .ok()
+                .map(|score| of_score(score, threshold, negate)),
+        },
+        _ => None,
     };
-    match returned {
-        Value::Bool(passed) => Ok(CheckOutcome {
-            passed: *passed,
-            score: f64::from(u8::from(*passed)),
-            reason: (!passed).then(|| "the check returned false".to_owned()),
-        }),
-        Value::Number(number) => {
-            let score = number.as_f64().unwrap_or(0.0);
-            let passed = of_score(score);
-            Ok(CheckOutcome {
-                passed,
-                score,
-                reason: (!passed).then(|| format!("the check returned {score}")),
-            })
-        }
-        Value::Object(fields) => {
-            let field = |names: [&str; 2]| names.iter().find_map(|name| fields.get(*name));
-            let score = field(["score", "score_"]).and_then(Value::as_f64);
-            let passed = match field(["pass", "pass_"]).and_then(Value::as_bool) {
-                // A threshold also applies to a score next to a verdict.
-                Some(passed) => {
-                    passed && threshold.is_none_or(|least| score.is_none_or(|score| score >= least))
-                }
-                None => of_score(score.ok_or("the check returned an object without `pass` and `score`")?),
-            };
-            let reason = fields.get("reason").and_then(Value::as_str);
-            Ok(CheckOutcome {
-                passed,
-                score: score.unwrap_or(f64::from(u8::from(passed))),
-                reason: reason
-                    .map(str::to_owned)
-                    .or_else(|| (!passed).then(|| "the check returned pass: false".to_owned())),
-            })
-        }
-        other => Err(format!(
-            "the check returned {other} instead of a boolean, a number or an object with `pass`"
-        )),
+    parsed.unwrap_or_else(|| {
+        let expected = "a boolean, a number or an object with `pass`, `score` and `reason`";
+        CheckOutcome::failed(format!("the check returned {returned} instead of {expected}"))
+    })
+}
+
+fn of_truth(truth: bool, negate: bool) -> CheckOutcome {
+    let passed = truth != negate;
+    CheckOutcome {
+        passed,
+        score: f64::from(u8::from(passed)),
+        reason: (!passed).then(|| format!("the check returned {truth}")),
+        named: BTreeMap::new(),
     }
+}
+
+fn of_score(score: f64, threshold: Option<f64>, negate: bool) -> CheckOutcome {
+    let reached = threshold.map_or(score > 0.0, |least| score >= least);
+    let passed = reached != negate;
+    CheckOutcome {
+        passed,
+        score,
+        reason: (!passed).then(|| format!("the check returned {score}")),
+        named: BTreeMap::new(),
+    }
+}
+
+fn of_object(
+    fields: &serde_json::Map<String, Value>,
+    threshold: Option<f64>,
+    negate: bool,
+) -> Option<CheckOutcome> {
+    // `pass` is a keyword of Python, so that names with an underscore are usual there.
+    let field = |names: [&str; 2]| names.iter().find_map(|name| fields.get(*name));
+    let score = field(["score", "score_"])?.as_f64()?;
+    let stated = field(["pass", "pass_"])?.as_bool()?;
+    let reason = fields.get("reason")?.as_str()?;
+    let passed = (stated && threshold.is_none_or(|least| score >= least)) != negate;
+    let named = field(["namedScores", "named_scores"]).and_then(Value::as_object);
+    Some(CheckOutcome {
+        passed,
+        score,
+        reason: (!passed).then(|| match reason {
+            "" => format!("the check returned pass: {stated}"),
+            reason => reason.to_owned(),
+        }),
+        named: named
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)))
+            .collect(),
+    })
 }
 
 #[cfg(test)]
@@ -170,28 +239,46 @@ mod tests {
 
     #[test]
     fn returned_values_become_outcomes() {
-        for (value, threshold, passed, score) in [
-            (json!(true), None, true, 1.0),
-            (json!(false), None, false, 0.0),
-            (json!(0.4), None, true, 0.4),
-            (json!(0), None, false, 0.0),
-            (json!(0.4), Some(0.5), false, 0.4),
+        use Language::{Javascript, Python};
+        let verdict = |score: f64| json!({"pass": true, "score": score, "reason": "ok"});
+        for (value, language, threshold, passed, score) in [
+            (json!(true), Javascript, None, true, 1.0),
+            (json!(false), Javascript, None, false, 0.0),
+            (json!(0.4), Javascript, None, true, 0.4),
+            (json!(0), Javascript, None, false, 0.0),
+            (json!(0.4), Javascript, Some(0.5), false, 0.4),
+            (json!(3), Javascript, Some(3.0), true, 3.0),
+            (verdict(0.2), Javascript, None, true, 0.2),
+            // A threshold applies to the object of a Python program only, as in promptfoo.
+            (verdict(0.2), Javascript, Some(0.5), true, 0.2),
+            (verdict(0.2), Python, Some(0.5), false, 0.2),
             (
-                json!({"pass": true, "score": 0.2, "reason": "ok"}),
+                json!({"pass_": true, "score_": 1, "reason": ""}),
+                Python,
                 None,
                 true,
-                0.2,
+                1.0,
             ),
-            (json!({"pass_": true, "score_": 1}), None, true, 1.0),
-            (json!({"pass": true, "score": 0.2}), Some(0.5), false, 0.2),
-            (json!({"score": 0.9}), Some(0.5), true, 0.9),
+            (json!("True"), Python, None, true, 1.0),
+            (json!("0.7"), Python, None, true, 0.7),
+            (json!("true"), Javascript, None, false, 0.0),
+            (json!(null), Javascript, None, false, 0.0),
+            (json!({"score": 0.9}), Python, None, false, 0.0),
         ] {
-            let found = parse_outcome(&value, threshold).unwrap();
+            let found = parse_outcome(&value, language, threshold, false);
             assert_eq!((found.passed, found.score), (passed, score), "{value}");
+            assert_eq!(found.reason.is_some(), !passed, "{value}");
         }
-        for value in [json!("yes"), json!(null), json!([1]), json!({"reason": "x"})] {
-            assert!(parse_outcome(&value, None).is_err(), "{value}");
-        }
+    }
+
+    #[test]
+    fn negation_turns_verdicts_around_but_not_missing_ones() {
+        let negated = |value: Value, threshold| parse_outcome(&value, Language::Javascript, threshold, true);
+        assert!(!negated(json!(true), None).passed);
+        assert_eq!(negated(json!(false), None).score, 1.0);
+        let low = negated(json!(0.2), Some(0.5));
+        assert_eq!((low.passed, low.score), (true, 0.2));
+        assert!(!negated(json!("yes"), None).passed);
     }
 
     #[test]

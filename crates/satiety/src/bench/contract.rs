@@ -163,6 +163,9 @@ pub struct Response {
     /// Latency in milliseconds as reported by the system; the harness measures its own in addition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported_latency_ms: Option<f64>,
+    /// Further information about the answer, which checks that are programs can use.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
 }
 
 impl Response {

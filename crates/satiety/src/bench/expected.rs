@@ -12,6 +12,8 @@ use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use super::code_check::Transform;
+
 /// How an answer is compared with the expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -40,6 +42,9 @@ pub enum Mode {
     Javascript,
     /// The Python program in `value` accepts the answer.
     Python,
+    /// The meaning of the answer is similar to `value`, or to one text of the list: the cosine of their
+    /// sentence vectors is at least `threshold`.
+    Similar,
     /// Every part of the expectation holds.
     All,
     /// At least one part of the expectation holds.
@@ -89,6 +94,10 @@ pub struct BenchmarkExpected {
     pub negate: bool,
     /// Reason why the check is unsupported, or a note for the judge.
     pub reason: Option<String>,
+    /// Programs that change the answer before this expectation and its parts see it, in order.
+    pub transforms: Vec<Transform>,
+    /// Program that decides an `all` or `any` expectation from the named scores of its parts.
+    pub scorer: Option<Transform>,
     /// Parts of an `all` or `any` expectation.
     pub parts: Vec<BenchmarkExpected>,
 }
@@ -111,6 +120,8 @@ impl BenchmarkExpected {
             weight: 1.0,
             negate: false,
             reason: None,
+            transforms: Vec::new(),
+            scorer: None,
             parts: Vec::new(),
         }
     }
@@ -167,6 +178,8 @@ impl BenchmarkExpected {
     pub fn check_files(&self) -> Vec<String> {
         let mut files = Vec::new();
         self.walk(&mut |part| {
+            let programs = part.transforms.iter().chain(&part.scorer);
+            files.extend(programs.filter_map(|program| program.file.clone()));
             if super::code_check::language(part.mode).is_some()
                 && let Some(file) = super::code_check::parse_check(part)
                     .ok()
@@ -218,6 +231,10 @@ struct Wire {
     negate: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    transforms: Vec<Transform>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scorer: Option<Transform>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     all: Option<Vec<BenchmarkExpected>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,6 +274,8 @@ impl Wire {
             weight: self.weight.unwrap_or(1.0),
             negate: self.negate,
             reason: self.reason,
+            transforms: self.transforms,
+            scorer: self.scorer,
             parts,
         })
     }
@@ -300,6 +319,8 @@ impl Serialize for BenchmarkExpected {
             weight: Some(it.weight).filter(|&weight| weight != 1.0),
             negate: it.negate,
             reason: it.reason,
+            transforms: it.transforms,
+            scorer: it.scorer,
             all,
             any,
         }

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::expected::Direction;
-use super::loss::Loss;
+use super::hash::content_hash;
+use super::loss::{Loss, Losses};
 use super::reader::SuiteError;
-use super::run::{BenchmarkResult, BenchmarkRun, NamedScore};
-use super::summary::score_summaries;
+use super::run::{BenchmarkResult, BenchmarkRun, NamedScore, Status};
+use super::summary::{leading, score_summaries, summarize};
 
 /// Tolerance for comparing a score with a threshold or a range.
 const TOLERANCE: f64 = 1e-9;
@@ -29,6 +31,17 @@ pub struct ScoreChoice {
     pub lower_is_better: bool,
 }
 
+/// What a result file need not say itself: the fallback for its names and its time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResultOrigin {
+    /// Name of the suite or task.
+    pub suite_id: String,
+    /// Name of the evaluated system or model.
+    pub target: String,
+    /// Time of the evaluation.
+    pub recorded_at: Timestamp,
+}
+
 /// Results of another tool as a run, with a report of what was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunImport {
@@ -38,6 +51,17 @@ pub struct RunImport {
     pub scores: Vec<ImportedScore>,
     /// Parts of the file that the run does not have.
     pub losses: Vec<Loss>,
+}
+
+impl From<BenchmarkRun> for RunImport {
+    /// Takes over a run that has all of its scores already.
+    fn from(run: BenchmarkRun) -> Self {
+        Self {
+            scores: imported_scores(leading(&run.results), |_| None),
+            losses: Vec::new(),
+            run,
+        }
+    }
 }
 
 /// A named score of an imported run.
@@ -62,8 +86,8 @@ pub struct ImportedScore {
 }
 
 /// Summarizes the scores of imported results; `stated` gives the mean that the file itself states.
-pub(super) fn imported_scores(
-    results: &[BenchmarkResult],
+pub(super) fn imported_scores<'a>(
+    results: impl IntoIterator<Item = &'a BenchmarkResult>,
     stated: impl Fn(&str) -> Option<f64>,
 ) -> Vec<ImportedScore> {
     score_summaries(results)
@@ -81,6 +105,124 @@ pub(super) fn imported_scores(
         .collect()
 }
 
+/// Decides the results that are pending by their scores. A result without a value of the deciding score is
+/// skipped, because nothing is known about it.
+pub(super) fn decide_by_scores(
+    file: &str,
+    results: &mut [BenchmarkResult],
+    choice: &ScoreChoice,
+) -> Result<Option<Decision>, SuiteError> {
+    let scores = results.iter().flat_map(|result| &result.scores);
+    let decision = Decision::choose(file, &|_| (0, 0), None, scores, choice)?;
+    for result in results
+        .iter_mut()
+        .filter(|result| result.status == Status::Pending)
+    {
+        let found = decision
+            .as_ref()
+            .and_then(|decision| decision.apply(&mut result.scores));
+        result.score = found.and_then(|(_, score)| score);
+        result.status = match found {
+            Some((true, _)) => Status::Pass,
+            Some((false, _)) => Status::Fail,
+            None => {
+                result.reasons.push("the deciding score has no value".to_owned());
+                Status::Skipped
+            }
+        };
+    }
+    Ok(decision)
+}
+
+/// A run from a file that has no id of its own: the same content of the same time is the same run. Two runs may
+/// have equal verdicts, and some files have nothing else.
+pub(super) fn run_of_content(
+    tool: &str,
+    content: &impl Serialize,
+    origin: ResultOrigin,
+    results: Vec<BenchmarkResult>,
+    decision: Option<&Decision>,
+    losses: Losses,
+) -> RunImport {
+    let hash = content_hash(&(content, origin.recorded_at));
+    RunImport {
+        scores: imported_scores(leading(&results), |_| None),
+        losses: losses.into_vec(),
+        run: BenchmarkRun {
+            run_id: format!("{tool}-{}", hash.get(..16).unwrap_or_default()),
+            suite_id: origin.suite_id,
+            suite_hash: None,
+            target: origin.target,
+            started_at: origin.recorded_at,
+            completed_at: Some(origin.recorded_at),
+            config_snapshot: decision
+                .map(|decision| ("deciding_score".to_owned(), decision.describe()))
+                .into_iter()
+                .collect(),
+            summary: Some(summarize(leading(&results))),
+            results,
+        },
+    }
+}
+
+/// Numbers results of the same case as repeats, in the order of the file.
+#[derive(Default)]
+pub(super) struct RepeatCounter {
+    seen: BTreeMap<String, u32>,
+}
+
+impl RepeatCounter {
+    /// The repeat of the next result of a case, from 0.
+    pub(super) fn next(&mut self, case_id: &str) -> u32 {
+        let count = self.seen.entry(case_id.to_owned()).or_default();
+        let repeat = *count;
+        *count = count.saturating_add(1);
+        repeat
+    }
+
+    /// Reports cases that occur several times.
+    pub(super) fn report(&self, place: &str, losses: &mut Losses) {
+        for (case_id, count) in self.seen.iter().filter(|(_, count)| **count > 1) {
+            losses.push(
+                place,
+                format!("`{case_id}` occurs {count} times: taken as repeats of one case"),
+            );
+        }
+    }
+}
+
+/// Records a property of a test: tokens and cost as such, other numbers as metrics. Returns whether it is a
+/// number.
+pub(super) fn record_property(result: &mut BenchmarkResult, name: &str, value: &Value) -> bool {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok(),
+        other => other.as_f64(),
+    };
+    let Some(number) = number.filter(|number: &f64| number.is_finite()) else {
+        return false;
+    };
+    match name {
+        "tokens" | "token_cost" | "total_tokens" => {
+            result.token_cost = whole_count(number).unwrap_or(result.token_cost);
+        }
+        "cost" | "cost_usd" => result.cost_usd = Some(number),
+        _ => {
+            result.metrics.insert(name.to_owned(), number);
+        }
+    }
+    true
+}
+
+/// A count that was stored as a floating-point number; `None` if it is negative or not a number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the value is not negative, and a cast saturates"
+)]
+pub(super) fn whole_count(number: f64) -> Option<u64> {
+    (number >= 0.0).then_some(number as u64)
+}
+
 /// The score that decides, and how.
 pub(super) struct Decision {
     name: String,
@@ -94,16 +236,16 @@ pub(super) struct Decision {
 impl Decision {
     /// Chooses the deciding score; `None` when no result has a number. `position` gives the order of the
     /// file, `headline` the scorer and score that it declares.
-    pub(super) fn choose(
+    pub(super) fn choose<'a>(
         file: &str,
         position: &dyn Fn(&str) -> (usize, usize),
         headline: Option<&(Option<String>, Option<String>)>,
-        samples: &[Vec<NamedScore>],
+        scores: impl Iterator<Item = &'a NamedScore>,
         options: &ScoreChoice,
     ) -> Result<Option<Self>, SuiteError> {
         let mut bounds: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         let mut names: Vec<&str> = Vec::new();
-        for score in samples.iter().flatten() {
+        for score in scores {
             if !names.contains(&score.name.as_str()) {
                 names.push(&score.name);
             }
@@ -263,7 +405,7 @@ fn declared<'a>(scorer: Option<&str>, score: Option<&str>, names: &[&'a str]) ->
     names.iter().filter(fits).copied().collect()
 }
 
-fn field_error(file: &str, field: &str, reason: &str) -> SuiteError {
+pub(super) fn field_error(file: &str, field: &str, reason: &str) -> SuiteError {
     SuiteError::Field {
         file: file.to_owned(),
         field: field.to_owned(),

@@ -138,7 +138,7 @@ fn to_run(
         file,
         &|name| header.position(name),
         header.headline.as_ref(),
-        &scored,
+        scored.iter().flatten(),
         options,
     )?;
     if decision.is_none() {

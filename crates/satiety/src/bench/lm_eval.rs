@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::hash::content_hash;
-use super::imported_run::{Decision, RunImport, ScoreChoice, imported_scores};
+use super::imported_run::{ResultOrigin, RunImport, ScoreChoice, decide_by_scores, run_of_content};
 use super::loss::Losses;
 use super::reader::SuiteError;
-use super::run::{BenchmarkResult, BenchmarkRun, NamedScore, Status};
-use super::summary::summarize;
+use super::run::{BenchmarkResult, NamedScore, Status};
 
 /// Keys of a sample that a result has in another form.
 const KEYS: [&str; 13] = [
@@ -30,17 +28,6 @@ const KEYS: [&str; 13] = [
     "repeat",
 ];
 
-/// What the samples themselves do not say.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SamplesOrigin {
-    /// Name of the task.
-    pub task: String,
-    /// Name of the evaluated model.
-    pub model: String,
-    /// Time of the evaluation.
-    pub recorded_at: Timestamp,
-}
-
 /// Whether a text has the samples of lm-evaluation-harness, one JSON object per line.
 pub fn is_lm_eval_samples(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty());
@@ -52,7 +39,7 @@ pub fn is_lm_eval_samples(text: &str) -> bool {
 pub fn read_lm_eval_samples(
     file: &str,
     text: &str,
-    origin: SamplesOrigin,
+    origin: ResultOrigin,
     choice: &ScoreChoice,
 ) -> Result<RunImport, SuiteError> {
     let mut losses = Losses::default();
@@ -75,61 +62,33 @@ pub fn read_lm_eval_samples(
         documents.entry(id).or_default().push(sample);
     }
     let has_filters = documents.values().any(|samples| samples.len() > 1);
-    let scores: Vec<Vec<NamedScore>> = documents
-        .values()
-        .map(|samples| {
-            samples
-                .iter()
-                .flat_map(|sample| scores(sample, has_filters, &mut losses))
-                .collect()
-        })
-        .collect();
-    let decision = Decision::choose(file, &|_| (0, 0), None, &scores, choice)?;
-    if decision.is_none() {
-        losses.push_deciding("metrics", "no sample has a numeric metric, so nothing decides");
-    }
-    let results: Vec<BenchmarkResult> = documents
+    let mut results: Vec<BenchmarkResult> = documents
         .iter()
-        .zip(scores)
-        .map(|((id, samples), mut scores)| {
-            let passed = decision.as_ref().and_then(|decision| decision.apply(&mut scores));
-            let status = match passed {
-                Some((true, _)) => Status::Pass,
-                Some((false, _)) => Status::Fail,
-                None => Status::Skipped,
-            };
+        .map(|(id, samples)| {
             let first = samples.first();
             let field = |key: &str| first.and_then(|sample| sample.get(key));
-            let mut result = BenchmarkResult::new(id.to_string(), 0, status);
+            let mut result = BenchmarkResult::new(id.to_string(), 0, Status::Pending);
             result.case_hash = Some(content_hash(&(field("doc"), field("target"))));
-            result.score = passed.and_then(|(_, score)| score);
             result.actual_output = field("filtered_resps").map(super::compare_values::as_text);
-            if status == Status::Skipped {
-                result.reasons.push("no metric returned a value".to_owned());
-            }
-            result.scores = scores;
+            result.scores = samples
+                .iter()
+                .flat_map(|sample| scores(sample, has_filters, &mut losses))
+                .collect();
             result
         })
         .collect();
-    Ok(RunImport {
-        scores: imported_scores(&results, |_| None),
-        losses: losses.into_vec(),
-        run: BenchmarkRun {
-            // The files have no id; the same content is the same run.
-            run_id: format!("lm-eval-{}", content_hash(&text).get(..16).unwrap_or_default()),
-            suite_id: origin.task,
-            suite_hash: None,
-            target: origin.model,
-            started_at: origin.recorded_at,
-            completed_at: Some(origin.recorded_at),
-            config_snapshot: decision
-                .map(|decision| ("deciding_score".to_owned(), decision.describe()))
-                .into_iter()
-                .collect(),
-            summary: Some(summarize(&results)),
-            results,
-        },
-    })
+    let decision = decide_by_scores(file, &mut results, choice)?;
+    if decision.is_none() {
+        losses.push_deciding("metrics", "no sample has a numeric metric, so nothing decides");
+    }
+    Ok(run_of_content(
+        "lm-eval",
+        &text,
+        origin,
+        results,
+        decision.as_ref(),
+        losses,
+    ))
 }
 
 /// Metrics of a sample: those that it lists, or all other keys with numbers in older files.
@@ -161,11 +120,12 @@ fn scores(sample: &Map<String, Value>, has_filters: bool, losses: &mut Losses) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
 
     fn read(text: &str, scorer: Option<&str>) -> Result<RunImport, String> {
-        let origin = SamplesOrigin {
-            task: "arc".to_owned(),
-            model: "m".to_owned(),
+        let origin = ResultOrigin {
+            suite_id: "arc".to_owned(),
+            target: "m".to_owned(),
             recorded_at: Timestamp::UNIX_EPOCH,
         };
         let choice = ScoreChoice {

@@ -34,8 +34,10 @@ pub struct Observed {
 pub struct Answers {
     /// Judge score between 0 and 1, by path of the part.
     pub judged: BTreeMap<String, f64>,
-    /// Outcome of a program, by path of the part.
+    /// Outcome of a program or of a comparison of meaning, by path of the part.
     pub checked: BTreeMap<String, CheckOutcome>,
+    /// Answer after the transforms of a part, by path of the part; the error is the reason why there is none.
+    pub transformed: BTreeMap<String, Result<Value, String>>,
     /// Whether a person accepted the answer, by path of the part. A label with the path "" applies to every
     /// part that requires a person.
     pub labelled: BTreeMap<String, bool>,
@@ -48,17 +50,17 @@ impl Answers {
     }
 
     fn restore_part(&mut self, expected: &BenchmarkExpected, place: &str, scores: &[NamedScore]) {
-        if language(expected.mode).is_some() {
+        if is_computed(expected) {
             let name = part_name(expected, place);
             let known = scores.iter().find(|score| score.name == name);
             if let Some((score, (passed, value))) =
                 known.and_then(|score| Some((score, score.passed.zip(score.value)?)))
             {
-                // Scores are reported after negation, outcomes before.
                 let outcome = CheckOutcome {
-                    passed: passed != expected.negate,
-                    score: if expected.negate { 1.0 - value } else { value },
+                    passed,
+                    score: value,
                     reason: score.reason.clone(),
+                    named: BTreeMap::new(),
                 };
                 self.checked.insert(place.to_owned(), outcome);
             }
@@ -106,13 +108,7 @@ pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answe
     if let Some(reason) = expected.unsupported_reason() {
         return skipped(reason);
     }
-    let mut context = Context {
-        observed,
-        answers,
-        reasons: Vec::new(),
-        pending: Vec::new(),
-        scores: Vec::new(),
-    };
+    let mut context = Context::new(observed, answers);
     let outcome = context.part(expected, "");
     let status = match outcome.passes {
         Some(true) => Status::Pass,
@@ -121,7 +117,8 @@ pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answe
     };
     Assessment {
         status,
-        score: (outcome.low == outcome.high).then_some(outcome.low),
+        // Programs may return scores on any scale.
+        score: (outcome.low == outcome.high).then(|| outcome.low.clamp(0.0, 1.0)),
         reasons: if status == Status::Fail {
             context.reasons
         } else {
@@ -134,6 +131,34 @@ pub fn assess(expected: &BenchmarkExpected, observed: &Observed, answers: &Answe
         },
         scores: context.scores,
     }
+}
+
+/// Scores of the direct parts of an expectation that are decided, as its scorer gets them.
+pub fn part_scores(expected: &BenchmarkExpected, observed: &Observed, answers: &Answers) -> Vec<NamedScore> {
+    let mut context = Context::new(observed, answers);
+    let output = context.output_of(expected, "").ok().flatten();
+    context.output = output.unwrap_or(context.output);
+    let parts = expected.parts.iter().enumerate();
+    parts
+        .filter_map(|(index, part)| {
+            let (place, reasons) = (index.to_string(), context.reasons.len());
+            let outcome = context.part(part, &place);
+            Some(NamedScore {
+                passed: Some(outcome.passes?),
+                decides: part.weight > 0.0,
+                reason: context.reasons.get(reasons).cloned(),
+                ..NamedScore::new(part.name.clone().unwrap_or_default(), Some(outcome.low))
+            })
+        })
+        .collect()
+}
+
+/// Whether the outcome of a part comes from the caller: from programs or from vectors.
+fn is_computed(expected: &BenchmarkExpected) -> bool {
+    language(expected.mode).is_some()
+        || expected.mode == Mode::Similar
+        || expected.scorer.is_some()
+        || !expected.transforms.is_empty()
 }
 
 /// Default direction of a metric, by name: lower is better for latency, cost, tokens and duration, higher for
@@ -190,6 +215,13 @@ impl Outcome {
         passes: None,
     };
 
+    /// Programs return scores on any scale.
+    const UNBOUNDED: Self = Self {
+        low: f64::NEG_INFINITY,
+        high: f64::INFINITY,
+        passes: None,
+    };
+
     fn negated(self) -> Self {
         Self {
             low: 1.0 - self.high,
@@ -201,6 +233,8 @@ impl Outcome {
 
 struct Context<'a> {
     observed: &'a Observed,
+    /// Answer as the current part sees it, after transforms.
+    output: &'a Value,
     answers: &'a Answers,
     reasons: Vec<String>,
     pending: Vec<Pending>,
@@ -222,31 +256,51 @@ fn part_name(expected: &BenchmarkExpected, place: &str) -> String {
     expected.name.clone().unwrap_or_else(mode)
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    fn new(observed: &'a Observed, answers: &'a Answers) -> Self {
+        Self {
+            observed,
+            output: &observed.output,
+            answers,
+            reasons: Vec::new(),
+            pending: Vec::new(),
+            scores: Vec::new(),
+        }
+    }
+
+    /// The answer after the transforms of a part; `None` if they have not run, the error says why they failed.
+    fn output_of(&self, expected: &BenchmarkExpected, place: &str) -> Result<Option<&'a Value>, &'a str> {
+        if expected.transforms.is_empty() {
+            return Ok(Some(self.output));
+        }
+        match self.answers.transformed.get(place) {
+            None => Ok(None),
+            Some(Ok(output)) => Ok(Some(output)),
+            Some(Err(reason)) => Err(reason),
+        }
+    }
+
     fn part(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
         let (reasons, pending) = (self.reasons.len(), self.pending.len());
-        let outcome = match expected.mode {
-            Mode::All | Mode::Any => self.group(expected, place),
-            Mode::LlmJudge => self.judged(expected, place),
-            Mode::Human => self.labelled(place),
-            Mode::Javascript | Mode::Python => self.checked(expected, place),
-            _ => self.leaf(expected),
-        };
-        if outcome.passes.is_some() {
-            self.pending.truncate(pending);
-        }
-        let outcome = if expected.negate {
-            // The reasons for the inner failure do not apply to the negated part.
-            self.reasons.truncate(reasons);
-            if outcome.passes == Some(true) {
-                self.reasons
-                    .push(format!("{} matches but must not", describe(expected)));
+        let before = self.output;
+        let outcome = match self.output_of(expected, place) {
+            Ok(Some(output)) => {
+                self.output = output;
+                let outcome = self.known_answer(expected, place);
+                if outcome.passes.is_some() {
+                    self.pending.truncate(pending);
+                }
+                outcome
             }
-            outcome.negated()
-        } else {
-            outcome
+            Ok(None) => self.computed(expected, place),
+            // Without an answer nothing holds, not even a negated check.
+            Err(reason) => {
+                self.reasons.push(reason.to_owned());
+                Outcome::known(false)
+            }
         };
-        if outcome.passes.is_some() && (expected.name.is_some() || language(expected.mode).is_some()) {
+        self.output = before;
+        if outcome.passes.is_some() && (expected.name.is_some() || is_computed(expected)) {
             self.scores.push(NamedScore {
                 passed: outcome.passes,
                 decides: expected.weight > 0.0,
@@ -255,6 +309,34 @@ impl Context<'_> {
             });
         }
         outcome
+    }
+
+    /// Assesses the answer that transforms have left.
+    fn known_answer(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
+        let reasons = self.reasons.len();
+        let outcome = match expected.mode {
+            Mode::All | Mode::Any if expected.scorer.is_none() => self.group(expected, place),
+            Mode::All | Mode::Any => {
+                self.group(expected, place);
+                self.reasons.truncate(reasons);
+                self.computed(expected, place)
+            }
+            Mode::LlmJudge => self.judged(expected, place),
+            Mode::Human => self.labelled(place),
+            // Negation is part of their outcome.
+            Mode::Javascript | Mode::Python | Mode::Similar => return self.computed(expected, place),
+            _ => self.leaf(expected),
+        };
+        if !expected.negate {
+            return outcome;
+        }
+        // The reasons for the inner failure do not apply to the negated part.
+        self.reasons.truncate(reasons);
+        if outcome.passes == Some(true) {
+            self.reasons
+                .push(format!("{} matches but must not", describe(expected)));
+        }
+        outcome.negated()
     }
 
     fn group(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
@@ -331,10 +413,11 @@ impl Context<'_> {
         Outcome::scored(score, passes)
     }
 
-    fn checked(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
+    /// Outcome that the caller computes with programs or vectors.
+    fn computed(&mut self, expected: &BenchmarkExpected, place: &str) -> Outcome {
         let Some(outcome) = self.answers.checked.get(place) else {
             let check = language(expected.mode).zip(parse_check(expected).ok());
-            if check.is_none() {
+            if check.is_none() && language(expected.mode).is_some() {
                 self.reasons
                     .push("the program of the expectation is invalid".to_owned());
                 return Outcome::known(false);
@@ -345,12 +428,15 @@ impl Context<'_> {
                 check,
                 threshold: expected.threshold.unwrap_or(0.0),
             });
-            return Outcome::OPEN;
+            return Outcome::UNBOUNDED;
         };
         if !outcome.passed {
             self.reasons.extend(outcome.reason.clone());
         }
-        Outcome::scored(outcome.score.clamp(0.0, 1.0), outcome.passed)
+        let named = outcome.named.iter();
+        self.scores
+            .extend(named.map(|(name, value)| NamedScore::new(name.as_str(), Some(*value))));
+        Outcome::scored(outcome.score, outcome.passed)
     }
 
     fn labelled(&mut self, place: &str) -> Outcome {
@@ -378,7 +464,7 @@ impl Context<'_> {
         if expected.mode == Mode::MetricThreshold {
             return self.metrics(expected);
         }
-        let why = check_output(expected, &self.observed.output).err();
+        let why = check_output(expected, self.output).err();
         let passes = why.is_none();
         self.reasons.extend(why);
         Outcome::known(passes)

@@ -14,7 +14,7 @@
 //! | suites in the formats of other tools | [`skill`], [`promptfoo`], [`loss`] |
 //! | assessing an answer | [`matching`], [`judge`], [`code_check`] |
 //! | results and summaries of a run | [`run`], [`summary`] |
-//! | results of other tools as runs | [`imported_run`], [`inspect_log`], [`promptfoo`], [`lm_eval`] |
+//! | results of other tools as runs | [`imported_run`], [`inspect_log`], [`promptfoo`], [`lm_eval`], [`helm`], [`deepeval`], `junit`, [`pytest`], [`table`] |
 //! | regression gate | [`gate`] |
 //! | statistical power and early stopping | [`power`], [`sequential`] |
 //! | comparing variants before shipping a change | [`mod@ablation`] |
@@ -32,15 +32,19 @@ pub mod check;
 pub mod code_check;
 mod compare_values;
 pub mod contract;
+pub mod deepeval;
 pub mod expected;
 pub mod from_failure;
 pub mod gate;
 pub mod hash;
+pub mod helm;
 pub mod imported_run;
 pub mod inspect_log;
 mod json_path;
 mod json_schema;
 pub mod judge;
+#[cfg(feature = "imports")]
+pub mod junit;
 pub mod lm_eval;
 pub mod loss;
 pub mod matching;
@@ -48,6 +52,7 @@ pub mod matching;
 mod matching_tests;
 pub mod power;
 pub mod promptfoo;
+pub mod pytest;
 pub mod reader;
 pub mod report;
 pub mod rubric;
@@ -61,24 +66,33 @@ pub mod suite;
 #[cfg(test)]
 mod suite_tests;
 pub mod summary;
+pub mod table;
 
 pub use ablation::{
     AblationReport, AblationSettings, AblationVerdict, Margin, MetricReport, MetricSummary, VariantReport,
     ablation,
 };
 pub use check::{Problem, check_case, check_suite};
-pub use code_check::{CheckOutcome, CodeCheck, Language};
+pub use code_check::{CheckOutcome, CodeCheck, Language, Transform};
+pub use deepeval::read_deepeval;
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
-pub use gate::{CaseChange, ChangeKind, GatePolicy, GateReport, GateVerdict, PassComparison, compare};
+pub use gate::{
+    CaseChange, ChangeKind, GateLook, GatePolicy, GateReport, GateVerdict, PassComparison, SequentialDesign,
+    SequentialGate, SequentialVerdict, compare,
+};
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash, suite_hash_from_cases};
-pub use imported_run::{ImportedScore, RunImport, ScoreChoice};
+pub use helm::{HelmFiles, read_helm};
+pub use imported_run::{ImportedScore, ResultOrigin, RunImport, ScoreChoice};
 pub use inspect_log::{read_inspect_log, read_inspect_members};
-pub use lm_eval::{SamplesOrigin, is_lm_eval_samples, read_lm_eval_samples};
+#[cfg(feature = "imports")]
+pub use junit::read_junit;
+pub use lm_eval::{is_lm_eval_samples, read_lm_eval_samples};
 pub use loss::Loss;
-pub use matching::{Answers, Assessment, Observed, Pending, assess};
+pub use matching::{Answers, Assessment, Observed, Pending, assess, part_scores};
 pub use power::{Design, PowerStatement, estimate_noise, statement};
 pub use promptfoo::{ConfigFiles, ImportReport, PromptfooImport, import_promptfoo, read_promptfoo_results};
+pub use pytest::{is_pytest_log, read_pytest_log, read_pytest_report};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use rubric::{Rubric, parse_rubric};
 pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, NamedScore, Status};
@@ -91,3 +105,4 @@ pub use suite::{BenchmarkCase, BenchmarkInput, BenchmarkSuite, Difficulty, Sourc
 pub use summary::{
     BenchmarkSummary, CaseSummary, Reliability, ScoreSummary, StatusCounts, by_case, leading, summarize,
 };
+pub use table::{ColumnChoice, ColumnRole, ColumnUse, ResultTable, TableImport, read_result_table};

@@ -20,17 +20,20 @@ pub const WITH_SKILL: &str = "with_skill";
 pub const WITHOUT_SKILL: &str = "without_skill";
 
 /// Keys that hold the list of cases.
-const CASES: [&str; 6] = [
+const CASES: [&str; 9] = [
     "evals",
     "output_evals",
     "cases",
     "test_cases",
     "tests",
     "eval_cases",
+    "evaluations",
+    "scenarios",
+    "tasks",
 ];
 
 /// Keys that hold the prompt of a case.
-const PROMPTS: [&str; 8] = [
+const PROMPTS: [&str; 17] = [
     "prompt",
     "query",
     "input",
@@ -38,7 +41,16 @@ const PROMPTS: [&str; 8] = [
     "question",
     "user_prompt",
     "user_message",
+    "user_input",
     "instruction",
+    "request",
+    "message",
+    "messages",
+    "turns",
+    "conversation",
+    "prompts",
+    "scenario",
+    "goal",
 ];
 
 /// Keys that hold assertions, in the order in which they become criteria.
@@ -57,7 +69,7 @@ const ASSERTIONS: [&str; 11] = [
 ];
 
 /// Keys of an assertion that hold its text.
-const TEXTS: [&str; 10] = [
+const TEXTS: [&str; 17] = [
     "text",
     "description",
     "assertion",
@@ -68,12 +80,22 @@ const TEXTS: [&str; 10] = [
     "statement",
     "rubric",
     "expected",
+    "pass_if",
+    "requirement",
+    "condition",
+    "behavior",
+    "rule",
+    "question",
+    "title",
 ];
 
 /// Beginnings of keys that state an expectation; an unknown key of this kind is a loss that decides.
 const DECIDING: [&str; 9] = [
     "expect", "assert", "must", "should", "check", "criteri", "grad", "verif", "forbid",
 ];
+
+/// Words in which an unknown key ends if each of its texts is an assertion by itself.
+const PLAIN: [&str; 5] = ["assertions", "criteria", "expectations", "checks", "rubric"];
 
 /// Cases read from an `evals.json` file.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,17 +156,21 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
     report_unchecked("", notes.keys(), &mut losses);
     suite.metadata = notes.into_iter().collect();
     let mut used_ids = BTreeSet::new();
-    let mut problems = Vec::new();
+    let mut unreadable = Vec::new();
     for (index, item) in items.into_iter().enumerate() {
         let place = format!("{key}[{index}]");
-        let Value::Object(fields) = item else {
-            problems.push(problem(place, "must be an object".to_owned()));
-            continue;
+        let fields = match item {
+            Value::Object(fields) => fields,
+            prompt @ Value::String(_) => Map::from_iter([("prompt".to_owned(), prompt)]),
+            _ => {
+                unreadable.push(problem(place, "must be an object".to_owned()));
+                continue;
+            }
         };
         let mut case = match read_case(fields, index, threshold) {
             Ok(case) => case,
             Err((field, reason)) => {
-                problems.push(problem(format!("{place}.{field}"), reason));
+                unreadable.push(problem(format!("{place}.{field}"), reason));
                 continue;
             }
         };
@@ -169,7 +195,15 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
         }
         suite.cases.push(case);
     }
-    if suite.cases.is_empty() && problems.is_empty() {
+    // One case that cannot be read does not take the others with it.
+    let mut problems = Vec::new();
+    if !suite.cases.is_empty() {
+        for problem in unreadable {
+            losses.push_deciding(problem.field, format!("{}; the case is missing", problem.reason));
+        }
+    } else if !unreadable.is_empty() {
+        problems = unreadable;
+    } else {
         problems.push(problem(
             key.to_owned(),
             "is empty: a suite needs at least one case".to_owned(),
@@ -191,7 +225,7 @@ pub fn read_skill_evals(file: Named<'_>, folder: &str, threshold: f64) -> Result
 fn report_unchecked<'a>(prefix: &str, keys: impl Iterator<Item = &'a String>, losses: &mut Losses) {
     for key in keys.filter(|key| *key != "id") {
         let place = format!("{prefix}{key}");
-        if DECIDING.iter().any(|start| key.starts_with(start)) {
+        if is_deciding(key) {
             losses.push_deciding(place, "unknown key, kept as metadata but not checked");
         } else {
             losses.push(place, "kept as metadata");
@@ -222,6 +256,7 @@ fn read_case(
     let name = match fields.remove("name") {
         None | Some(Value::Null) => None,
         Some(Value::String(name)) => Some(name).filter(|name| !name.trim().is_empty()),
+        Some(Value::Number(name)) => Some(name.to_string()),
         Some(_) => return Err(("name", "must be a string".to_owned())),
     };
     let mut criteria = Vec::new();
@@ -242,6 +277,7 @@ fn read_case(
         Some(Value::String(text)) => Some(text).filter(|text| !text.trim().is_empty()),
         Some(other) => Some(other.to_string()),
     };
+    criteria.extend(other_assertions(&mut fields));
     let mut skip = None;
     let mut files = Vec::new();
     let listed = match fields.remove("files") {
@@ -292,10 +328,49 @@ fn read_case(
     Ok(case)
 }
 
+/// Assertions below keys that no list above has, such as `must_not_mention`: their texts with the words of the key.
+fn other_assertions(fields: &mut Map<String, Value>) -> Vec<String> {
+    let keys: Vec<String> = fields.keys().filter(|key| is_deciding(key)).cloned().collect();
+    let mut criteria = Vec::new();
+    for key in keys {
+        let is_plain = PLAIN.iter().any(|end| key.ends_with(end));
+        let found = match fields.get(&key) {
+            // Settings of a grader are objects, too.
+            Some(Value::Object(_)) if !is_plain => None,
+            Some(value) => assertions(value).filter(|found| !found.is_empty()),
+            None => None,
+        };
+        let Some(found) = found else { continue };
+        let words = key.replace('_', " ");
+        criteria.extend(found.into_iter().map(|text| {
+            if is_plain {
+                text
+            } else {
+                format!("{words}: {text}")
+            }
+        }));
+        fields.remove(&key);
+    }
+    criteria
+}
+
+/// Whether a key states an expectation.
+fn is_deciding(key: &str) -> bool {
+    key.split('_')
+        .any(|word| DECIDING.iter().any(|start| word.starts_with(start)))
+}
+
 /// Goal and messages of a prompt: a text, a conversation, or an object that contains the text.
 fn prompt_of(prompt: Value) -> Option<(String, Option<Vec<Value>>)> {
     match prompt {
         Value::String(text) => Some((text, None)),
+        Value::Array(turns) if turns.iter().all(Value::is_string) => {
+            let goal = turns.last()?.as_str()?.to_owned();
+            let messages = turns
+                .into_iter()
+                .map(|turn| json!({"role": "user", "content": turn}));
+            Some((goal, Some(messages.collect())))
+        }
         Value::Array(messages) => {
             let goal = messages.last()?.get("content")?.as_str()?.to_owned();
             let complete = messages.iter().all(|message| {
@@ -352,14 +427,24 @@ fn assertions(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Null => Some(Vec::new()),
         Value::String(text) => Some(vec![text.clone()]),
-        Value::Array(items) => items.iter().map(assertion_text).collect(),
+        Value::Array(items) => items.iter().map(any_text).collect(),
         Value::Object(fields) => match assertion_text(value) {
             Some(text) => Some(vec![text]),
-            None => fields.values().map(assertion_text).collect(),
+            None => fields.values().map(any_text).collect(),
         },
         _ => None,
     }
     .map(|texts: Vec<String>| texts.into_iter().filter(|text| !text.trim().is_empty()).collect())
+}
+
+/// Text of an assertion; all texts of an object whose keys are unknown.
+fn any_text(item: &Value) -> Option<String> {
+    assertion_text(item).or_else(|| {
+        let texts = item.as_object()?.iter();
+        let texts = texts.filter_map(|(key, value)| Some(format!("{key}: {}", value.as_str()?)));
+        let list: Vec<String> = texts.collect();
+        (!list.is_empty()).then(|| list.join("; "))
+    })
 }
 
 /// Text of an assertion. An object with a type and a value, such as `{"type": "contains", "value": "x"}`,
@@ -448,6 +533,46 @@ mod tests {
             assert_eq!(found.suite.suite_id, "folder");
             assert!(found.warnings[0].contains("`skill_name` is missing"));
         }
+    }
+
+    #[test]
+    fn unknown_assertions_keep_their_words() {
+        let found = read(
+            r#"{"skill_name": "pdf", "cases": [
+            {"id": "a", "input": "x", "deterministic_assertions": [{"check": "passes the gate", "cmd": ["python"]}],
+             "rubric": [{"dimension": "fidelity", "pass_if": "nothing is invented"}, {"dimension": "tone", "level": "formal"}]},
+            {"id": "b", "turns": ["hello", "and now?"], "evaluation_criteria": {"polite": "is polite"}, "must_not_mention": ["price", "rivals"],
+             "expected_trigger": true, "grading": {"type": "llm"}},
+            {"id": "c"}, "only a prompt"
+        ]}"#,
+        )
+        .unwrap();
+        let cases = &found.suite.cases;
+        assert_eq!(cases.len(), 3);
+        let criteria = |index: usize| parse_rubric(&cases[index].expected).unwrap().criteria;
+        assert_eq!(
+            criteria(0),
+            [
+                "nothing is invented",
+                "dimension: tone; level: formal",
+                "passes the gate"
+            ]
+        );
+        assert_eq!(
+            criteria(1),
+            ["is polite", "must not mention: price", "must not mention: rivals"]
+        );
+        assert_eq!(cases[1].input.messages.as_ref().unwrap().len(), 2);
+        assert_eq!(cases[2].input.goal, "only a prompt");
+        let lost: Vec<String> = found.losses.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lost,
+            [
+                "cases[2].prompt: is missing; the case is missing",
+                "cases[].expected_trigger: unknown key, kept as metadata but not checked",
+                "cases[].grading: unknown key, kept as metadata but not checked",
+            ]
+        );
     }
 
     #[test]

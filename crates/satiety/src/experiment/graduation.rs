@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Decision, Standing};
 use crate::retrieval::Verdict;
+use crate::stats::PValue;
 
 /// Significance level below which a latency increase is not attributed to chance.
 const SLOWER_ALPHA: f64 = 0.01;
@@ -224,8 +225,11 @@ fn improvement(corpus: &CorpusEvidence) -> (Check, String) {
 
 fn describe_change(measured: &MeasuredChange) -> String {
     format!(
-        "{:.3} → {:.3} ({:+.3}, p = {:.4})",
-        measured.control, measured.treatment, measured.difference, measured.p_value
+        "{:.3} → {:.3} ({:+.3}, {})",
+        measured.control,
+        measured.treatment,
+        measured.difference,
+        PValue(measured.p_value)
     )
 }
 

@@ -1,4 +1,6 @@
-//! Alternative hypothesis, shared by all tests.
+//! Alternative hypothesis and p-value, shared by all tests.
+
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,5 +27,19 @@ impl Alternative {
             Self::Less => at_most,
         };
         p.clamp(0.0, 1.0)
+    }
+}
+
+/// A p-value as reports show it: `p = 0.0312`, or `p < 0.0001` when four digits would show zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PValue(pub f64);
+
+impl fmt::Display for PValue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < 0.0001 {
+            formatter.write_str("p < 0.0001")
+        } else {
+            write!(formatter, "p = {:.4}", self.0)
+        }
     }
 }

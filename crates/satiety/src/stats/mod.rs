@@ -29,7 +29,7 @@ pub mod bayes;
 pub mod bootstrap;
 pub mod calibration;
 pub mod descriptive;
-mod distribution;
+pub(crate) mod distribution;
 pub mod drift;
 mod error;
 pub mod exact;
@@ -63,7 +63,7 @@ pub use descriptive::{Moments, mean, median, quantile, quantiles, standard_devia
 pub use drift::PageHinkley;
 pub use error::{Result, StatsError};
 pub use exact::sign_test;
-pub use hypothesis::Alternative;
+pub use hypothesis::{Alternative, PValue};
 pub use interval::{Interval, MeanEstimate, clustered_mean_interval, mean_interval, wilson};
 pub use isotonic::Isotonic;
 pub(crate) use isotonic::isotonic;
@@ -78,7 +78,7 @@ pub use rank_correlation::{kendall_tau, spearman};
 pub use richness::{Abundance, Richness, UnseenMass, chao1, unseen_mass};
 pub use sequential::{
     BettingSettings, BettingTest, Evidence, NormalSprt, SprtDecision, SprtSettings, SprtSigma,
-    discordant_evidence,
+    discordant_evidence, nominal_levels,
 };
 pub use trend::{LinearFit, least_squares};
 pub use ttest::{TTest, differences, one_sample_t, paired_t, welch_t};

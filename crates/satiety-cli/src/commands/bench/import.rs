@@ -1,16 +1,19 @@
-//! `satiety bench import`, `from-failure` and `scrub`: cases and runs from other sources.
+//! `satiety bench import`, `export`, `from-failure` and `scrub`: cases and runs from and for other tools.
 
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::bench::{ImportedScore, Loss, ScoreChoice, ScrubReport};
+use satiety::bench::{ColumnUse, ImportedScore, Loss, ScoreChoice, ScrubReport};
 use satiety_engine::Engine;
 use satiety_engine::bench::{
-    FailureCase, FromFailureRequest, ImportRequest, ImportResponse, ScrubFilesRequest, ScrubResponse,
+    ExportFormat, ExportRequest, ExportedRun, FailureCase, FromFailureRequest, ImportRequest, ImportResponse,
+    ResultOptions, ScrubFilesRequest, ScrubResponse,
 };
 use satiety_report::document::percent;
 
-use crate::args::{BenchFromFailureArgs, BenchImportArgs, BenchScrubArgs};
+use crate::args::{
+    BenchExportArgs, BenchFromFailureArgs, BenchImportArgs, BenchScrubArgs, ExportTo, ResultFileArgs,
+};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
@@ -29,12 +32,9 @@ pub(super) async fn import(
         .import(ImportRequest {
             file: arguments.file,
             output: arguments.output,
-            suite_id: arguments.suite_id,
-            choice: ScoreChoice {
-                scorer: arguments.scorer,
-                threshold: arguments.threshold,
-                range: arguments.range,
-                lower_is_better: arguments.lower_is_better,
+            options: ResultOptions {
+                suite_id: arguments.suite_id,
+                ..result_options(arguments.results)
             },
         })
         .await?;
@@ -45,6 +45,43 @@ pub(super) async fn import(
     } else {
         Exit::Done
     })
+}
+
+/// How the flags say to read result files.
+pub(super) fn result_options(arguments: ResultFileArgs) -> ResultOptions {
+    ResultOptions {
+        suite_id: None,
+        choice: ScoreChoice {
+            scorer: arguments.scorer,
+            threshold: arguments.threshold,
+            range: arguments.range,
+            lower_is_better: arguments.lower_is_better,
+        },
+        columns: arguments.map,
+    }
+}
+
+pub(super) async fn export(
+    arguments: BenchExportArgs,
+    engine: &Engine,
+    printer: &Printer,
+) -> Result<Exit, Failure> {
+    let exported = engine
+        .bench()
+        .export(ExportRequest {
+            run: arguments.run,
+            file: arguments.file,
+            format: arguments.to.map(|format| match format {
+                ExportTo::Csv => ExportFormat::Csv,
+                ExportTo::Parquet => ExportFormat::Parquet,
+                ExportTo::Junit => ExportFormat::Junit,
+                ExportTo::Inspect => ExportFormat::Inspect,
+                ExportTo::Json => ExportFormat::Json,
+            }),
+        })
+        .await?;
+    printer.answer(&exported)?;
+    Ok(Exit::Done)
 }
 
 pub(super) fn from_failure(
@@ -95,6 +132,7 @@ impl Render for ImportResponse {
                 if run.scores.len() > 1 {
                     let _ = write!(text, "\n\n{}", scores(&run.scores));
                 }
+                text += &columns(&run.columns);
                 text += &losses(&run.losses);
                 let _ = write!(text, "\nnext: satiety bench report {}", run.run_id);
                 return text;
@@ -161,6 +199,25 @@ fn scores(scores: &[ImportedScore]) -> String {
     table(&header, &[1, 2, 4, 5], rows)
 }
 
+/// How the columns of a table were read, in the form that `--map` takes.
+fn columns(columns: &[ColumnUse]) -> String {
+    if columns.is_empty() {
+        return String::new();
+    }
+    let list = |guessed: bool| {
+        let wanted = columns.iter().filter(|column| column.guessed == guessed);
+        wanted.map(ToString::to_string).collect::<Vec<_>>().join(",")
+    };
+    let mut text = String::new();
+    for (what, guessed) in [("columns given: ", false), ("columns guessed: ", true)] {
+        let list = list(guessed);
+        if !list.is_empty() {
+            let _ = write!(text, "\n{what}{list}");
+        }
+    }
+    text
+}
+
 fn losses(losses: &[Loss]) -> String {
     let mut text = String::new();
     for loss in losses.iter().take(MAX_LOSSES) {
@@ -171,6 +228,17 @@ fn losses(losses: &[Loss]) -> String {
         let _ = write!(text, "\n… and {more} more; --format json lists all");
     }
     text
+}
+
+impl Render for ExportedRun {
+    fn human(&self) -> String {
+        format!(
+            "wrote {} results of {} to {}",
+            self.results,
+            self.run_id.bold(),
+            self.file
+        )
+    }
 }
 
 impl Render for FailureCase {

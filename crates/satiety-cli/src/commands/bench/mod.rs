@@ -53,6 +53,7 @@ pub(super) async fn run(
         Bench::List(arguments) => list(arguments, engine, printer).await,
         Bench::Init(arguments) => init::run(&arguments.folder, printer),
         Bench::Import(arguments) => import::import(arguments, engine, printer).await,
+        Bench::Export(arguments) => import::export(arguments, engine, printer).await,
         Bench::Label(arguments) => label::run(arguments, engine, printer).await,
         Bench::FromFailure(arguments) => import::from_failure(arguments, engine, printer),
         Bench::Scrub(arguments) => import::scrub(arguments, engine, printer),
@@ -63,13 +64,16 @@ async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer
     let (policy, accept_regression) = policy(arguments.policy)?;
     let compared = engine
         .bench()
-        .compare(CompareRunsRequest {
-            baseline: arguments.baseline,
-            candidate: arguments.candidate,
-            policy,
-            record: true,
-            accept_regression,
-        })
+        .compare_files(
+            CompareRunsRequest {
+                baseline: arguments.baseline,
+                candidate: arguments.candidate,
+                policy,
+                record: true,
+                accept_regression,
+            },
+            &import::result_options(arguments.results),
+        )
         .await?;
     warn_all(&compared.warnings);
     printer.answer(&compared)?;
@@ -195,6 +199,7 @@ fn policy(arguments: GatePolicyArgs) -> Result<(GatePolicy, Option<VerdictOverri
     let policy = GatePolicy {
         alpha: arguments.alpha,
         margin: arguments.margin,
+        latency_across_machines: arguments.latency_across_machines,
         ..GatePolicy::default()
     };
     Ok((policy, accepted))
@@ -205,7 +210,18 @@ pub(super) fn who(named: Option<String>) -> Result<String, Failure> {
     named
         .or_else(|| std::env::var("USER").ok())
         .filter(|name| !name.trim().is_empty())
+        .or_else(git_user)
         .ok_or_else(|| Failure::bad_input("a name is required for the record", "set one with --by"))
+}
+
+/// User name that git is configured with.
+fn git_user() -> Option<String> {
+    let output = std::process::Command::new("git")
+        .args(["config", "user.name"])
+        .output()
+        .ok()?;
+    let name = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (!name.is_empty()).then_some(name)
 }
 
 /// Options for calling targets; `default` is the sandbox requirement without a flag.

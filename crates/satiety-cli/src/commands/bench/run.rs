@@ -5,11 +5,13 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use satiety_engine::Engine;
-use satiety_engine::bench::{DistributedRun, Progress, RunBenchRequest, RunBenchResponse, Stop};
+use satiety_engine::bench::{
+    DistributedRun, Progress, RunBenchRequest, RunBenchResponse, Stop, UntilDecided,
+};
 use satiety_report::documents::bench::RunReport;
 
 use super::{gate_exit, options, policy, show, suites_below, write_reports};
-use crate::args::{BenchRunArgs, ReportFiles};
+use crate::args::{BenchRunArgs, OnInconclusive, ReportFiles, UntilDecidedArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, warn_all};
 use crate::printer::Printer;
@@ -26,8 +28,12 @@ pub(super) async fn run(
         None => arguments.suites,
     };
     let (gate, accept_regression) = policy(arguments.policy)?;
+    let on_inconclusive = arguments.on_inconclusive;
+    let gated = arguments.gate
+        || arguments.until_decided.until_decided.is_some()
+        || on_inconclusive == OnInconclusive::Repeat;
     // Workers require a sandbox, so distributed runs do, too.
-    let sandbox = if arguments.gate || arguments.distributed {
+    let sandbox = if gated || arguments.distributed {
         Some(settings.sandbox.for_gates())
     } else {
         settings.sandbox.for_plain_runs()
@@ -37,8 +43,9 @@ pub(super) async fn run(
         repeats: arguments.repeats,
         tags: arguments.tag,
         resume: arguments.resume,
-        gate: arguments.gate.then_some(gate),
+        gate: gated.then_some(gate),
         sequential: arguments.sequential,
+        until_decided: until_decided(arguments.until_decided, arguments.on_inconclusive),
         without_skill: arguments.without_skill,
         accept_regression,
         ..options(arguments.how, sandbox)
@@ -54,10 +61,16 @@ pub(super) async fn run(
         };
         let plan = engine.bench().plan(request).await?;
         if arguments.dry_run {
-            printer.answer(&show::Power(plan.power().clone()))?;
+            printer.answer(&show::Power {
+                power: plan.power().clone(),
+                budget: plan.budget().cloned(),
+            })?;
             continue;
         }
-        printer.note(&plan.power().text);
+        match plan.budget() {
+            Some(budget) => printer.note(&format!("budget: {}", budget.text)),
+            None => printer.note(&plan.power().text),
+        }
         if arguments.distributed {
             let root = arguments.root.as_deref().unwrap_or(Path::new("."));
             distributed.push(Box::pin(engine.bench().distribute(plan, root)).await?);
@@ -69,7 +82,10 @@ pub(super) async fn run(
         cycle = outcome.post.cycle.take();
         let interrupted = outcome.interrupted;
         ran.push(outcome);
-        worst = worse(worst, settle(&ran, &arguments.files, arguments.fail_under)?);
+        worst = worse(
+            worst,
+            settle(&ran, &arguments.files, arguments.fail_under, on_inconclusive)?,
+        );
         if interrupted {
             break;
         }
@@ -92,7 +108,10 @@ pub(super) async fn run(
             ));
         }
         ran.push(outcome);
-        worst = worse(worst, settle(&ran, &arguments.files, arguments.fail_under)?);
+        worst = worse(
+            worst,
+            settle(&ran, &arguments.files, arguments.fail_under, on_inconclusive)?,
+        );
     }
     match <[_; 1]>::try_from(ran) {
         Ok([only]) => printer.answer(&only)?,
@@ -107,7 +126,7 @@ pub(super) async fn run(
             crate::commands::harness::cycle_after_gate(&recorded, printer),
         );
     } else if settings.harness.record
-        && arguments.gate
+        && gated
         && arguments.distributed
         && worst != Exit::Interrupted
         && !arguments.dry_run
@@ -121,7 +140,12 @@ pub(super) async fn run(
 }
 
 /// Writes the reports about all runs so far; for the last one, warns about failed hooks and returns the exit code.
-fn settle(ran: &[RunBenchResponse], files: &ReportFiles, fail_under: Option<f64>) -> Result<Exit, Failure> {
+fn settle(
+    ran: &[RunBenchResponse],
+    files: &ReportFiles,
+    fail_under: Option<f64>,
+    on_inconclusive: OnInconclusive,
+) -> Result<Exit, Failure> {
     let report = |outcome| RunReport {
         more: Vec::new(),
         ..show::report(outcome)
@@ -131,10 +155,23 @@ fn settle(ran: &[RunBenchResponse], files: &ReportFiles, fail_under: Option<f64>
         return Ok(Exit::Done);
     };
     warn_all(last.post.failures());
-    Ok(exit_of(last, fail_under))
+    Ok(exit_of(last, fail_under, on_inconclusive))
 }
 
-fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>) -> Exit {
+/// Limits of a run that is repeated until the gate decides.
+fn until_decided(arguments: UntilDecidedArgs, on_inconclusive: OnInconclusive) -> Option<UntilDecided> {
+    let default = UntilDecided::default();
+    let repeat = (on_inconclusive == OnInconclusive::Repeat).then_some(default.times);
+    Some(UntilDecided {
+        times: arguments.until_decided.or(repeat)?,
+        baseline_target: arguments.baseline_target,
+        max_calls: arguments.max_calls,
+        max_tokens: arguments.max_tokens,
+        max_cost_usd: arguments.max_cost,
+    })
+}
+
+fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>, on_inconclusive: OnInconclusive) -> Exit {
     if ran.interrupted {
         return Exit::Interrupted;
     }
@@ -148,10 +185,17 @@ fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>) -> Exit {
         .gate
         .as_ref()
         .map_or(Exit::Done, |report| gate_exit(report, ran.accepted.is_some()));
+    let gate = match (gate, on_inconclusive) {
+        (Exit::Inconclusive, OnInconclusive::Fail) => Exit::CheckFailed,
+        (Exit::Inconclusive, OnInconclusive::Pass) => Exit::Done,
+        _ => gate,
+    };
     let bar = match (rate, fail_under) {
         (Some(rate), Some(least)) if rate < least => Exit::CheckFailed,
         // Nothing was decided, so it must not count as a success.
         (None, _) => Exit::Inconclusive,
+        // A configuration of another tool that was not taken over completely decides less than it should.
+        _ if ran.loses_verdicts => Exit::Inconclusive,
         _ => Exit::Done,
     };
     worse(gate, bar)
@@ -193,7 +237,7 @@ impl Bar {
             return Self(None);
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {per_sec}  {eta} left  {msg}");
+        let style = ProgressStyle::with_template("{bar:14} {pos}/{len}  {msg}  {eta} left");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self(Some(bar))
     }

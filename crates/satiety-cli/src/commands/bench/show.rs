@@ -6,8 +6,8 @@ use owo_colors::OwoColorize;
 use satiety::bench::{BenchmarkRun, PowerStatement};
 use satiety_engine::bench::suites::SuiteList;
 use satiety_engine::bench::{
-    AblationResponse, AcceptResponse, Cancelled, ComparedRuns, DistributedRunSummary, RunBenchResponse,
-    RunSummary,
+    AblationResponse, AcceptResponse, Budget, Cancelled, ComparedRuns, DistributedRunSummary,
+    RunBenchResponse, RunSummary,
 };
 use satiety_report::document::percent;
 use satiety_report::documents::bench::{RunReport, ablation, comparison, runs};
@@ -101,14 +101,21 @@ fn accepted_regression(by: &str, reason: &str) -> Block {
     Block::text(format!("regression accepted by {by}: {reason}"))
 }
 
-/// Detectable differences of a planned run.
+/// Detectable differences of a planned run, and its budget.
 #[derive(Serialize)]
-#[serde(transparent)]
-pub(super) struct Power(pub(super) PowerStatement);
+pub(super) struct Power {
+    #[serde(flatten)]
+    pub(super) power: PowerStatement,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) budget: Option<Budget>,
+}
 
 impl Render for Power {
     fn human(&self) -> String {
-        self.0.text.clone()
+        match &self.budget {
+            Some(budget) => format!("{}\nbudget: {}", self.power.text, budget.text),
+            None => self.power.text.clone(),
+        }
     }
 }
 

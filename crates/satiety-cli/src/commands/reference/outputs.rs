@@ -11,8 +11,8 @@ use satiety::retrieval::Agreement;
 use satiety_engine::bench::sandbox::probes::SandboxExamination;
 use satiety_engine::bench::suites::SuiteList;
 use satiety_engine::bench::{
-    AblationResponse, AcceptResponse, Cancelled, ComparedRuns, FailureCase, ImportResponse, LabelResponse,
-    RunBenchResponse, ScrubResponse, WorkResponse,
+    AblationResponse, AcceptResponse, Cancelled, ComparedRuns, ExportedRun, FailureCase, ImportResponse,
+    LabelResponse, RunBenchResponse, ScrubResponse, WorkResponse,
 };
 use satiety_engine::database::{BackupResponse, MigrateResponse, Retained, Status, TransferReport};
 use satiety_engine::doctor::Examination;
@@ -142,6 +142,7 @@ pub(super) fn outputs() -> Vec<Output> {
         object::<RunList>("bench list").when("`--runs`"),
         object::<WrittenSuite>("bench init"),
         object::<ImportResponse>("bench import"),
+        object::<ExportedRun>("bench export"),
         object::<LabelResponse>("bench label"),
         object::<FailureCase>("bench from-failure"),
         object::<ScrubResponse>("bench scrub"),

@@ -1,12 +1,37 @@
-// Runs JavaScript checks: a line of JSON in, a line of JSON out.
+// Runs JavaScript programs: a line of JSON in, a line of JSON out. With settings of a provider as an argument
+// it answers requests to that provider, otherwise it runs lists of checks, transforms and calls.
 'use strict';
+const fs = require('node:fs');
+const nodeModule = require('node:module');
 const path = require('node:path');
-const { pathToFileURL } = require('node:url');
+const { fileURLToPath, pathToFileURL } = require('node:url');
 
-// Standard output belongs to the protocol, so checks print to standard error.
+// Standard output belongs to the protocol, so programs print to standard error.
 const send = process.stdout.write.bind(process.stdout);
 process.stdout.write = process.stderr.write.bind(process.stderr);
 const shim = Object.assign(Object.create(process), { mainModule: { require } });
+const settings = JSON.parse(process.argv[1] ?? '{}');
+try {
+  if (settings.root) process.chdir(settings.root);
+} catch {
+  // Inline programs need no files.
+}
+
+// TypeScript files import each other without an ending.
+nodeModule.registerHooks?.({
+  resolve(name, context, next) {
+    try {
+      return next(name, context);
+    } catch (error) {
+      if (!name.startsWith('.') || !context.parentURL?.startsWith('file:')) throw error;
+      const base = path.resolve(path.dirname(fileURLToPath(context.parentURL)), name);
+      const stem = base.replace(/\.[cm]?js$/, '');
+      const found = ['.ts', '.mts', '.cts', '.js', '/index.ts', '/index.js'].map((end) => stem + end).find((file) => fs.existsSync(file));
+      if (!found) throw error;
+      return next(pathToFileURL(found).href, context);
+    }
+  },
+});
 
 /** Position of the last semicolon that ends a statement, or -1. */
 function lastSeparator(program) {
@@ -26,8 +51,8 @@ function lastSeparator(program) {
   return last;
 }
 
-/** A program of several lines is a function body; one line is an expression, after declarations if any. */
-function functionBody(code) {
+/** A check of several lines is a function body; one line is an expression, after declarations if any. */
+function checkBody(code) {
   const program = code.trimEnd();
   if (program.includes('\n')) return program;
   const line = program.trim().replace(/;+$/, '');
@@ -36,38 +61,72 @@ function functionBody(code) {
   return end === 0 ? line : `${line.slice(0, end)} return ${line.slice(end)}`;
 }
 
-const compile = (code) => new Function('output', 'context', 'process', functionBody(code));
+const compiled = new Map();
+function compile(code, kind) {
+  const key = `${kind}:${code}`;
+  let found = compiled.get(key);
+  if (!found) {
+    const body = kind === 'check' ? checkBody(code) : code.includes('\n') ? code : `return ${code}`;
+    found = new Function(kind === 'call' ? 'vars' : 'output', 'context', 'process', body);
+    compiled.set(key, found);
+  }
+  return found;
+}
 
 async function load(file, name) {
   const loaded = await import(pathToFileURL(path.resolve(file)).href);
   const exported = loaded.default ?? loaded;
   const found = name ? loaded[name] ?? exported[name] : exported.default ?? exported;
-  if (typeof found !== 'function') throw new Error(`${file} exports no function ${name ?? 'by default'}`);
+  if (found === undefined) throw new Error(`${file} exports no ${name}`);
   return found;
 }
 
-async function check({ code, file, function: name, transforms = [], output, context }) {
-  let run;
-  let changes;
+async function run({ kind, code, file, function: name, arguments: given }) {
+  let program;
   try {
-    run = file ? await load(file, name) : compile(code);
-    changes = transforms.map(compile);
+    program = file ? await load(file, name) : compile(code, kind);
+    if (typeof program !== 'function' && kind !== 'call') {
+      throw new Error(`${file} exports no function ${name ?? 'by default'}`);
+    }
   } catch (error) {
     return { invalid: String(error) };
   }
   try {
-    let value = output;
-    for (const change of changes) value = await change(value, context, shim);
-    const returned = await run(value, context, shim);
+    const returned = typeof program === 'function' ? await program(...given, shim) : program;
     return JSON.parse(JSON.stringify({ returned: returned ?? null }));
   } catch (error) {
     return { thrown: String(error) };
   }
 }
 
+let opened;
+async function openProvider() {
+  const exported = await load(settings.file, settings.function);
+  if (typeof exported !== 'function') return exported;
+  if (typeof exported.prototype?.callApi === 'function') return new exported(settings.options);
+  return { callApi: exported };
+}
+
+async function answer({ goal, config_overrides: overrides = {} }) {
+  try {
+    opened ??= openProvider();
+    const context = { vars: overrides.vars ?? {}, prompt: { raw: goal, label: goal } };
+    const returned = await (await opened).callApi(goal, context, settings.options);
+    return typeof returned === 'object' && returned !== null ? returned : { output: returned ?? '' };
+  } catch (error) {
+    return { error: String(error) };
+  }
+}
+
 require('node:readline')
   .createInterface({ input: process.stdin })
   .on('line', async (line) => {
-    const output = await check(JSON.parse(line).input.config_overrides);
-    send(`${JSON.stringify({ output })}\n`);
+    const { input } = JSON.parse(line);
+    let reply;
+    if (settings.file) reply = await answer(input);
+    else {
+      reply = { output: [] };
+      for (const job of input.config_overrides.jobs) reply.output.push(await run(job));
+    }
+    send(`${JSON.stringify(reply)}\n`);
   });

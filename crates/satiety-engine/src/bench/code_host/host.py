@@ -1,50 +1,103 @@
-"""Runs Python checks: a line of JSON in, a line of JSON out."""
+"""Runs Python programs: a line of JSON in, a line of JSON out.
+
+With settings of a provider as an argument it answers requests to that provider, otherwise it runs lists of
+checks, transforms and calls.
+"""
 
 import asyncio
+import contextlib
 import importlib.util
 import inspect
+import io
 import json
 import os
+import runpy
 import sys
 import textwrap
 
-# Standard output belongs to the protocol, so checks print to standard error.
+# Standard output belongs to the protocol, so programs print to standard error.
 protocol, sys.stdout = sys.stdout, sys.stderr
+settings = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 modules = {}
+compiled = {}
+if settings.get("root"):
+    # Inline programs need no files.
+    with contextlib.suppress(OSError):
+        os.chdir(settings["root"])
 
 
 def load(file, name):
     if file not in modules:
         sys.path.insert(0, os.path.dirname(file))
-        spec = importlib.util.spec_from_file_location("check_%d" % len(modules), file)
+        spec = importlib.util.spec_from_file_location("program_%d" % len(modules), file)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         modules[file] = module
-    return getattr(modules[file], name or "get_assert")
+    return getattr(modules[file], name)
+
+
+def script(file):
+    """A script without a function prints its result; its argument is the context."""
+
+    def main(context):
+        before, printed = sys.argv, io.StringIO()
+        sys.argv = [file, json.dumps(context)]
+        try:
+            with contextlib.redirect_stdout(printed):
+                runpy.run_path(file, run_name="__main__")
+        finally:
+            sys.argv = before
+        return printed.getvalue().rstrip("\n")
+
+    return main
 
 
 def compile_code(code):
-    code = code.strip("\n").rstrip()
-    body = code if "\n" in code else "return " + code.strip()
-    scope = {}
-    exec("def check(output, context):\n" + textwrap.indent(textwrap.dedent(body), "    "), scope)
-    return scope["check"]
+    if code not in compiled:
+        text = code.strip("\n").rstrip()
+        body = text if "\n" in text else "return " + text.strip()
+        scope = {"json": json}
+        exec("def check(output, context):\n" + textwrap.indent(textwrap.dedent(body), "    "), scope)
+        compiled[code] = scope["check"]
+    return compiled[code]
 
 
-def check(request):
+def finish(returned):
+    return asyncio.run(returned) if inspect.isawaitable(returned) else returned
+
+
+def run(job):
     try:
-        run = load(request["file"], request.get("function")) if request.get("file") else compile_code(request["code"])
+        if not job.get("file"):
+            program = compile_code(job["code"])
+        elif job.get("function"):
+            program = load(job["file"], job["function"])
+        else:
+            program = script(job["file"])
     except Exception as error:
         return {"invalid": "%s: %s" % (type(error).__name__, error)}
     try:
-        returned = run(request["output"], request["context"])
-        if inspect.isawaitable(returned):
-            returned = asyncio.run(returned)
+        returned = finish(program(*job["arguments"]))
         return json.loads(json.dumps({"returned": returned}, allow_nan=False))
     except Exception as error:
         return {"thrown": "%s: %s" % (type(error).__name__, error)}
 
 
+def answer(request):
+    try:
+        call = load(settings["file"], settings.get("function") or "call_api")
+        context = {"vars": request.get("config_overrides", {}).get("vars", {}), "prompt": {"raw": request["goal"]}}
+        returned = finish(call(request["goal"], settings["options"], context))
+        return returned if isinstance(returned, dict) else {"output": returned}
+    except Exception as error:
+        return {"error": "%s: %s" % (type(error).__name__, error)}
+
+
 for line in sys.stdin:
-    protocol.write(json.dumps({"output": check(json.loads(line)["input"]["config_overrides"])}) + "\n")
+    request = json.loads(line)["input"]
+    if "file" in settings:
+        reply = answer(request)
+    else:
+        reply = {"output": [run(job) for job in request["config_overrides"]["jobs"]]}
+    protocol.write(json.dumps(reply) + "\n")
     protocol.flush()

@@ -118,6 +118,10 @@ impl Protected {
     }
 }
 
+/// Size of a tree up to which it is copied for a run.
+const MAX_COPIED_FILES: u64 = 2_000;
+const MAX_COPIED_BYTES: u64 = 32 << 20;
+
 /// Allow-list of one target, created once and used for all its processes.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
@@ -440,7 +444,11 @@ impl Layout {
     }
 
     /// Copies a file or tree of the target, without protected files, and mounts the copy in its place.
+    /// A large tree without protected files is mounted itself.
     fn add_copy(&mut self, path: &Path, kind: &str) -> Result<(), OpenError> {
+        if path.is_dir() && is_large(path) && self.allow(path) {
+            return Ok(());
+        }
         let copy = self.next_copy(kind)?;
         copy_tree(path, &copy, &self.protected)
             .map_err(|error| OpenError::sandbox(format!("cannot copy {}: {error}", path.display())))?;
@@ -455,6 +463,28 @@ impl Layout {
         self.reads.insert(lexical(path), copy);
         Ok(())
     }
+}
+
+/// Whether a tree has more files or bytes than should be copied for a run, such as a repository with its
+/// dependencies. Stops as soon as it knows.
+fn is_large(tree: &Path) -> bool {
+    let (mut files, mut bytes) = (0_u64, 0_u64);
+    let mut open = vec![tree.to_owned()];
+    while let Some(folder) = open.pop() {
+        for entry in fs_err::read_dir(&folder).into_iter().flatten().flatten() {
+            // The metadata of an entry does not follow links, which copies do not follow either.
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                open.push(entry.path());
+            }
+            files += 1;
+            bytes = bytes.saturating_add(metadata.len());
+            if files > MAX_COPIED_FILES || bytes > MAX_COPIED_BYTES {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// Copies a tree readable for any user, without protected files and without links to them.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use satiety::bench::contract::spec::ChatSpec;
-use satiety::bench::contract::{ErrorKind, Request, Response, TargetError, Usage};
+use satiety::bench::contract::{ErrorKind, Message, Request, Response, TargetError, Usage};
 use satiety_models::chat::{self, ChatError, ChatMessage, ChatRequest, Provider, Spec};
 use satiety_models::http::{ApiKey, HttpPolicy, HttpSettings, TransportError, with_causes};
 use satiety_models::{AddressOrigin, Chat, KeyOwner};
@@ -83,7 +83,14 @@ impl ChatTarget {
     /// Builds the messages: instructions, the conversation so far, then context and goal.
     fn question(&self, request: &Request) -> Result<ChatRequest, TargetError> {
         let mut messages: Vec<ChatMessage> = self.spec.system.iter().map(ChatMessage::system).collect();
-        for message in &request.input.messages {
+        // A prompt of promptfoo may be a conversation in JSON.
+        let conversation = request
+            .input
+            .messages
+            .is_empty()
+            .then(|| conversation(&request.input.goal))
+            .flatten();
+        for message in conversation.as_ref().unwrap_or(&request.input.messages) {
             let words = message.content.as_str();
             messages.push(match message.role.as_str() {
                 "system" => ChatMessage::system(words),
@@ -106,11 +113,13 @@ impl ChatTarget {
                 other => other.to_string(),
             })
             .collect();
-        messages.push(ChatMessage::user(if context.is_empty() {
-            request.input.goal.clone()
-        } else {
-            format!("Context:\n{}\n\n{}", context.join("\n\n"), request.input.goal)
-        }));
+        if conversation.is_none() {
+            messages.push(ChatMessage::user(if context.is_empty() {
+                request.input.goal.clone()
+            } else {
+                format!("Context:\n{}\n\n{}", context.join("\n\n"), request.input.goal)
+            }));
+        }
         Ok(ChatRequest {
             messages,
             temperature: self.spec.temperature,
@@ -118,6 +127,15 @@ impl ChatTarget {
             schema: None,
         })
     }
+}
+
+/// Messages of a goal that is a JSON list of objects with `role` and `content`.
+fn conversation(goal: &str) -> Option<Vec<Message>> {
+    if !goal.trim_start().starts_with('[') {
+        return None;
+    }
+    let messages: Vec<Message> = serde_json::from_str(goal).ok()?;
+    (!messages.is_empty()).then_some(messages)
 }
 
 fn failed(error: &ChatError) -> TargetError {
@@ -141,5 +159,27 @@ fn failed(error: &ChatError) -> TargetError {
         kind,
         message,
         retry_after_ms: pause.map(|pause| u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lists_of_messages_are_conversations() {
+        let found = conversation(
+            r#" [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]"#,
+        );
+        assert_eq!(found.unwrap()[1].content, "Hi");
+        for goal in [
+            "Hi",
+            "[1, 2]",
+            "[]",
+            r#"[{"role": "user"}]"#,
+            r#"{"role": "user", "content": "x"}"#,
+        ] {
+            assert!(conversation(goal).is_none(), "{goal}");
+        }
     }
 }

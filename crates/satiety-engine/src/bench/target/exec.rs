@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use satiety::bench::contract::parse::from_stdout;
 use satiety::bench::contract::spec::{ExecSpec, RequestForm};
 use satiety::bench::contract::{EXIT_TRY_AGAIN, ErrorKind, Exit, Request, Response, TargetError};
+use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::{sleep, timeout};
 
@@ -13,6 +14,9 @@ use super::process::{Process, exit};
 use super::program::{CommandSpec, Program, sandbox_failure};
 use super::workdir::Workdirs;
 use super::{Attempt, OpenError, TargetContext};
+
+/// Environment variable with the directory of the skill under test, for programs that do not read the request.
+const SKILL_DIR: &str = "SATIETY_SKILL_DIR";
 
 /// Time to wait for remaining output after all processes have ended.
 const LAST_BYTES: Duration = Duration::from_millis(500);
@@ -69,10 +73,22 @@ impl Exec {
                     TargetError::new(ErrorKind::Harness, format!("cannot write the request: {error}"))
                 })?,
             RequestForm::Goal => input.extend_from_slice(request.input.goal.as_bytes()),
-            RequestForm::Argument => {}
+            RequestForm::Argument | RequestForm::Promptfoo => {}
         }
-        let extra = (self.form == RequestForm::Argument).then_some(request.input.goal.as_str());
-        let ready = self.program.ready(workdir.path(), extra)?;
+        let goal = request.input.goal.clone();
+        let extra = match self.form {
+            RequestForm::Argument => vec![goal],
+            RequestForm::Promptfoo => {
+                let context =
+                    json!({"vars": request.input.config_overrides.get("vars"), "prompt": {"raw": goal}});
+                vec![goal, json!({"config": {}}).to_string(), context.to_string()]
+            }
+            RequestForm::Json | RequestForm::Goal => Vec::new(),
+        };
+        let mut ready = self.program.ready(workdir.path(), &extra)?;
+        if let Some(skill) = &request.skill_dir {
+            ready.command.env(SKILL_DIR, skill);
+        }
         let started = Instant::now();
         let report = ready.report;
         let mut process = self.program.start(ready.command, report.is_some())?;
@@ -81,7 +97,13 @@ impl Exec {
         let limit = Duration::from_millis(request.deadline_ms);
         let (ended, latency) = listen(&mut process, &input, &mut stdout, &mut stderr, started, limit).await;
         let (outcome, exit) = match ended {
-            ListenEnd::ByItself(exit) => (answer(exit, &stdout.bytes), Some(exit)),
+            ListenEnd::ByItself(exit) => {
+                let outcome = answer(exit, &stdout.bytes).map(|response| match self.form {
+                    RequestForm::Promptfoo => Response::text(String::from_utf8_lossy(&stdout.bytes).trim()),
+                    _ => response,
+                });
+                (outcome, Some(exit))
+            }
             ListenEnd::TooLong => (Err(too_long(request.deadline_ms)), process.end().await),
             ListenEnd::TooMuch => (Err(too_much(self.max_output)), process.end().await),
             ListenEnd::Lost(error) => {

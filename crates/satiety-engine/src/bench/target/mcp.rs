@@ -218,7 +218,7 @@ impl Mcp {
             }
             Transport::Process { program, workdirs } => {
                 let home = workdirs.shared("mcp")?;
-                let ready = program.ready(home.path(), None)?;
+                let ready = program.ready(home.path(), &[])?;
                 let mut process = program.start(ready.command, ready.report.is_some())?;
                 let pipes = (
                     process.child.stdin.take(),

@@ -10,7 +10,7 @@ mod http;
 #[cfg_attr(not(feature = "mcp"), path = "mcp_stub.rs")]
 mod mcp;
 mod persistent;
-mod pipes;
+pub(super) mod pipes;
 mod process;
 pub(super) mod program;
 mod replay;
@@ -179,7 +179,13 @@ impl Target {
             Self::Chat(target) => target.call(request).await,
             Self::Mcp(target) => target.call(request).await,
             Self::Replay(target) => target.call(request),
-            Self::Echo => Attempt::bare(Ok(Response::text(request.input.goal.as_str())), Duration::ZERO),
+            Self::Echo => {
+                let response = Response {
+                    cost_usd: Some(0.0),
+                    ..Response::text(request.input.goal.as_str())
+                };
+                Attempt::bare(Ok(response), Duration::ZERO)
+            }
         }
     }
 

@@ -122,7 +122,7 @@ impl Pool {
 
     fn start(&self) -> Result<Worker, TargetError> {
         let home = self.workdirs.shared("worker")?;
-        let ready = self.program.ready(home.path(), None)?;
+        let ready = self.program.ready(home.path(), &[])?;
         let (user, report) = (ready.user, ready.report);
         let mut process = self.program.start(ready.command, report.is_some())?;
         let pipes = (

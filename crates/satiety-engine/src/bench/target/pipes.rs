@@ -10,17 +10,17 @@ const CHUNK: usize = 16 << 10;
 
 /// The output exceeded the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Overflow;
+pub(in super::super) struct Overflow;
 
 /// Captures a complete stream, up to a limit.
 #[derive(Debug)]
-pub(super) struct Capture {
-    pub(super) bytes: Vec<u8>,
+pub(in super::super) struct Capture {
+    pub(in super::super) bytes: Vec<u8>,
     limit: usize,
 }
 
 impl Capture {
-    pub(super) fn new(limit: u64) -> Self {
+    pub(in super::super) fn new(limit: u64) -> Self {
         Self {
             bytes: Vec::new(),
             limit: usize::try_from(limit).unwrap_or(usize::MAX),
@@ -28,7 +28,10 @@ impl Capture {
     }
 
     /// Reads to the end. A read error counts as the end.
-    pub(super) async fn fill(&mut self, mut stream: impl AsyncRead + Unpin) -> Result<(), Overflow> {
+    pub(in super::super) async fn fill(
+        &mut self,
+        mut stream: impl AsyncRead + Unpin,
+    ) -> Result<(), Overflow> {
         loop {
             if self.bytes.len() > self.limit {
                 return Err(Overflow);
@@ -45,11 +48,11 @@ impl Capture {
 
 /// Captures the end of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Tail(Vec<u8>);
+pub(in super::super) struct Tail(Vec<u8>);
 
 impl Tail {
     /// Reads to the end and keeps the last bytes.
-    pub(super) async fn fill(&mut self, mut stream: impl AsyncRead + Unpin) {
+    pub(in super::super) async fn fill(&mut self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = Vec::with_capacity(CHUNK);
         loop {
             chunk.clear();
@@ -60,7 +63,7 @@ impl Tail {
         }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(in super::super) fn push(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
         // Truncating only at twice the length makes moving bytes cheap on average.
         if self.0.len() > 2 * TAIL {
@@ -74,7 +77,7 @@ impl Tail {
     }
 
     /// Takes the captured text and resets the buffer.
-    pub(super) fn take(&mut self) -> String {
+    pub(in super::super) fn take(&mut self) -> String {
         if self.0.is_empty() {
             return String::new();
         }
@@ -86,7 +89,7 @@ impl Tail {
 }
 
 /// Reads to the end into a shared buffer.
-pub(super) async fn keep_tail(mut from: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
+pub(in super::super) async fn keep_tail(mut from: impl AsyncRead + Unpin, tail: Arc<Mutex<Tail>>) {
     let mut chunk = Vec::with_capacity(4 << 10);
     loop {
         chunk.clear();

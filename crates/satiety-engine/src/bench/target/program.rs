@@ -111,13 +111,13 @@ impl Program {
 
     /// Prepares the command with `workdir` as its working, home and temporary directory. `extra` is appended
     /// to the arguments of the description.
-    pub(super) fn ready(&self, workdir: &Path, extra: Option<&str>) -> Result<ReadyCommand, TargetError> {
+    pub(super) fn ready(&self, workdir: &Path, extra: &[String]) -> Result<ReadyCommand, TargetError> {
         let mut args: Vec<OsString> = self
             .args
             .iter()
             .map(|arg| self.fill_placeholders(arg, workdir))
             .collect();
-        args.extend(extra.map(OsString::from));
+        args.extend(extra.iter().map(OsString::from));
         let mut program = self.path.clone().into_os_string();
         let (mut user, mut report) = (None, None);
         if let Some(sandbox) = &self.sandbox {

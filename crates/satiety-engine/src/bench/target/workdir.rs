@@ -113,10 +113,16 @@ impl Workdirs {
     fn make(&self, name: &str) -> Result<Workdir, TargetError> {
         // One counter per process: variants may share a scratch directory.
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let enclosing = self
-            .scratch
-            .join(format!("{name}-{}-{count}", std::process::id()));
+        let next = || {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{name}-{}-{count}", std::process::id());
+            self.scratch.join(name)
+        };
+        // A killed process leaves its directories behind, and process ids are used again.
+        let mut enclosing = next();
+        while enclosing.symlink_metadata().is_ok() {
+            enclosing = next();
+        }
         let path = enclosing.join("work");
         let create = |path: &Path, mode: u32| {
             use std::os::unix::fs::DirBuilderExt as _;

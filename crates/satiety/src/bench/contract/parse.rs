@@ -70,6 +70,10 @@ pub fn from_object(mut object: Map<String, Value>) -> Result<Response, TargetErr
         skills_used: list(&mut object, "skills_used", string),
         artifacts: list(&mut object, "artifacts", string),
         reported_latency_ms: number(&object, &["latency_ms", "latencyMs", "reported_latency_ms"]),
+        metadata: match object.remove("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            _ => Map::new(),
+        },
     })
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// Default limit of the response size in bytes.
-pub(crate) const DEFAULT_MAX_OUTPUT: u64 = 10 << 20;
+pub const DEFAULT_MAX_OUTPUT: u64 = 10 << 20;
 
 /// Definition of a target, by transport.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,8 +119,11 @@ pub enum RequestForm {
     Json,
     /// Only the goal, as text on stdin.
     Goal,
-    /// The goal as last argument, as in promptfoo's `exec:`. Fails for goals above 128 KiB.
+    /// The goal as last argument. Fails for goals above 128 KiB.
     Argument,
+    /// The goal, the options and the context as last arguments, as for providers `exec:` of promptfoo; the
+    /// whole output is the answer.
+    Promptfoo,
 }
 
 /// Target with long-lived processes, each with one request in flight.

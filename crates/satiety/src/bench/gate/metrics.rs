@@ -12,7 +12,7 @@ use super::GatePolicy;
 use super::cases::{CaseChange, CasePair, ChangeKind};
 use crate::bench::run::BenchmarkResult;
 use crate::bench::summary::answered;
-use crate::stats::{Alternative, StatsError, holm, mean, sign_flip, welch_t};
+use crate::stats::{Alternative, PValue, StatsError, holm, mean, sign_flip, welch_t};
 
 /// Scores that differ by less are considered equal.
 const TOLERANCE: f64 = 1e-9;
@@ -61,8 +61,11 @@ pub(super) fn compare_scores(
     };
     found.test_change(found.baseline - found.candidate > TOLERANCE, &rows, |found, p| {
         format!(
-            "the judge score fell from {:.3} to {:.3} on {} cases (p = {p:.4})",
-            found.baseline, found.candidate, found.cases
+            "the judge score fell from {:.3} to {:.3} on {} cases ({})",
+            found.baseline,
+            found.candidate,
+            found.cases,
+            PValue(p)
         )
     })?;
     Ok(Some(found))
@@ -96,8 +99,11 @@ pub(super) fn compare_latency(
     };
     found.test_change(slower(found.baseline, found.candidate), &rows, |found, p| {
         format!(
-            "the latency rose from {:.0} ms to {:.0} ms on {} cases (p = {p:.4})",
-            found.baseline, found.candidate, found.cases
+            "the latency rose from {:.0} ms to {:.0} ms on {} cases ({})",
+            found.baseline,
+            found.candidate,
+            found.cases,
+            PValue(p)
         )
     })?;
     Ok(Some(found))

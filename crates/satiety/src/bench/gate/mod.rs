@@ -47,6 +47,7 @@
 
 mod cases;
 pub mod metrics;
+mod sequential;
 #[cfg(test)]
 mod simulation_tests;
 pub mod stratified;
@@ -58,13 +59,14 @@ use std::fmt::Write;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{Interval, StatsError, mean_interval};
+use crate::stats::{Interval, PValue, StatsError, mean_interval};
 
 use super::run::{BenchmarkRun, Status};
 use super::summary::{by_case, leading};
 pub use cases::{CaseChange, ChangeKind, Tally};
 use cases::{CasePair, pair_cases};
 use metrics::{MetricComparison, compare_latency, compare_scores};
+pub use sequential::{GateLook, SequentialDesign, SequentialGate, SequentialVerdict};
 use stratified::{Stratum, case_tests, suite_p_value};
 
 /// Error level and thresholds of a gate comparison.
@@ -83,6 +85,10 @@ pub struct GatePolicy {
     /// Absolute latency increase in milliseconds above which a case is flagged, together with
     /// `latency_increase`.
     pub latency_floor_ms: f64,
+    /// Whether latencies of another machine or sandbox are compared too, as for a target that waits for a hosted
+    /// model. Set for one comparison, not part of a stored policy.
+    #[serde(skip)]
+    pub latency_across_machines: bool,
     /// Largest acceptable fraction of missing results.
     pub max_missing: f64,
 }
@@ -95,6 +101,7 @@ impl Default for GatePolicy {
             score_drop: 0.1,
             latency_increase: 0.5,
             latency_floor_ms: 50.0,
+            latency_across_machines: false,
             max_missing: 0.1,
         }
     }
@@ -136,6 +143,9 @@ pub struct GateReport {
     pub missing: u64,
     /// Number of missing results by cause.
     pub missing_because: std::collections::BTreeMap<String, u64>,
+    /// Look at which the verdict was reached, when the gate is asked after each round of repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look: Option<GateLook>,
 }
 
 /// Comparison of the pass rates of two runs.
@@ -168,6 +178,20 @@ pub fn compare(
     candidate: &BenchmarkRun,
     policy: &GatePolicy,
 ) -> Result<GateReport, StatsError> {
+    check_policy(policy)?;
+    compare_at(Stage::End, baseline, candidate, policy)
+}
+
+/// When runs are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Once, after all results.
+    End,
+    /// After a round: single cases and the margin are tested by the caller.
+    Look,
+}
+
+fn check_policy(policy: &GatePolicy) -> Result<(), StatsError> {
     for (what, value) in [("alpha", policy.alpha), ("margin", policy.margin)] {
         if !(value > 0.0 && value < 1.0) {
             return Err(StatsError::OutOfRange {
@@ -177,6 +201,15 @@ pub fn compare(
             });
         }
     }
+    Ok(())
+}
+
+fn compare_at(
+    stage: Stage,
+    baseline: &BenchmarkRun,
+    candidate: &BenchmarkRun,
+    policy: &GatePolicy,
+) -> Result<GateReport, StatsError> {
     let paired = pair_cases(&baseline.results, &candidate.results);
     let mut changes = paired.changes;
     let mut reasons = Verdicts::default();
@@ -194,6 +227,7 @@ pub fn compare(
         .map(|metric| metric.level)
         .sum();
     let pass = compare_passes(
+        stage,
         &paired.pairs,
         policy,
         policy.alpha - spent_elsewhere,
@@ -238,6 +272,7 @@ pub fn compare(
         changes,
         missing: paired.missing,
         missing_because: paired.missing_because,
+        look: None,
     })
 }
 
@@ -289,8 +324,11 @@ impl Verdicts {
                 format!("none of {} cases passes less often than before", pass.cases)
             } else {
                 format!(
-                    "{} of {} cases passed less often and {} more often, consistent with chance (p = {:.3})",
-                    pass.worse, pass.cases, pass.better, pass.p_value
+                    "{} of {} cases passed less often and {} more often, consistent with chance ({})",
+                    pass.worse,
+                    pass.cases,
+                    pass.better,
+                    PValue(pass.p_value)
                 )
             });
         }
@@ -308,6 +346,7 @@ impl Verdicts {
 }
 
 fn compare_passes(
+    stage: Stage,
     pairs: &[CasePair<'_>],
     policy: &GatePolicy,
     alpha: f64,
@@ -323,7 +362,11 @@ fn compare_passes(
         .filter(|pair| !pair.deterministic)
         .map(CasePair::stratum)
         .collect();
-    let tests = case_tests(&strata, alpha / 10.0);
+    let case_level = match stage {
+        Stage::End => alpha / 10.0,
+        Stage::Look => 0.0,
+    };
+    let tests = case_tests(&strata, case_level);
     let level = alpha - tests.spent;
     let p_value = suite_p_value(&strata);
     let differences: Vec<f64> = pairs.iter().map(CasePair::difference).collect();
@@ -347,15 +390,11 @@ fn compare_passes(
     };
     if p_value <= level {
         verdicts.regression.push(format!(
-            "the pass rate fell from {:.1} % to {:.1} % on {} cases (p {}, level {level:.4})",
+            "the pass rate fell from {:.1} % to {:.1} % on {} cases ({}, level {level:.4})",
             100.0 * comparison.baseline,
             100.0 * comparison.candidate,
             comparison.cases,
-            if p_value < 0.0001 {
-                "< 0.0001".to_owned()
-            } else {
-                format!("= {p_value:.4}")
-            }
+            PValue(p_value)
         ));
     }
     let mut undecided = Vec::new();
@@ -365,7 +404,7 @@ fn compare_passes(
         if difference == 0.0 {
             continue;
         }
-        let decides = difference < 0.0 && *adjusted <= alpha / 10.0;
+        let decides = difference < 0.0 && *adjusted <= case_level;
         let kind = if difference < 0.0 {
             ChangeKind::Worse
         } else {
@@ -377,7 +416,12 @@ fn compare_passes(
         );
         if kind == ChangeKind::Worse {
             // Writing to a string cannot fail.
-            let _ = write!(reason, " (p = {p:.4}, {adjusted:.4} adjusted for all cases)");
+            let _ = write!(
+                reason,
+                " ({}, adjusted for all cases {})",
+                PValue(*p),
+                PValue(*adjusted)
+            );
         }
         if decides {
             verdicts.regression.push(reason.clone());
@@ -394,6 +438,9 @@ fn compare_passes(
             decides,
             reason,
         });
+    }
+    if stage == Stage::Look {
+        return Ok(Some(comparison));
     }
     if let Some(first) = undecided.first() {
         let ids: Vec<&str> = undecided.iter().take(5).map(|pair| pair.case_id).collect();

@@ -9,11 +9,11 @@ use super::tests::run_of;
 use super::{GatePolicy, GateVerdict, compare};
 use crate::bench::run::{BenchmarkResult, Status};
 
-fn uniform(random: &mut ChaCha8Rng) -> f64 {
+pub(super) fn uniform(random: &mut ChaCha8Rng) -> f64 {
     (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-fn results(rates: &[f64], repeats: u32, random: &mut ChaCha8Rng) -> Vec<BenchmarkResult> {
+pub(super) fn results(rates: &[f64], repeats: u32, random: &mut ChaCha8Rng) -> Vec<BenchmarkResult> {
     rates
         .iter()
         .enumerate()

@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::code::program;
-use super::{Importer, is_code, render_value};
-use crate::bench::code_check::CodeCheck;
+use super::code::{extracted_objects, program};
+use super::patterns::portable_pattern;
+use super::template::render_value;
+use super::{Importer, is_code};
+use crate::bench::code_check::{CodeCheck, Language, Transform};
 use crate::bench::expected::{BenchmarkExpected, Mode};
 
 /// Keys of an assertion that are understood.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "type",
     "value",
     "threshold",
@@ -18,28 +20,32 @@ const KEYS: [&str; 9] = [
     "assert",
     "config",
     "description",
+    "name",
 ];
 /// Keys of an assertion that concern the grading model, which the caller chooses.
-const GRADER_KEYS: [&str; 3] = ["provider", "rubricPrompt", "options"];
+const GRADER_KEYS: [&str; 4] = ["provider", "rubricPrompt", "options", "contextTransform"];
 
-/// Converts the assertions of a test. `place` gives the place of each; `transforms` change the answer first.
+/// An expectation that any answer meets.
+pub(super) fn answered() -> BenchmarkExpected {
+    BenchmarkExpected::with_value(Mode::Regex, "")
+}
+
+/// Converts the assertions of a test. `place` gives the place of each.
 pub(super) fn expectations(
     list: &[Value],
     place: &dyn Fn(usize) -> String,
-    transforms: &[&Value],
     vars: &Map<String, Value>,
     importer: &mut Importer<'_>,
 ) -> Vec<BenchmarkExpected> {
     list.iter()
         .enumerate()
-        .map(|(index, item)| expectation(item, &place(index), transforms, vars, importer))
+        .map(|(index, item)| expectation(item, &place(index), vars, importer))
         .collect()
 }
 
 fn expectation(
     item: &Value,
     place: &str,
-    transforms: &[&Value],
     vars: &Map<String, Value>,
     importer: &mut Importer<'_>,
 ) -> BenchmarkExpected {
@@ -70,11 +76,6 @@ fn expectation(
         .strip_prefix("not-")
         .map_or((kind, false), |base| (base, true));
     let threshold = fields.get("threshold").and_then(Value::as_f64);
-    let transforms: Vec<&Value> = transforms
-        .iter()
-        .copied()
-        .chain(fields.get("transform"))
-        .collect();
     let mut expected = if base == "assert-set" {
         let parts = fields
             .get("assert")
@@ -85,15 +86,23 @@ fn expectation(
         } else {
             let places = |index: usize| format!("{place}.assert[{index}]");
             BenchmarkExpected {
-                parts: expectations(parts, &places, &transforms, vars, importer),
+                parts: expectations(parts, &places, vars, importer),
                 threshold,
                 ..BenchmarkExpected::of(Mode::All)
             }
         }
     } else {
-        single(base, fields, &transforms, vars, importer)
+        single(base, fields, vars, importer)
             .unwrap_or_else(|reason| BenchmarkExpected::unsupported(format!("{kind}: {reason}")))
     };
+    if let Some(Value::String(code)) = fields.get("transform")
+        && !code.is_empty()
+    {
+        match importer.transform(code) {
+            Ok(transform) => expected.transforms.insert(0, transform),
+            Err(reason) => expected = BenchmarkExpected::unsupported(format!("{kind}: {reason}")),
+        }
+    }
     if expected.mode == Mode::Unsupported {
         *importer.report.unsupported.entry(kind.to_owned()).or_default() += 1;
         let reason = expected.reason.clone().unwrap_or_default();
@@ -105,7 +114,7 @@ fn expectation(
         .unwrap_or(1.0)
         .max(0.0);
     expected.negate = negate;
-    expected.name = match render_value(fields.get("metric").unwrap_or(&Value::Null), vars) {
+    expected.name = match render_value(fields.get("metric").unwrap_or(&Value::Null), vars, &importer.env) {
         Value::String(name) if !name.is_empty() => Some(name),
         _ => None,
     };
@@ -116,57 +125,36 @@ fn expectation(
 fn single(
     kind: &str,
     fields: &Map<String, Value>,
-    transforms: &[&Value],
     vars: &Map<String, Value>,
     importer: &mut Importer<'_>,
 ) -> Result<BenchmarkExpected, String> {
     let threshold = fields.get("threshold").and_then(Value::as_f64);
-    let transforms = transforms
-        .iter()
-        .map(|transform| match transform.as_str() {
-            Some(code) if !code.starts_with("file://") => Ok(code.to_owned()),
-            _ => Err("a transform in a file is not supported; write it as an expression".to_owned()),
-        })
-        .collect::<Result<Vec<_>, _>>()?;
     let mode = match kind {
         "javascript" => Some(Mode::Javascript),
         "python" => Some(Mode::Python),
         _ => None,
     };
     if let Some(mode) = mode {
-        if mode == Mode::Python && !transforms.is_empty() {
-            return Err("a transform before a Python check is not supported".to_owned());
-        }
         let check = CodeCheck {
-            transforms,
             config: fields.get("config").cloned(),
             ..code_of(fields.get("value"), mode, vars, importer)?
         };
         return Ok(BenchmarkExpected {
-            threshold: threshold.filter(|threshold| (0.0..=1.0).contains(threshold)),
+            threshold,
             ..BenchmarkExpected::with_value(mode, check.to_value())
         });
     }
     let value = value_of(fields, vars, importer)?;
-    let in_javascript = || {
-        program(kind, value.as_ref(), threshold).map(|code| {
-            let check = CodeCheck {
-                transforms: transforms.clone(),
-                ..CodeCheck::inline(code?)
-            };
-            Ok(BenchmarkExpected::with_value(Mode::Javascript, check.to_value()))
-        })
-    };
-    if !transforms.is_empty() && !matches!(kind, "latency" | "cost") {
-        return in_javascript().unwrap_or_else(|| {
-            Err("requires a transform of the answer, which is not supported here".to_owned())
-        });
-    }
     // Types and patterns without an own mode may have a program.
-    leaf(kind, value.clone(), threshold).or_else(|reason| match in_javascript() {
-        Some(Ok(expected)) if kind == "regex" || reason == NOT_SUPPORTED => Ok(expected),
-        Some(Err(reason)) => Err(reason),
-        _ => Err(reason),
+    leaf(kind, value.clone(), threshold).or_else(|reason| {
+        let own = kind == "regex" || reason == NOT_SUPPORTED;
+        match program(kind, value.as_ref(), threshold).filter(|_| own) {
+            Some(code) => Ok(BenchmarkExpected {
+                threshold: Some(code.threshold).filter(|least| *least > 0.0),
+                ..BenchmarkExpected::with_value(Mode::Javascript, code.source?)
+            }),
+            None => Err(reason),
+        }
     })
 }
 
@@ -180,34 +168,25 @@ fn code_of(
     let Some(Value::String(text)) = value else {
         return Err("`value` must be code or the path of a file".to_owned());
     };
-    let Some(reference) = text.strip_prefix("file://") else {
-        let Value::String(code) = render_value(&Value::String(text.clone()), vars) else {
+    if !text.starts_with("file://") {
+        let Value::String(code) = render_value(&Value::String(text.clone()), vars, &importer.env) else {
             return Err("`value` must be code".to_owned());
         };
         return Ok(CodeCheck::inline(code));
-    };
-    let (file, function) = match reference.split_once(':') {
-        Some((file, function)) => (file, Some(function.to_owned())),
-        None => (reference, None),
-    };
-    let ending = super::file_extension(file);
-    let runs = match mode {
-        Mode::Python => ending == "py",
-        _ => matches!(ending.as_str(), "js" | "mjs" | "cjs"),
-    };
-    if !runs {
-        return Err(format!(
-            "cannot run {file} (expected a file in .js, .mjs, .cjs or .py)"
-        ));
     }
-    let (file, _) = importer
-        .file(file)
-        .ok_or_else(|| format!("file not found: {file}"))?;
+    let found = importer.code_reference(text)?;
+    let wanted = match mode {
+        Mode::Python => Language::Python,
+        _ => Language::Javascript,
+    };
+    if found.language != wanted {
+        return Err(format!("{} is a file in another language", found.file));
+    }
     Ok(CodeCheck {
         code: None,
-        file: Some(file),
-        function,
-        ..CodeCheck::inline("")
+        file: Some(found.file),
+        function: found.function,
+        config: None,
     })
 }
 
@@ -231,7 +210,7 @@ fn value_of(
             });
             Ok(Some(parsed.unwrap_or(Value::String(text))))
         }
-        Some(value) => Ok(Some(render_value(value, vars))),
+        Some(value) => Ok(Some(render_value(value, vars, &importer.env))),
         None => Ok(None),
     }
 }
@@ -249,7 +228,13 @@ fn leaf(kind: &str, value: Option<Value>, threshold: Option<f64>) -> Result<Benc
     Ok(match kind {
         "equals" => BenchmarkExpected {
             keep_whitespace: true,
-            ..BenchmarkExpected::with_value(Mode::Exact, value.ok_or("`value` is missing")?)
+            ..BenchmarkExpected::with_value(
+                Mode::Exact,
+                match value.ok_or("`value` is missing")? {
+                    value @ (Value::Object(_) | Value::Array(_)) => value,
+                    other => Value::String(super::template::as_js_text(&other)),
+                },
+            )
         },
         "contains" | "icontains" => contains(Value::String(text(value)?)),
         "contains-all" | "icontains-all" => contains(json!(texts(value)?)),
@@ -266,45 +251,103 @@ fn leaf(kind: &str, value: Option<Value>, threshold: Option<f64>) -> Result<Benc
         }
         "regex" => {
             let pattern = text(value)?;
-            regex::Regex::new(&pattern)
-                .map_err(|_| format!("`{pattern}` is not a supported regular expression"))?;
-            BenchmarkExpected::with_value(Mode::Regex, pattern)
+            let portable = portable_pattern(&pattern).ok_or("needs JavaScript")?;
+            BenchmarkExpected::with_value(Mode::Regex, portable)
         }
-        "is-json" => {
-            let schema = match value {
-                None | Some(Value::Null) => json!(true),
-                // Schemas may also be given as a YAML string.
-                Some(Value::String(text)) => {
-                    crate::yaml::parse(&text).map_err(|_| "cannot parse the schema")?
-                }
-                Some(schema) => schema,
-            };
-            crate::bench::json_schema::check(&schema).map_err(|error| format!("the schema {error}"))?;
-            BenchmarkExpected::with_value(Mode::JsonSchema, schema)
-        }
-        "latency" => at_most("latency_ms", threshold.ok_or("`threshold` is missing")?),
-        "cost" => at_most("cost_usd", threshold.ok_or("`threshold` is missing")?),
-        "llm-rubric" | "model-graded-closedqa" | "g-eval" => BenchmarkExpected {
-            threshold: threshold.filter(|threshold| (0.0..=1.0).contains(threshold)),
+        "is-json" => BenchmarkExpected::with_value(Mode::JsonSchema, schema(value)?),
+        "contains-json" => BenchmarkExpected {
+            transforms: vec![Transform::inline(extracted_objects())],
             ..BenchmarkExpected::with_value(
-                Mode::LlmJudge,
-                match value {
-                    Some(Value::Array(items)) => Value::Array(items),
-                    other => Value::String(text(other)?),
-                },
+                Mode::JsonSchema,
+                json!({"type": "array", "contains": schema(value)?}),
             )
         },
-        "factuality" | "model-graded-factuality" => BenchmarkExpected::with_value(
-            Mode::LlmJudge,
-            json!([format!(
-                "The answer agrees with this reference and does not contradict it: {}",
-                text(value)?
-            )]),
-        ),
-        "similar" => return Err("requires an embedding model".to_owned()),
-        "ruby" | "webhook" => return Err("requires running code".to_owned()),
-        _ => return Err(NOT_SUPPORTED.to_owned()),
+        "latency" => at_most("latency_ms", threshold.ok_or("`threshold` is missing")?),
+        "cost" => at_most("cost_usd", threshold.ok_or("`threshold` is missing")?),
+        "similar" | "similar:cosine" | "similar:dot" => similar(value, threshold.unwrap_or(0.75))?,
+        // For vectors of length 1, a similarity s = 1 / (1 + distance) is a cosine of 1 - distance^2 / 2.
+        "similar:euclidean" => {
+            let distance = 1.0 / threshold.unwrap_or(0.75).max(f64::EPSILON) - 1.0;
+            similar(value, 1.0 - distance * distance / 2.0)?
+        }
+        _ => match judged(kind, value.as_ref(), threshold) {
+            Some(expected) => expected?,
+            None => return Err(unsupported(kind).to_owned()),
+        },
     })
+}
+
+/// Expectation for a judge, if the type is one.
+fn judged(
+    kind: &str,
+    value: Option<&Value>,
+    threshold: Option<f64>,
+) -> Option<Result<BenchmarkExpected, String>> {
+    let criterion = |before: &str| text(value.cloned()).map(|text| json!([format!("{before}{text}")]));
+    let rubric = match kind {
+        "llm-rubric" | "model-graded-closedqa" | "g-eval" | "agent-rubric" => match value {
+            Some(Value::Array(items)) if items.iter().all(Value::is_string) => Ok(json!(items)),
+            Some(object @ Value::Object(_)) => Ok(Value::String(object.to_string())),
+            other => text(other.cloned()).map(Value::String),
+        },
+        "factuality" | "model-graded-factuality" => {
+            criterion("The answer agrees with this reference and does not contradict it: ")
+        }
+        "answer-relevance" => Ok(json!([
+            "The answer addresses the question and stays on its topic."
+        ])),
+        "context-recall" => criterion("The context given with the question supports this statement: "),
+        "context-faithfulness" => Ok(json!([
+            "The context given with the question supports every statement of the answer."
+        ])),
+        "context-relevance" => Ok(json!([
+            "The context given with the question is relevant to answering it."
+        ])),
+        "conversation-relevance" => Ok(json!(["The answer is relevant to the conversation before it."])),
+        _ => return None,
+    };
+    Some(rubric.map(|rubric| BenchmarkExpected {
+        threshold: threshold.filter(|threshold| (0.0..=1.0).contains(threshold)),
+        ..BenchmarkExpected::with_value(Mode::LlmJudge, rubric)
+    }))
+}
+
+fn similar(value: Option<Value>, threshold: f64) -> Result<BenchmarkExpected, String> {
+    let value = match value {
+        Some(Value::Array(items)) if !items.is_empty() && items.iter().all(Value::is_string) => {
+            Value::Array(items)
+        }
+        other => Value::String(text(other)?),
+    };
+    Ok(BenchmarkExpected {
+        threshold: Some(threshold.clamp(0.0, 1.0)),
+        ..BenchmarkExpected::with_value(Mode::Similar, value)
+    })
+}
+
+/// JSON Schema of an assertion, which may be a string in YAML; `true` if there is none.
+fn schema(value: Option<Value>) -> Result<Value, String> {
+    let schema = match value {
+        None | Some(Value::Null) => json!(true),
+        Some(Value::String(text)) => crate::yaml::parse(&text).map_err(|_| "cannot parse the schema")?,
+        Some(schema) => schema,
+    };
+    crate::bench::json_schema::check(&schema).map_err(|error| format!("the schema {error}"))?;
+    Ok(schema)
+}
+
+/// Reason why a type is not supported.
+fn unsupported(kind: &str) -> &'static str {
+    match kind {
+        "ruby" | "webhook" => "requires running code",
+        "perplexity" | "perplexity-score" => "requires token probabilities, which targets do not report",
+        "moderation" | "guardrails" | "pi" | "classifier" => "requires a hosted classifier",
+        "select-best" | "max-score" => "compares the answers of several prompts, which is not supported",
+        "human" => "requires a person; use a suite with the mode `human`",
+        kind if kind.starts_with("trace") => "requires traces of the target",
+        kind if kind.starts_with("promptfoo:redteam:") => "requires promptfoo's red-team graders",
+        _ => NOT_SUPPORTED,
+    }
 }
 
 fn at_most(metric: &str, bound: f64) -> BenchmarkExpected {
@@ -317,24 +360,20 @@ fn at_most(metric: &str, bound: f64) -> BenchmarkExpected {
 fn text(value: Option<Value>) -> Result<String, String> {
     match value {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
-        Some(Value::Number(number)) => Ok(number.to_string()),
+        Some(value @ Value::Number(_)) => Ok(super::template::as_js_text(&value)),
         Some(Value::Bool(truth)) => Ok(truth.to_string()),
         _ => Err("`value` must be a string".to_owned()),
     }
 }
 
-/// Accepts a list, or a string with commas.
+/// Accepts a list, or a string with commas. Fields in double quotes may contain commas.
 fn texts(value: Option<Value>) -> Result<Vec<String>, String> {
     let list: Vec<String> = match value {
         Some(Value::Array(items)) => items
             .into_iter()
             .map(|item| text(Some(item)))
             .collect::<Result<_, _>>()?,
-        Some(Value::String(line)) => line
-            .split(',')
-            .map(|part| part.trim().to_owned())
-            .filter(|part| !part.is_empty())
-            .collect(),
+        Some(Value::String(line)) => fields_of(&line),
         _ => Vec::new(),
     };
     if list.is_empty() {
@@ -342,4 +381,32 @@ fn texts(value: Option<Value>) -> Result<Vec<String>, String> {
     } else {
         Ok(list)
     }
+}
+
+fn fields_of(line: &str) -> Vec<String> {
+    let mut fields = Vec::new();
+    let mut rest = line.trim_start_matches([' ', '\t', '\n', '\r', ',']);
+    while !rest.is_empty() {
+        let after = if let Some(quoted) = rest.strip_prefix('"') {
+            let (mut field, mut left) = (String::new(), quoted);
+            // A doubled quote stands for one.
+            while let Some((part, after)) = left.split_once('"') {
+                field += part;
+                left = after;
+                let Some(after) = after.strip_prefix('"') else {
+                    break;
+                };
+                field.push('"');
+                left = after;
+            }
+            fields.push(field);
+            left
+        } else {
+            let (field, after) = rest.split_once(',').unwrap_or((rest, ""));
+            fields.push(field.trim().to_owned());
+            after
+        };
+        rest = after.trim_start_matches([' ', '\t', '\n', '\r', ',']);
+    }
+    fields
 }

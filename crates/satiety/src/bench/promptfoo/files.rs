@@ -1,6 +1,9 @@
 //! Files that a configuration refers to, by path or with wildcards.
 
 use regex::Regex;
+use serde_json::Value;
+
+use super::CodeCall;
 
 /// Files next to a configuration; names are relative to its directory.
 pub trait ConfigFiles {
@@ -11,6 +14,22 @@ pub trait ConfigFiles {
     fn list(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Returns the path of a file relative to the directory of the suite, which may be a parent of the
+    /// configuration's directory.
+    fn path(&self, name: &str) -> String {
+        name.to_owned()
+    }
+
+    /// Returns the result of a call; `None` if it has not been made, which adds it to the import's calls.
+    fn returned(&self, _call: &CodeCall) -> Option<Result<Value, String>> {
+        Some(Err("requires running code".to_owned()))
+    }
+
+    /// Whether programs may be TypeScript.
+    fn runs_typescript(&self) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(&str) -> Option<String>> ConfigFiles for F {
@@ -20,8 +39,8 @@ impl<F: Fn(&str) -> Option<String>> ConfigFiles for F {
 }
 
 /// Endings of files with prompts.
-const PROMPT_ENDINGS: [&str; 12] = [
-    "txt", "md", "json", "jsonl", "yaml", "yml", "csv", "j2", "js", "mjs", "cjs", "py",
+const PROMPT_ENDINGS: [&str; 15] = [
+    "txt", "md", "json", "jsonl", "yaml", "yml", "csv", "j2", "js", "mjs", "cjs", "ts", "mts", "cts", "py",
 ];
 
 /// Whether a prompt may be the path of a file instead of a text.

@@ -1,14 +1,19 @@
 //! Imports promptfoo configurations as suites: each combination of prompt and test becomes a case, and its
 //! assertions become expectations. A case with unsupported parts is *skipped* with the reason, so that it never
 //! passes by accident, and every key that is not understood is reported with its place. Providers are kept as
-//! metadata; the caller chooses the target.
+//! metadata; the caller chooses the targets.
 //!
-//! The caller provides the files that a configuration references. The report lists missing ones.
+//! The caller provides the files that a configuration references, and runs the code that generates prompts,
+//! tests and variables ([`CodeCall`]). The report lists missing files.
 
 mod assertions;
+mod calls;
 mod code;
 mod files;
+mod patterns;
+mod providers;
 mod results;
+mod template;
 mod test_files;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +26,15 @@ use super::expected::{BenchmarkExpected, Mode};
 use super::loss::{Loss, Losses};
 use super::reader::{Named, SuiteError, parse};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
-use assertions::expectations;
+use crate::bench::code_check::{Language, Transform};
+use assertions::{answered, expectations};
+pub use calls::CodeCall;
+use calls::is_code;
 pub use files::ConfigFiles;
 use files::{glob_pattern, looks_like_path};
+use providers::Provider;
 pub use results::read_promptfoo_results;
+use template::{render_prompt, resolve_vars, variable_of_file};
 use test_files::file_extension;
 
 /// Maximum number of cases of a configuration. Lists of variables multiply: ten lists of ten would be ten
@@ -32,7 +42,7 @@ use test_files::file_extension;
 const MAX_CASES: usize = 100_000;
 
 /// Keys of a configuration that are understood, or that only concern promptfoo's own output.
-const CONFIG_KEYS: [&str; 22] = [
+const CONFIG_KEYS: [&str; 24] = [
     "$schema",
     "description",
     "prompts",
@@ -55,10 +65,12 @@ const CONFIG_KEYS: [&str; 22] = [
     "version",
     "outputs",
     "tracing",
+    "derivedMetrics",
+    "envPath",
 ];
 /// Keys of a configuration that change verdicts and are not supported.
 const DECIDING_CONFIG_KEYS: [&str; 3] = ["redteam", "extensions", "nunjucksFilters"];
-const TEST_KEYS: [&str; 11] = [
+const TEST_KEYS: [&str; 13] = [
     "description",
     "vars",
     "assert",
@@ -70,8 +82,13 @@ const TEST_KEYS: [&str; 11] = [
     "providers",
     "name",
     "tags",
+    "assertScoringFunction",
+    "providerOutput",
 ];
-const DECIDING_TEST_KEYS: [&str; 2] = ["assertScoringFunction", "providerOutput"];
+/// Key of the metadata of suites and cases with the providers to run them with.
+pub const PROVIDERS: &str = "providers";
+/// Options that make tests depend on the answers of others.
+const DECIDING_OPTION_KEYS: [&str; 1] = ["storeOutputAs"];
 const OPTION_KEYS: [&str; 13] = [
     "disableVarExpansion",
     "disableDefaultAsserts",
@@ -83,11 +100,10 @@ const OPTION_KEYS: [&str; 13] = [
     "provider",
     "rubricPrompt",
     "runSerially",
-    "storeOutputAs",
     "disableConversationVar",
     "factuality",
+    "transformVars",
 ];
-const DECIDING_OPTION_KEYS: [&str; 1] = ["transformVars"];
 
 /// Result of an import.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +112,8 @@ pub struct PromptfooImport {
     pub suite: BenchmarkSuite,
     /// Report of what was imported and skipped.
     pub report: ImportReport,
+    /// Calls that have to be made before the next import; empty once the import is complete.
+    pub calls: Vec<CodeCall>,
 }
 
 /// Report of an import of a configuration.
@@ -155,14 +173,19 @@ pub fn import_promptfoo(
         files,
         report: ImportReport::default(),
         losses: Losses::default(),
-        templates: config
-            .get("assertionTemplates")
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default(),
+        templates: object(config.get("assertionTemplates")),
+        env: object(config.get("env")),
+        providers: Vec::new(),
+        own_providers: BTreeSet::new(),
+        calls: Vec::new(),
     };
     import.report_keys("", &config, &CONFIG_KEYS, &DECIDING_CONFIG_KEYS);
-    import.report_provider_transforms(&config);
+    if config.get("derivedMetrics").is_some_and(Value::is_array) {
+        let reason = "kept as metadata of the suite, not computed";
+        import.losses.push("derivedMetrics", reason);
+    }
+    let providers = config.get("providers").or(config.get("targets"));
+    import.providers = import.read_providers(providers, "providers");
     let prompts = import.prompts(config.get("prompts"));
     let default_test = match import.resolve_reference(config.get("defaultTest")) {
         Some(Value::Object(test)) => test,
@@ -182,62 +205,19 @@ pub fn import_promptfoo(
     if let Some(Value::String(description)) = config.get("description") {
         suite.description.clone_from(description);
     }
-    if let Some(providers) = config.get("providers").or(config.get("targets")) {
-        suite.metadata.insert("providers".to_owned(), providers.clone());
+    for key in ["derivedMetrics", "env"] {
+        let value = config.get(key).filter(|value| !value.is_null());
+        suite
+            .metadata
+            .extend(value.map(|value| (key.to_owned(), value.clone())));
     }
     suite.repeats = ["evaluateOptions", "commandLineOptions"]
         .iter()
         .find_map(|key| repeats(config.get(*key)?));
-    let mut used_ids = BTreeSet::new();
-    let mut copies: BTreeMap<String, usize> = BTreeMap::new();
-    for (index, (place, test)) in tests.iter().enumerate() {
-        import.report_test_keys(place, test);
-        let default_asserts = default_test
-            .get("assert")
-            .and_then(Value::as_array)
-            .map_or(0, Vec::len);
-        let test = merge_tests(&default_test, test);
-        let origin = Origin {
-            index,
-            place,
-            default_asserts,
-        };
-        let remaining = MAX_CASES.saturating_sub(suite.cases.len()) / prompts.len().max(1);
-        let expanded = import.expand_vars(&test, remaining).ok_or_else(|| SuiteError::Field {
-            file: file.file.to_owned(),
-            field: format!("{place}.vars"),
-            reason: format!("expands to more than {MAX_CASES} cases; set `options.disableVarExpansion` to keep lists unexpanded"),
-        })?;
-        for vars in expanded {
-            for (number, prompt) in prompts.iter().enumerate() {
-                if !prompt.is_selected(test.get("prompts")) {
-                    continue;
-                }
-                let mut case = import.case(&origin, &test, &vars, prompt);
-                if prompts.len() > 1 {
-                    case.case_id = format!("{} / prompt {}", case.case_id, number + 1);
-                }
-                let wanted = case.case_id.clone();
-                let copy = copies.entry(wanted.clone()).or_insert(1);
-                while !used_ids.insert(case.case_id.clone()) {
-                    *copy += 1;
-                    case.case_id = format!("{wanted} ({copy})");
-                }
-                match case.skip.clone().or_else(|| case.expected.unsupported_reason()) {
-                    Some(reason) => {
-                        if case.skip.is_some() {
-                            import.losses.push_deciding(place.as_str(), reason.as_str());
-                        }
-                        import.report.skipped.insert(case.case_id.clone(), reason);
-                    }
-                    None => import.report.imported += 1,
-                }
-                suite.cases.push(case);
-            }
-        }
-    }
+    import.add_cases(file, &mut suite, &prompts, &default_test, &tests)?;
+    import.restrict_providers(&mut suite);
     import.report.losses = import.losses.into_vec();
-    if suite.cases.is_empty() {
+    if suite.cases.is_empty() && import.calls.is_empty() {
         let lost = import.report.losses.iter().filter(|loss| loss.decides);
         let reasons: Vec<String> = std::iter::once("gives no cases".to_owned())
             .chain(lost.map(Loss::to_string))
@@ -251,7 +231,12 @@ pub fn import_promptfoo(
     Ok(PromptfooImport {
         suite,
         report: import.report,
+        calls: import.calls,
     })
+}
+
+fn object(value: Option<&Value>) -> Map<String, Value> {
+    value.and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 fn repeats(options: &Value) -> Option<u32> {
@@ -263,26 +248,36 @@ fn repeats(options: &Value) -> Option<u32> {
 struct Prompt {
     /// Names by which tests select it.
     names: Vec<String>,
-    /// Template, or the reason why it is missing.
-    template: Result<String, String>,
+    template: Template,
+}
+
+enum Template {
+    Text(String),
+    /// A function that returns the prompt, with its settings.
+    Code {
+        reference: String,
+        config: Value,
+    },
+    /// The reason why there is none.
+    Missing(String),
 }
 
 impl Prompt {
     fn text(template: impl Into<String>) -> Self {
         Self {
             names: Vec::new(),
-            template: Ok(template.into()),
+            template: Template::Text(template.into()),
         }
     }
 
     fn missing(reason: impl Into<String>) -> Self {
         Self {
             names: Vec::new(),
-            template: Err(reason.into()),
+            template: Template::Missing(reason.into()),
         }
     }
 
-    /// Whether a test with this `prompts` filter uses the prompt.
+    /// Whether a test or a provider with this `prompts` filter uses the prompt.
     fn is_selected(&self, filter: Option<&Value>) -> bool {
         let wanted = match filter {
             Some(Value::String(name)) => vec![name.as_str()],
@@ -291,9 +286,13 @@ impl Prompt {
         };
         wanted.iter().any(|wanted| {
             let prefix = wanted.strip_suffix('*');
-            self.names
-                .iter()
-                .any(|name| name == wanted || prefix.is_some_and(|prefix| name.starts_with(prefix)))
+            self.names.iter().any(|name| {
+                name == wanted
+                    || prefix.is_some_and(|prefix| name.starts_with(prefix))
+                    || name
+                        .strip_prefix(wanted)
+                        .is_some_and(|rest| rest.starts_with(':'))
+            })
         })
     }
 }
@@ -322,12 +321,115 @@ struct Importer<'a> {
     losses: Losses,
     /// Assertions that others refer to by name.
     templates: Map<String, Value>,
+    /// Variables of the configuration's own environment.
+    env: Map<String, Value>,
+    providers: Vec<Provider>,
+    /// Names of the providers that only single tests use.
+    own_providers: BTreeSet<String>,
+    /// Calls whose results are missing.
+    calls: Vec<CodeCall>,
 }
 
 impl Importer<'_> {
+    /// Adds a case for each combination of test, variables and prompt.
+    fn add_cases(
+        &mut self,
+        file: Named<'_>,
+        suite: &mut BenchmarkSuite,
+        prompts: &[Prompt],
+        default_test: &Map<String, Value>,
+        tests: &[(String, Map<String, Value>)],
+    ) -> Result<(), SuiteError> {
+        let mut used_ids = BTreeSet::new();
+        let mut copies: BTreeMap<String, usize> = BTreeMap::new();
+        let default_asserts = default_test.get("assert").and_then(Value::as_array);
+        for (index, (place, test)) in tests.iter().enumerate() {
+            self.report_test_keys(place, test);
+            let test = merge_tests(default_test, test);
+            let origin = Origin {
+                index,
+                place,
+                default_asserts: default_asserts.map_or(0, Vec::len),
+            };
+            let remaining = MAX_CASES.saturating_sub(suite.cases.len()) / prompts.len().max(1);
+            let expanded = self.expand_vars(&origin, &test, remaining).ok_or_else(|| SuiteError::Field {
+                file: file.file.to_owned(),
+                field: format!("{place}.vars"),
+                reason: format!("expands to more than {MAX_CASES} cases; set `options.disableVarExpansion` to keep lists unexpanded"),
+            })?;
+            for vars in expanded {
+                for (number, prompt) in prompts.iter().enumerate() {
+                    if !prompt.is_selected(test.get("prompts")) {
+                        continue;
+                    }
+                    let Some(mut case) = self.case(&origin, &test, &vars, prompt) else {
+                        continue;
+                    };
+                    if prompts.len() > 1 {
+                        case.case_id = format!("{} / prompt {}", case.case_id, number + 1);
+                    }
+                    let wanted = case.case_id.clone();
+                    let copy = copies.entry(wanted.clone()).or_insert(1);
+                    while !used_ids.insert(case.case_id.clone()) {
+                        *copy += 1;
+                        case.case_id = format!("{wanted} ({copy})");
+                    }
+                    match case.skip.clone().or_else(|| case.expected.unsupported_reason()) {
+                        Some(reason) => {
+                            if case.skip.is_some() {
+                                self.losses.push_deciding(place.as_str(), reason.as_str());
+                            }
+                            self.report.skipped.insert(case.case_id.clone(), reason);
+                        }
+                        None => self.report.imported += 1,
+                    }
+                    suite.cases.push(case);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the providers as metadata. Those of single tests do not answer the other cases.
+    fn restrict_providers(&mut self, suite: &mut BenchmarkSuite) {
+        if !self.own_providers.is_empty() {
+            let shared: Value = self
+                .providers
+                .iter()
+                .map(Provider::name)
+                .filter(|name| !self.own_providers.contains(*name))
+                .collect();
+            for case in &mut suite.cases {
+                let list = case.metadata.entry(PROVIDERS.to_owned());
+                list.or_insert_with(|| shared.clone());
+            }
+        }
+        if !self.providers.is_empty() {
+            let list: Vec<Value> = self.providers.drain(..).map(Provider::into_value).collect();
+            suite.metadata.insert(PROVIDERS.to_owned(), Value::Array(list));
+        }
+    }
+
+    /// Reads a transform: code, or a function in a file.
+    fn transform(&mut self, text: &str) -> Result<Transform, String> {
+        if !text.starts_with("file://") {
+            return Ok(Transform::inline(text));
+        }
+        let found = self.code_reference(text)?;
+        Ok(Transform {
+            language: found.language,
+            code: None,
+            file: Some(found.file),
+            function: found.function,
+        })
+    }
+
     /// Reports keys that are not understood; those that change verdicts decide.
     fn report_keys(&mut self, prefix: &str, fields: &Map<String, Value>, known: &[&str], deciding: &[&str]) {
-        for key in deciding.iter().filter(|key| fields.contains_key(**key)) {
+        for key in deciding.iter().filter(|key| {
+            let value = fields.get(**key);
+            value.is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)))
+        }) {
             self.losses
                 .push_deciding(format!("{prefix}{key}"), "changes verdicts and is not supported");
         }
@@ -336,26 +438,10 @@ impl Importer<'_> {
     }
 
     fn report_test_keys(&mut self, place: &str, test: &Map<String, Value>) {
-        self.report_keys(&format!("{place}."), test, &TEST_KEYS, &DECIDING_TEST_KEYS);
+        self.report_keys(&format!("{place}."), test, &TEST_KEYS, &[]);
         if let Some(Value::Object(options)) = test.get("options") {
             let prefix = format!("{place}.options.");
             self.report_keys(&prefix, options, &OPTION_KEYS, &DECIDING_OPTION_KEYS);
-        }
-    }
-
-    /// A transform of a provider changes the answers before they are checked.
-    fn report_provider_transforms(&mut self, config: &Map<String, Value>) {
-        let providers = config
-            .get("providers")
-            .or(config.get("targets"))
-            .and_then(Value::as_array);
-        for (index, provider) in providers.into_iter().flatten().enumerate() {
-            if provider.get("transform").is_some() {
-                self.losses.push_deciding(
-                    format!("providers[{index}].transform"),
-                    "let the target return the transformed answer, or move it to `defaultTest.options.transform`",
-                );
-            }
         }
     }
 
@@ -421,37 +507,49 @@ impl Importer<'_> {
 
     fn prompt(&mut self, item: &Value) -> Vec<Prompt> {
         let mut names = Vec::new();
+        let mut config = json!({});
         let raw = match item {
             Value::String(text) => text.clone(),
+            Value::Array(_) => item.to_string(),
             Value::Object(fields) => {
                 let text = |key: &str| fields.get(key).and_then(Value::as_str).map(str::to_owned);
                 names.extend(["label", "id"].iter().filter_map(|key| text(key)));
+                config = fields.get("config").cloned().unwrap_or_else(|| json!({}));
                 match text("raw").or_else(|| text("file")).or_else(|| text("id")) {
                     Some(text) => text,
+                    // A conversation may be written out instead of its JSON.
+                    None if fields.contains_key("role") => Value::Array(vec![item.clone()]).to_string(),
                     None => return vec![Prompt::missing("prompt has no `raw` text")],
                 }
             }
             other => return vec![Prompt::missing(format!("prompt is not a string: {other}"))],
         };
         names.push(raw.clone());
-        let mut prompts = self.prompt_texts(&raw);
+        let mut prompts = self.prompt_texts(&raw, &config);
         for prompt in &mut prompts {
             prompt.names.extend(names.iter().cloned());
         }
         prompts
     }
 
-    fn prompt_texts(&mut self, raw: &str) -> Vec<Prompt> {
+    fn prompt_texts(&mut self, raw: &str, config: &Value) -> Vec<Prompt> {
         let is_reference = raw.starts_with("file://");
         if !is_reference && !looks_like_path(raw) {
             return vec![Prompt::text(raw)];
         }
-        if is_code(raw) {
-            return vec![Prompt::missing(format!("prompt {raw} requires running code"))];
-        }
         let names = self.matching_files(raw);
         let mut prompts = Vec::new();
         for name in &names {
+            if is_code(name) {
+                prompts.push(Prompt {
+                    names: vec![name.clone()],
+                    template: Template::Code {
+                        reference: name.clone(),
+                        config: config.clone(),
+                    },
+                });
+                continue;
+            }
             match self.files.read(name) {
                 Some(text) => prompts.extend(prompts_of_file(name, &text)),
                 // A text with a slash may be a prompt.
@@ -485,10 +583,10 @@ impl Importer<'_> {
                         .and_then(Value::as_str)
                         .unwrap_or_default()
                         .to_owned();
-                    tests.extend(self.tests_of_files(&place, &path));
+                    tests.extend(self.tests_of_files(&place, &path, test.get("config")));
                 }
                 Value::Object(test) => tests.push((place, test)),
-                Value::String(reference) => tests.extend(self.tests_of_files(&place, &reference)),
+                Value::String(reference) => tests.extend(self.tests_of_files(&place, &reference, None)),
                 other => self
                     .losses
                     .push_deciding(place, format!("test is not an object: {other}")),
@@ -497,11 +595,14 @@ impl Importer<'_> {
         tests
     }
 
-    fn tests_of_files(&mut self, place: &str, reference: &str) -> Vec<(String, Map<String, Value>)> {
+    fn tests_of_files(
+        &mut self,
+        place: &str,
+        reference: &str,
+        config: Option<&Value>,
+    ) -> Vec<(String, Map<String, Value>)> {
         if is_code(reference) {
-            let reason = format!("{reference} generates tests by running code, which is not supported");
-            self.losses.push_deciding(place, reason);
-            return Vec::new();
+            return self.generated_tests(place, reference, config);
         }
         if reference.contains("://") && !reference.starts_with("file://") {
             let reason = format!("{reference} is not a file; download it and name the file");
@@ -533,6 +634,37 @@ impl Importer<'_> {
         tests
     }
 
+    /// Tests that a function returns.
+    fn generated_tests(
+        &mut self,
+        place: &str,
+        reference: &str,
+        config: Option<&Value>,
+    ) -> Vec<(String, Map<String, Value>)> {
+        let arguments = config.cloned().into_iter().collect();
+        match self.call_file(reference, "generate_tests", arguments) {
+            Ok(Value::Array(items)) => {
+                let mut tests = Vec::new();
+                for (index, item) in items.into_iter().enumerate() {
+                    match item {
+                        Value::Object(test) => tests.push((format!("{reference}[{index}]"), test)),
+                        other => self
+                            .losses
+                            .push_deciding(place, format!("test is not an object: {other}")),
+                    }
+                }
+                return tests;
+            }
+            Ok(other) => self.losses.push_deciding(
+                place,
+                format!("{reference} returned no list of tests but {other}"),
+            ),
+            Err(Some(reason)) => self.losses.push_deciding(place, format!("{reference}: {reason}")),
+            Err(None) => {}
+        }
+        Vec::new()
+    }
+
     /// A scenario runs each of its tests with each of its configurations.
     fn scenarios(&mut self, value: Option<&Value>) -> Vec<(String, Map<String, Value>)> {
         let mut tests = Vec::new();
@@ -556,35 +688,49 @@ impl Importer<'_> {
         tests
     }
 
-    /// Expands lists of values to all combinations, as promptfoo does unless `disableVarExpansion` is set.
-    /// Returns `None` when there are more than `most` combinations.
-    fn expand_vars(&mut self, test: &Map<String, Value>, max: usize) -> Option<Vec<Map<String, Value>>> {
+    /// Expands lists of texts to all combinations, as promptfoo does unless `disableVarExpansion` is set.
+    /// Returns `None` when there are more than `max` combinations.
+    fn expand_vars(
+        &mut self,
+        origin: &Origin<'_>,
+        test: &Map<String, Value>,
+        max: usize,
+    ) -> Option<Vec<Map<String, Value>>> {
+        let place = format!("{}.vars", origin.place);
         let mut vars = match self.resolve_reference(test.get("vars")) {
             Some(Value::Object(vars)) => vars,
             Some(Value::Null) | None if test.get("vars").is_none_or(Value::is_null) => Map::new(),
             _ => {
-                self.losses.push_deciding("tests[].vars", "cannot be read");
+                self.losses.push_deciding(&place, "cannot be read");
                 Map::new()
             }
         };
-        for value in vars.values_mut() {
-            if let Value::String(reference) = value
-                && reference.starts_with("file://")
-                && let Some((_, text)) = self.file(&reference.clone())
-            {
-                *value = Value::String(text);
+        let option = |key: &str| test.get("options").and_then(|options| options.get(key));
+        if let Some(Value::String(transform)) = option("transformVars") {
+            match self.transformed_vars(transform, &vars) {
+                Ok(changed) => vars.extend(changed),
+                Err(reason) => {
+                    let field = format!("{}.options.transformVars", origin.place);
+                    self.losses.push_deciding(field, reason.as_str());
+                }
             }
         }
-        let keep_lists = test
-            .get("options")
-            .and_then(|options| options.get("disableVarExpansion"))
-            == Some(&Value::Bool(true));
+        let keep_lists = option("disableVarExpansion") == Some(&Value::Bool(true));
         let mut all = vec![Map::new()];
         for (name, value) in vars {
             let choices = match value {
-                Value::Array(items) if !keep_lists => items,
+                Value::Array(items) if !keep_lists && items.first().is_some_and(Value::is_string) => items,
+                Value::String(reference) if reference.starts_with("file://") && !keep_lists => self
+                    .matching_files(&reference)
+                    .into_iter()
+                    .map(|name| Value::String(format!("file://{name}")))
+                    .collect(),
                 value => vec![value],
             };
+            if choices.is_empty() {
+                self.losses
+                    .push_deciding(format!("{place}.{name}"), "no file matches the wildcards");
+            }
             if all.len().saturating_mul(choices.len()) > max {
                 return None;
             }
@@ -602,57 +748,133 @@ impl Importer<'_> {
         Some(all)
     }
 
+    fn transformed_vars(
+        &mut self,
+        transform: &str,
+        vars: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
+        let arguments = vec![Value::Object(vars.clone()), json!({"prompt": {}})];
+        let returned = if transform.starts_with("file://") {
+            self.call_file(transform, "get_transform", arguments)
+        } else {
+            self.call(CodeCall {
+                language: Language::Javascript,
+                code: Some(transform.to_owned()),
+                file: None,
+                function: None,
+                arguments,
+            })
+        };
+        match returned {
+            Ok(Value::Object(changed)) => Ok(changed),
+            Ok(other) => Err(format!("returned no object but {other}")),
+            Err(reason) => Err(reason.unwrap_or_default()),
+        }
+    }
+
+    /// Reads the files of variables and calls their functions; the error says what is missing, or is `None`
+    /// for a call that has not been made.
+    fn load_vars(
+        &mut self,
+        vars: &Map<String, Value>,
+        prompt: &str,
+    ) -> Result<Map<String, Value>, Option<String>> {
+        let mut loaded = vars.clone();
+        for (name, value) in vars {
+            let Value::String(reference) = value else { continue };
+            if !reference.starts_with("file://") {
+                continue;
+            }
+            let value = if is_code(reference) {
+                let arguments = vec![json!(name), json!(prompt), Value::Object(loaded.clone())];
+                let returned = self.call_file(reference, "get_var", arguments)?;
+                let output = returned.get("output").cloned().ok_or_else(|| {
+                    Some(format!(
+                        "{reference} returned no object with `output` but {returned}"
+                    ))
+                })?;
+                match output {
+                    Value::String(text) => Value::String(text.trim().to_owned()),
+                    other => other,
+                }
+            } else {
+                let (file, text) = self
+                    .file(reference)
+                    .ok_or_else(|| Some(format!("variable file not found: {reference}")))?;
+                variable_of_file(&file, &text)
+            };
+            loaded.insert(name.clone(), value);
+        }
+        Ok(resolve_vars(loaded))
+    }
+
+    /// Text of the prompt for these variables.
+    fn prompt_text(
+        &mut self,
+        prompt: &Prompt,
+        vars: &Map<String, Value>,
+        options: &Map<String, Value>,
+    ) -> Result<String, Option<String>> {
+        let around = |key: &str| options.get(key).and_then(Value::as_str).unwrap_or_default();
+        let template = match &prompt.template {
+            Template::Missing(reason) => return Err(Some(reason.clone())),
+            Template::Text(text) => text.clone(),
+            Template::Code { reference, config } => {
+                let provider = self.providers.first().map(Provider::summary);
+                let context = json!({"vars": vars, "provider": provider, "config": config});
+                let returned = self
+                    .call_file(reference, "", vec![context])
+                    .map_err(|reason| reason.map(|reason| format!("prompt {reference}: {reason}")))?;
+                match returned.get("prompt").unwrap_or(&returned) {
+                    Value::String(text) => text.clone(),
+                    Value::Null => return Err(Some(format!("prompt {reference} returned nothing"))),
+                    other => other.to_string(),
+                }
+            }
+        };
+        let text = format!("{}{template}{}", around("prefix"), around("suffix"));
+        render_prompt(&text, vars, &self.env)
+            .map_err(|reason| Some(format!("cannot render the prompt: {reason}")))
+    }
+
+    /// Case of a test with a prompt; `None` if the prompt is for none of the test's providers.
     fn case(
         &mut self,
         origin: &Origin<'_>,
         test: &Map<String, Value>,
         vars: &Map<String, Value>,
         prompt: &Prompt,
-    ) -> BenchmarkCase {
-        let vars = render_nested(vars);
-        let description = test.get("description").and_then(Value::as_str);
-        let case_id = description.map_or_else(|| format!("test {}", origin.index + 1), str::to_owned);
-        let expected = self.expected(origin, test, &vars);
-        let option = |key: &str| test.get("options").and_then(|options| options.get(key));
-        let mut case = BenchmarkCase::new(case_id, "", expected);
-        let around = |key: &str| option(key).and_then(Value::as_str).unwrap_or_default();
-        match &prompt.template {
-            Err(reason) => case.skip = Some(reason.clone()),
-            Ok(template) => match render(
-                &format!("{}{template}{}", around("prefix"), around("suffix")),
-                &vars,
-            ) {
-                Ok(text) => {
-                    case.input.messages = messages(&text);
-                    case.input.goal = case
-                        .input
-                        .messages
-                        .as_ref()
-                        .and_then(|messages| messages.last()?.get("content")?.as_str().map(str::to_owned))
-                        .unwrap_or(text);
-                }
-                Err(reason) => case.skip = Some(format!("cannot render the prompt: {reason}")),
-            },
+    ) -> Option<BenchmarkCase> {
+        let providers = self.providers_of(test, prompt, origin.place);
+        if providers.as_ref().is_some_and(Vec::is_empty) {
+            return None;
         }
-        // References to existing files have been substituted; a remaining one is missing.
-        let missing = vars
-            .values()
-            .filter_map(Value::as_str)
-            .find(|text| text.starts_with("file://"));
-        if let Some(reference) = missing {
-            case.skip
-                .get_or_insert(format!("variable file not found: {reference}"));
+        let options = object(test.get("options"));
+        let raw = match &prompt.template {
+            Template::Text(text) => text.as_str(),
+            _ => "",
+        };
+        let (text, vars) = match self.load_vars(vars, raw) {
+            Ok(vars) => (self.prompt_text(prompt, &vars, &options), vars),
+            Err(reason) => (Err(reason), vars.clone()),
+        };
+        let description = test.get("description").and_then(Value::as_str);
+        let case_id = description.map_or_else(|| format!("test {}", origin.index + 1), one_line);
+        let expected = self.expected(origin, test, &vars);
+        let mut case = BenchmarkCase::new(case_id, "", expected);
+        match text {
+            Ok(text) => case.input.goal = text,
+            // A call that has not been made is not reported: the next import has its result.
+            Err(reason) => case.skip = Some(reason.unwrap_or_default()),
         }
         case.repeats = test.get("options").and_then(repeats);
-        case.metadata.insert("vars".to_owned(), Value::Object(vars));
-        for key in ["provider", "providers"] {
-            case.metadata
-                .extend(test.get(key).map(|provider| (key.to_owned(), provider.clone())));
-        }
         if let Some(Value::Object(notes)) = test.get("metadata") {
             case.metadata.extend(notes.clone());
         }
-        case
+        case.metadata.insert("vars".to_owned(), Value::Object(vars));
+        case.metadata
+            .extend(providers.map(|names| (PROVIDERS.to_owned(), json!(names))));
+        Some(case)
     }
 
     fn expected(
@@ -661,38 +883,97 @@ impl Importer<'_> {
         test: &Map<String, Value>,
         vars: &Map<String, Value>,
     ) -> BenchmarkExpected {
-        let options = test.get("options").and_then(Value::as_object);
-        let transforms: Vec<&Value> = ["transform", "postprocess"]
-            .iter()
-            .filter_map(|key| options?.get(*key))
-            .collect();
         let list: &[Value] = test
             .get("assert")
             .and_then(Value::as_array)
             .map_or(&[], Vec::as_slice);
-        if list.is_empty() {
-            self.losses
-                .push_deciding(origin.place, "the test has no assertions");
-            return BenchmarkExpected::unsupported("the test has no assertions");
-        }
         let places = |index: usize| origin.assertion(index);
-        let parts = expectations(list, &places, &transforms, vars, self);
-        let threshold = test.get("threshold").and_then(Value::as_f64);
-        match threshold {
-            None => BenchmarkExpected::all(parts),
-            Some(_) => BenchmarkExpected {
-                threshold,
-                parts,
-                ..BenchmarkExpected::of(Mode::All)
-            },
+        let mut parts = expectations(list, &places, vars, self);
+        if parts.is_empty() {
+            self.losses.push(
+                origin.place,
+                "the test has no assertions: it passes whenever the target answers",
+            );
         }
+        if parts.iter().all(|part| part.weight == 0.0) {
+            parts.push(answered());
+        }
+        let threshold = test.get("threshold").and_then(Value::as_f64);
+        let transforms = self.transforms_of(origin, test);
+        let scorer = self.scorer_of(origin, test);
+        if threshold.is_none() && transforms.is_empty() && scorer.is_none() {
+            return BenchmarkExpected::all(parts);
+        }
+        BenchmarkExpected {
+            threshold,
+            transforms,
+            scorer,
+            parts,
+            ..BenchmarkExpected::of(Mode::All)
+        }
+    }
+
+    /// Transforms of the answer that apply to all assertions of a test.
+    fn transforms_of(&mut self, origin: &Origin<'_>, test: &Map<String, Value>) -> Vec<Transform> {
+        let mut transforms = Vec::new();
+        if let Some(recorded) = test.get("providerOutput").filter(|value| !value.is_null()) {
+            let place = format!("{}.providerOutput", origin.place);
+            self.losses.push(
+                place,
+                "the recorded answer is checked, but the target is called too",
+            );
+            transforms.push(Transform::inline(format!("({recorded})")));
+        }
+        let option = |key: &str| test.get("options").and_then(|options| options.get(key)?.as_str());
+        let own = ["transform", "postprocess"]
+            .iter()
+            .find_map(|key| Some((*key, option(key).filter(|code| !code.is_empty())?)));
+        if let Some((key, code)) = own {
+            match self.transform(code) {
+                Ok(transform) => transforms.push(transform),
+                Err(reason) => {
+                    let place = format!("{}.options.{key}", origin.place);
+                    self.losses.push_deciding(place, reason);
+                }
+            }
+        }
+        transforms
+    }
+
+    fn scorer_of(&mut self, origin: &Origin<'_>, test: &Map<String, Value>) -> Option<Transform> {
+        let reference = test.get("assertScoringFunction")?.as_str()?;
+        let place = format!("{}.assertScoringFunction", origin.place);
+        match self.transform(reference) {
+            Ok(mut scorer) => {
+                if scorer.language == Language::Python && scorer.function.is_none() {
+                    scorer.function = Some("get_score".to_owned());
+                }
+                Some(scorer)
+            }
+            Err(reason) => {
+                self.losses.push_deciding(place, reason);
+                None
+            }
+        }
+    }
+}
+
+/// A description as an id: white space and control characters become single spaces.
+fn one_line(description: &str) -> String {
+    let words: Vec<&str> = description
+        .split(|letter: char| letter.is_whitespace() || letter.is_control())
+        .filter(|word| !word.is_empty())
+        .collect();
+    if words.is_empty() {
+        "test".to_owned()
+    } else {
+        words.join(" ")
     }
 }
 
 /// Prompts of a file, by its ending.
 fn prompts_of_file(name: &str, text: &str) -> Vec<Prompt> {
     let mut prompts: Vec<Prompt> = match file_extension(name).as_str() {
-        "json" => vec![Prompt::text(text)],
         "yaml" | "yml" => {
             // All later steps expect chat prompts as JSON.
             let parsed = parse(Named { file: name, text });
@@ -708,26 +989,21 @@ fn prompts_of_file(name: &str, text: &str) -> Vec<Prompt> {
             Err(reason) => vec![Prompt::missing(format!("{name}: {reason}"))],
         },
         // A text file may contain several prompts, separated by lines of three hyphens.
-        "txt" => text
-            .split("\n---\n")
-            .map(|part| Prompt::text(part.trim()))
-            .collect(),
-        _ => vec![Prompt::text(text.trim())],
+        "txt" => {
+            let lines: Vec<&str> = text.lines().collect();
+            lines
+                .split(|line| line.trim() == "---")
+                .map(|part| part.join("\n").trim().to_owned())
+                .filter(|part| !part.is_empty())
+                .map(Prompt::text)
+                .collect()
+        }
+        _ => vec![Prompt::text(text)],
     };
     for prompt in &mut prompts {
         prompt.names.push(name.to_owned());
     }
     prompts
-}
-
-/// Whether a reference names a program, with or without a function (`file://grade.py:check`).
-fn is_code(reference: &str) -> bool {
-    let name = reference.strip_prefix("file://").unwrap_or(reference);
-    let name = name.split(':').next().unwrap_or(name);
-    matches!(
-        file_extension(name).as_str(),
-        "py" | "js" | "ts" | "mjs" | "cjs" | "mts" | "cts" | "rb"
-    )
 }
 
 /// Merges a test with the default test.
@@ -751,57 +1027,6 @@ fn merge_tests(default: &Map<String, Value>, test: &Map<String, Value>) -> Map<S
         }
     }
     out
-}
-
-/// Substitutes variables inside variables.
-fn render_nested(vars: &Map<String, Value>) -> Map<String, Value> {
-    vars.iter()
-        .map(|(name, value)| {
-            let value = match value {
-                Value::String(text) if text.contains("{{") => {
-                    render(text, vars).map_or_else(|_| value.clone(), Value::String)
-                }
-                value => value.clone(),
-            };
-            (name.clone(), value)
-        })
-        .collect()
-}
-
-/// Renders a template; undefined variables are empty, as in Nunjucks.
-#[cfg(feature = "imports")]
-fn render(template: &str, vars: &Map<String, Value>) -> Result<String, String> {
-    let mut environment = minijinja::Environment::new();
-    environment.add_filter("dump", |value: minijinja::Value| {
-        serde_json::to_string(&value).unwrap_or_default()
-    });
-    environment
-        .render_str(template, minijinja::value::Serde(vars))
-        .map_err(|error| error.to_string())
-}
-
-#[cfg(not(feature = "imports"))]
-fn render(_: &str, _: &Map<String, Value>) -> Result<String, String> {
-    Err("not in this build (cargo feature `imports`)".to_owned())
-}
-
-/// Parses a prompt that is a conversation in JSON.
-fn messages(text: &str) -> Option<Vec<Value>> {
-    let Ok(Value::Array(items)) = serde_json::from_str(text.trim()) else {
-        return None;
-    };
-    let is_message =
-        |item: &Value| item.get("role").is_some_and(Value::is_string) && item.get("content").is_some();
-    (!items.is_empty() && items.iter().all(is_message)).then_some(items)
-}
-
-/// Substitutes variables in all strings of a value.
-fn render_value(value: &Value, vars: &Map<String, Value>) -> Value {
-    match value {
-        Value::String(text) => Value::String(render(text, vars).unwrap_or_else(|_| text.clone())),
-        Value::Array(items) => items.iter().map(|item| render_value(item, vars)).collect(),
-        other => other.clone(),
-    }
 }
 
 #[cfg(test)]

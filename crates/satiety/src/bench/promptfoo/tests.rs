@@ -81,12 +81,12 @@ fn prompts_and_tests_are_combined_with_lists_expanded() {
     );
     assert_eq!(found.suite.cases[0].input.goal, "Translate to French: Hello");
     assert_eq!(found.suite.cases[2].input.goal, "Translate to German: Hello");
-    let chat = &found.suite.cases[1].input;
+    let chat: Value = serde_json::from_str(&found.suite.cases[1].input.goal).unwrap();
     assert_eq!(
-        (chat.goal.as_str(), chat.messages.as_ref().unwrap().len()),
-        ("Hello", 2)
+        (chat.as_array().unwrap().len(), &chat[1]["content"]),
+        (2, &json!("Hello"))
     );
-    assert_eq!(found.suite.metadata["providers"], json!(["openai:gpt-5"]));
+    assert_eq!(found.suite.metadata["providers"], json!([{"id": "openai:gpt-5"}]));
 }
 
 #[test]
@@ -115,26 +115,32 @@ fn unsupported_parts_are_skipped_and_reported() {
     assert_eq!(found.report.assertions["latency"], 10);
 
     for (assertion, reason) in [
+        ("{type: is-sql}", "is-sql: not supported"),
+        ("{type: trace-span-count}", "trace-span-count: requires traces"),
+        ("{type: moderation}", "moderation: requires a hosted classifier"),
         (
-            "{type: similar, value: x}",
-            "similar: requires an embedding model",
+            "{type: select-best, value: x}",
+            "select-best: compares the answers",
         ),
-        ("{type: trace-span-count}", "trace-span-count: not supported"),
+        (
+            "{type: perplexity, threshold: 5}",
+            "perplexity: requires token probabilities",
+        ),
         (
             "{type: contains, value: file://x.js}",
             "contains: file://x.js requires running code",
         ),
         (
-            "{type: similar, value: x, transform: output.trim()}",
-            "similar: requires a transform of the answer",
-        ),
-        (
-            "{type: python, value: x, transform: output.trim()}",
-            "python: a transform before a Python check",
+            "{type: similar, value: x, transform: file://gone.js}",
+            "similar: file not found: gone.js",
         ),
         (
             "{type: javascript, value: file://x.ts}",
-            "javascript: cannot run x.ts",
+            "javascript: x.ts is TypeScript, which needs Node.js 22.6",
+        ),
+        (
+            "{type: javascript, value: file://x.rb}",
+            "javascript: cannot run x.rb",
         ),
         ("{type: latency}", "latency: `threshold` is missing"),
     ] {
@@ -160,14 +166,19 @@ fn unsupported_parts_are_skipped_and_reported() {
         &|_: &str| None,
     )
     .unwrap();
-    assert_eq!(nothing.report.skipped["test 1"], "the test has no assertions");
+    assert_eq!(nothing.report.imported, 1);
+    let loss = &nothing.report.losses[0];
+    assert!(
+        loss.reason.contains("passes whenever the target answers") && !loss.decides,
+        "{loss}"
+    );
     let code = import_promptfoo(
         Named {
             file: "p.yaml",
             text: "prompts: [file://p.py]\ntests: [{assert: [{type: equals, value: x}]}]",
         },
         "s",
-        &|_: &str| None,
+        &|_: &str| Some(String::new()),
     )
     .unwrap();
     assert!(
@@ -196,8 +207,8 @@ fn an_imported_suite_is_valid() {
     );
 }
 
-/// The program of the first case's expectation.
-fn check(assertion: &str) -> (Mode, Value) {
+/// The expectation of a case with this assertion.
+fn expectation(assertion: &str) -> BenchmarkExpected {
     let text = format!("prompts: [hi]\ntests: [{{assert: [{assertion}], options: {{}}}}]");
     let files = |name: &str| (name == "grade.js").then(|| "module.exports = () => true".to_owned());
     let named = Named {
@@ -206,12 +217,17 @@ fn check(assertion: &str) -> (Mode, Value) {
     };
     let found = import_promptfoo(named, "s", &files).unwrap();
     assert_eq!(found.report.losses, [], "{assertion}");
-    let expected = &found.suite.cases[0].expected;
-    (expected.mode, expected.value.clone().unwrap())
+    found.suite.cases[0].expected.clone()
+}
+
+/// The program of the first case's expectation.
+fn check(assertion: &str) -> (Mode, Value) {
+    let expected = expectation(assertion);
+    (expected.mode, expected.value.unwrap())
 }
 
 #[test]
-fn code_is_kept_and_simple_assertions_become_code_behind_a_transform() {
+fn code_is_kept_and_assertions_of_javascript_become_code() {
     assert_eq!(
         check("{type: javascript, value: 'output.length > 3'}"),
         (Mode::Javascript, json!("output.length > 3"))
@@ -227,14 +243,19 @@ fn code_is_kept_and_simple_assertions_become_code_behind_a_transform() {
             json!({"file": "grade.js", "function": "check", "config": {"least": 2}})
         )
     );
-    let (mode, value) = check("{type: contains, value: x, transform: output.trim()}");
-    assert_eq!(
-        (mode, &value["transforms"]),
-        (Mode::Javascript, &json!(["output.trim()"]))
-    );
+    let changed = expectation("{type: contains, value: x, transform: output.trim()}");
+    assert_eq!(changed.mode, Mode::Contains);
+    assert_eq!(changed.transforms, [Transform::inline("output.trim()")]);
+    let similar = expectation("{type: 'similar:cosine', value: [x, y], threshold: 0.8}");
+    assert_eq!((similar.mode, similar.threshold), (Mode::Similar, Some(0.8)));
+    for kind in ["answer-relevance", "context-faithfulness", "context-relevance"] {
+        assert_eq!(check(&format!("{{type: {kind}}}")).0, Mode::LlmJudge, "{kind}");
+    }
     for assertion in [
         "{type: regex, value: '(?<=a)b'}",
-        "{type: contains-json}",
+        "{type: rouge-n, value: x}",
+        "{type: is-refusal}",
+        "{type: is-xml}",
         "{type: levenshtein, value: abc, threshold: 2}",
         "{type: word-count, value: {min: 2}}",
     ] {

@@ -5,15 +5,18 @@
 //! - [`discordant_evidence`]: paired pass/fail results
 //! - [`rate_below_evidence`]: whether an event is rare
 //! - [`NormalSprt`]: two point hypotheses and roughly normal differences; fastest when the assumed effect is right
+//! - [`nominal_levels`]: levels for a few looks with a known last one
 
 mod betting;
 mod discordant;
 mod rate;
+mod spending;
 mod sprt;
 
 pub use betting::{BettingSettings, BettingTest};
 pub use discordant::discordant_evidence;
 pub use rate::rate_below_evidence;
+pub use spending::nominal_levels;
 pub use sprt::{NormalSprt, SprtDecision, SprtSettings, SprtSigma};
 
 use schemars::JsonSchema;

@@ -1,0 +1,1 @@
+exports.topicOf = (context) => context.vars.topic;

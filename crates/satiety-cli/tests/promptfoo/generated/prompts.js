@@ -1,0 +1,1 @@
+module.exports = ({ vars, provider }) => `js ${vars.topic} ${provider.id}`;

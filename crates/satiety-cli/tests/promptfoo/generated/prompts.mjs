@@ -1,0 +1,1 @@
+export const chat = async ({ vars }) => [{ role: 'user', content: `mjs ${vars.topic}` }];

@@ -1,0 +1,2 @@
+def get_var(name, prompt, other_vars):
+    return {"output": "python " + name}

@@ -1,0 +1,3 @@
+import sys
+
+print("script:", sys.argv[1])

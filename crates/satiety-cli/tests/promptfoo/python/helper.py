@@ -1,0 +1,1 @@
+WANTED = "abc"

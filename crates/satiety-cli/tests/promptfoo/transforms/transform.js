@@ -1,0 +1,2 @@
+module.exports = (output) => output.replace('-', ' ');
+module.exports.reverse = (output, context) => context.vars.text.split('').reverse().join('');
