@@ -310,6 +310,60 @@ fn a_command_can_judge() {
     );
 }
 
+/// A stand-in for a command-line agent: it takes the same flags, reads the goal on stdin, and finds the skill where the
+/// real one looks for it.
+#[test]
+fn a_command_line_agent_gets_the_skill_without_its_evals() {
+    let place = Place::new();
+    place.write(
+        "skills/tidy/SKILL.md",
+        "---\nname: tidy\ndescription: Tidies.\n---\nSay tidy.\n",
+    );
+    place.write(
+        "skills/tidy/evals/evals.json",
+        r#"{"skill_name": "tidy", "evals": [{"id": 1, "prompt": "Clean up.", "expected_output": "tidy", "expectations": ["says tidy"]}]}"#,
+    );
+    place.write(
+        "bin/claude",
+        "#!/bin/sh\n[ \"$1 $2 $3\" = '-p --permission-mode bypassPermissions' ] || exit 9\nread -r goal\nls .claude/skills/tidy | tr '\\n' ' '\necho \"$goal\"\n",
+    );
+    let script = place.path("bin/claude");
+    use std::os::unix::fs::PermissionsExt as _;
+    fs_err::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    place.write(
+        "judge.sh",
+        "if grep -q 'SKILL.md Clean up'; then met=true; else met=false; fi\nprintf '{\"criteria\": [{\"number\": 1, \"met\": %s, \"reason\": \"r\"}, {\"number\": 2, \"met\": %s, \"reason\": \"r\"}]}' $met $met\n",
+    );
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let target = root.join("examples/bench/targets/claude-code.toml");
+    let path = format!(
+        "{}:{}",
+        place.path("bin").display(),
+        std::env::var("PATH").unwrap()
+    );
+    let judge = format!("exec:/bin/sh {}", place.path("judge.sh").display());
+    let output = place
+        .command(&[
+            "bench",
+            "run",
+            "skills/tidy",
+            "--format",
+            "json",
+            "--judge",
+            &judge,
+            "--target",
+        ])
+        .arg(target)
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let found: Value = serde_json::from_str(&text).unwrap_or_else(|_| {
+        panic!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    });
+    assert_eq!(found["summary"]["counts"]["pass"], 1, "{found}");
+}
+
 #[test]
 fn an_ablation_ships_a_harmless_change() {
     let place = Place::new();

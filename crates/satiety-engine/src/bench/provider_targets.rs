@@ -140,6 +140,7 @@ impl Context<'_> {
             env: self.variables(&text),
             set_env: self.own_variables(),
             files: Vec::new(),
+            skills: None,
             read: Vec::new(),
             request: RequestForm::Promptfoo,
             max_output_bytes: DEFAULT_MAX_OUTPUT,

@@ -316,8 +316,9 @@ impl BenchOperations<'_> {
             session.reload(&row.run_id).await?;
         }
         let mut report = None;
-        let complete = match (&request.until_decided, &baseline, &request.gate) {
-            (Some(until), Some(baseline), Some(policy)) => {
+        let complete = if let (Some(until), Some(baseline), Some(policy)) =
+            (&request.until_decided, &baseline, &request.gate)
+        {
                 let snapshot = snapshot_of(&row);
                 let conditions = Conditions::new(&baseline.config_snapshot, &snapshot, policy);
                 let suite = &session.runner.suite;
@@ -328,11 +329,9 @@ impl BenchOperations<'_> {
                     found
                 });
                 report.is_some()
-            }
-            _ => {
+        } else {
                 let jobs = std::mem::take(&mut session.jobs);
                 Box::pin(session.run(jobs)).await? || session.is_decided()
-            }
         };
         session.runner.close().await;
         // Free the cases before the report is built.

@@ -2,6 +2,7 @@
 //! baseline, cases that seem to be broken are repeated alone, and the budget ends what cannot be decided.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
 
 use satiety::Hint;
 use satiety::bench::{
@@ -74,7 +75,7 @@ pub struct Budget {
 #[derive(Debug)]
 pub(super) struct Rounds {
     gate: SequentialGate,
-    rounds: u32,
+    count: u32,
     /// Planned repeats of each case, in the order of the suite.
     planned: Vec<u32>,
     /// Largest number of repeats of each case in complete rounds.
@@ -170,7 +171,7 @@ impl Rounds {
         let most_recorded = recorded.iter().map(|result| result.repeat + 1).max().unwrap_or(0);
         Ok(Self {
             gate,
-            rounds,
+            count: rounds,
             planned,
             most,
             case_ids: suite.cases.iter().map(|case| case.case_id.clone()).collect(),
@@ -182,7 +183,7 @@ impl Rounds {
 
     /// Number of rounds, at most.
     pub(super) fn count(&self) -> u32 {
-        self.rounds
+        self.count
     }
 
     /// Jobs of a round, from 1.
@@ -289,25 +290,22 @@ impl Rounds {
 
 impl Budget {
     fn describe(&self, design: &SequentialDesign, needed: u32) -> String {
+        // Writing to a string cannot fail.
         let mut text = format!(
             "up to {} calls ({} rounds; the planned run has {})",
             self.max_calls, design.rounds, self.planned_calls
         );
         if let Some(tokens) = self.max_tokens {
-            text.push_str(&format!(", {tokens} tokens"));
+            let _ = write!(text, ", {tokens} tokens");
         }
         if let Some(cost) = self.max_cost_usd {
-            text.push_str(&format!(", ${cost:.2}"));
+            let _ = write!(text, ", ${cost:.2}");
         }
-        text.push_str(&format!(
-            "; an unchanged system passes in {:.0} % of such runs",
-            (100.0 * self.pass_probability).floor()
-        ));
+        let _ = write!(text, "; an unchanged system passes in {:.0} % of such runs",
+            (100.0 * self.pass_probability).floor());
         if self.pass_probability < WANTED_PROBABILITY && !design.repeats_baseline {
             if needed < u32::MAX {
-                text.push_str(&format!(
-                    " (95 % with a baseline of {needed} repeats, or with --baseline-target)"
-                ));
+                let _ = write!(text, " (95 % with a baseline of {needed} repeats, or with --baseline-target)");
             } else {
                 text.push_str(" (more with --baseline-target)");
             }
@@ -356,7 +354,7 @@ fn check(limits: &UntilDecided, request: &RunBenchRequest) -> Result<(), EngineE
             "the default is 4",
         );
     }
-    if limits.max_cost_usd.is_some_and(|cost| !(cost > 0.0)) {
+    if limits.max_cost_usd.is_some_and(|cost| cost.is_nan() || cost <= 0.0) {
         return invalid(
             "the budget in dollars must be above 0",
             "leave it out for no limit",

@@ -15,9 +15,6 @@ use super::program::{CommandSpec, Program, sandbox_failure};
 use super::workdir::Workdirs;
 use super::{Attempt, OpenError, TargetContext};
 
-/// Environment variable with the directory of the skill under test, for programs that do not read the request.
-const SKILL_DIR: &str = "SATIETY_SKILL_DIR";
-
 /// Time to wait for remaining output after all processes have ended.
 const LAST_BYTES: Duration = Duration::from_millis(500);
 
@@ -49,7 +46,7 @@ impl Exec {
         };
         Ok(Self {
             program: Program::new(&described, context)?,
-            workdirs: Workdirs::new(context, &spec.files),
+            workdirs: Workdirs::new(context, &spec.files).with_skills(spec.skills.as_deref()),
             form: spec.request,
             max_output: spec.max_output_bytes,
         })
@@ -85,10 +82,7 @@ impl Exec {
             }
             RequestForm::Json | RequestForm::Goal => Vec::new(),
         };
-        let mut ready = self.program.ready(workdir.path(), &extra)?;
-        if let Some(skill) = &request.skill_dir {
-            ready.command.env(SKILL_DIR, skill);
-        }
+        let ready = self.program.ready(workdir.path(), &extra)?;
         let started = Instant::now();
         let report = ready.report;
         let mut process = self.program.start(ready.command, report.is_some())?;

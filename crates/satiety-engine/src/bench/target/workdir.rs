@@ -45,6 +45,8 @@ pub(super) struct Workdirs {
     keep: bool,
     /// Files of the target to copy into every directory.
     files: Vec<String>,
+    /// Directory below each of them that gets a copy of the skill under test.
+    skills: Option<PathBuf>,
     /// Files to leave out when a directory is copied.
     protected: Protected,
 }
@@ -59,7 +61,16 @@ impl Workdirs {
             scratch: std::path::absolute(&context.scratch).unwrap_or_else(|_| context.scratch.clone()),
             keep: context.keep_workdirs,
             files: files.to_vec(),
+            skills: None,
             protected: context.sandbox.protected.resolved(),
+        }
+    }
+
+    /// Copies the skill under test into each directory, below this path, where a command-line agent looks for it.
+    pub(super) fn with_skills(self, path: Option<&str>) -> Self {
+        Self {
+            skills: path.map(PathBuf::from),
+            ..self
         }
     }
 
@@ -87,7 +98,26 @@ impl Workdirs {
                 copy(from, file, &folder.path, &self.protected)?;
             }
         }
+        if let (Some(place), Some(skill)) = (&self.skills, &request.skill_dir) {
+            let is_inside = place
+                .components()
+                .all(|part| matches!(part, Component::Normal(_)));
+            if !is_inside {
+                return Err(harness(format!(
+                    "`skills` must be a path below the working directory, not {}",
+                    place.display()
+                )));
+            }
+            self.copy_skill(&folder.path.join(place), Path::new(skill))?;
+        }
         Ok(folder)
+    }
+
+    fn copy_skill(&self, skills: &Path, skill: &Path) -> Result<(), TargetError> {
+        let copy = skills.join(skill.file_name().unwrap_or_default());
+        fs_err::create_dir_all(skills)
+            .and_then(|()| copy_tree(skill, &copy, &self.protected))
+            .map_err(|error| harness(format!("cannot copy the skill {}: {error}", skill.display())))
     }
 
     /// Same, with another owner, moved into the directory of a running process. It is filled and given its

@@ -94,6 +94,10 @@ pub struct ExecSpec {
     /// definition.
     #[serde(default)]
     pub files: Vec<String>,
+    /// Directory below the working directory that gets a copy of the skill under test, such as `.claude/skills`,
+    /// where a command-line agent looks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skills: Option<String>,
     /// Additional files and directories that a sandboxed process may read, at the same path: absolute, or
     /// relative to the directory of the definition. The suite's own files, the database and the home
     /// directory are refused.
