@@ -636,6 +636,8 @@ export interface ComparedRuns {
   changes: CaseChange[];
   /** Latencies in milliseconds, when both runs measured them. */
   latency: MetricComparison | null;
+  /** Look at which the verdict was reached, when the gate is asked after each round of repeats. */
+  look?: GateLook | null;
   /**
    * Number of candidate results that are missing because a component other than the target failed, or that
    * await a label.
@@ -1233,6 +1235,20 @@ export interface GateBody {
   settings?: GateSettings | null;
   /** Task of rounds that do not name one. */
   task?: string;
+}
+
+/** What a look at a comparison found. */
+export interface GateLook {
+  /** P-value of the hypothesis that the pass rate fell by the margin or more. */
+  drop_p_value: number;
+  /** Significance level at which that hypothesis is rejected at this look. */
+  pass_level: number;
+  /** Significance level of a regression at this look. */
+  regression_level: number;
+  /** Number of complete rounds. */
+  round: number;
+  /** Largest number of rounds. */
+  rounds: number;
 }
 
 /** Error level and thresholds of a gate comparison. */
@@ -3208,6 +3224,8 @@ export interface RunBody {
   suite: string;
   /** Run only cases with one of these tags. */
   tags?: string[];
+  /** Repeat the suite in rounds until the gate decides, within these limits. Implies the gate. */
+  until_decided?: UntilDecided | null;
 }
 
 /** Changes between two measured runs, query by query. */
@@ -4273,6 +4291,20 @@ export interface UnseenEstimate {
   interval?: Interval | null;
   /** Estimated probability that the next claim is new. */
   share?: number | null;
+}
+
+/** Limits of a run that is repeated until the gate decides. */
+export interface UntilDecided {
+  /** Target of the baseline, to be repeated beside the candidate; absent if only recorded results are used. */
+  baseline_target?: string | null;
+  /** Largest number of calls of targets. */
+  max_calls?: number | null;
+  /** Largest cost in US dollars that targets report. */
+  max_cost_usd?: number | null;
+  /** Largest number of tokens that targets report. */
+  max_tokens?: number | null;
+  /** Largest number of repeats, as a multiple of those that the suite or the request specifies. */
+  times?: number;
 }
 
 /** Changes to a memory; absent fields stay. */

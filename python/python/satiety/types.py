@@ -490,6 +490,7 @@ ComparedRuns = TypedDict(
         "candidate_run": "str",
         "changes": "list[CaseChange]",
         "latency": "MetricComparison | None",
+        "look": "GateLook | None",
         "missing": "int",
         "missing_because": "dict[str, int]",
         "pass": "PassComparison | None",
@@ -930,6 +931,16 @@ class GateBody(_GateBodyRequired, total=False):
 
     settings: GateSettings | None
     task: str
+
+
+class GateLook(TypedDict):
+    """What a look at a comparison found."""
+
+    drop_p_value: float
+    pass_level: float
+    regression_level: float
+    round: int
+    rounds: int
 
 
 class GatePolicy(TypedDict, total=False):
@@ -2366,6 +2377,7 @@ class RunBody(_RunBodyRequired, total=False):
     resume: str | None
     seed: int
     tags: list[str]
+    until_decided: UntilDecided | None
 
 
 class RunChanges(TypedDict):
@@ -3165,6 +3177,16 @@ class UnseenEstimate(_UnseenEstimateRequired, total=False):
     absent_because: str | None
     interval: Interval | None
     share: float | None
+
+
+class UntilDecided(TypedDict, total=False):
+    """Limits of a run that is repeated until the gate decides."""
+
+    baseline_target: str | None
+    max_calls: int | None
+    max_cost_usd: float | None
+    max_tokens: int | None
+    times: int
 
 
 class UpdateBody(TypedDict, total=False):

@@ -1,5 +1,6 @@
 //! `satiety bench`: from the first suite to a gate, an ablation and a report, and errors on invalid input.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -300,9 +301,20 @@ fn a_command_can_judge() {
         (&1.into(), &1.into()),
         "{counts}"
     );
-    let found = run(&place, &["--target", "echo", "--judge", "exec:/bin/false"]);
-    assert_eq!(found["summary"]["counts"]["pass"], 0);
-    assert!(found.to_string().contains("the command failed"), "{found}");
+    // A judge that fails says nothing about the target.
+    let text = place.run(&[
+        "bench",
+        "run",
+        "s",
+        "--target",
+        "echo",
+        "--judge",
+        "exec:/bin/false",
+    ]);
+    assert!(
+        text.starts_with("exit 3") && text.contains("the command failed"),
+        "{text}"
+    );
     let text = place.run(&["bench", "run", "s", "--target", "echo", "--judge", "exec:"]);
     assert!(
         text.starts_with("exit 2") && text.contains("has no command"),
@@ -328,7 +340,6 @@ fn a_command_line_agent_gets_the_skill_without_its_evals() {
         "#!/bin/sh\n[ \"$1 $2 $3\" = '-p --permission-mode bypassPermissions' ] || exit 9\nread -r goal\nls .claude/skills/tidy | tr '\\n' ' '\necho \"$goal\"\n",
     );
     let script = place.path("bin/claude");
-    use std::os::unix::fs::PermissionsExt as _;
     fs_err::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     place.write(
         "judge.sh",

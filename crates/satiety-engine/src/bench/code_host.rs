@@ -242,7 +242,7 @@ impl CodeHosts {
 }
 
 impl Host {
-    /// Queues a job. Whoever gets the turn sends everything that waits.
+    /// Queues a job. The caller that gets the turn sends everything that waits.
     async fn submit(&self, job: Value) -> Result<Value, String> {
         let (reply, mut answer) = oneshot::channel();
         self.waiting().push(Waiting { job, reply });

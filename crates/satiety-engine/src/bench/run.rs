@@ -319,19 +319,19 @@ impl BenchOperations<'_> {
         let complete = if let (Some(until), Some(baseline), Some(policy)) =
             (&request.until_decided, &baseline, &request.gate)
         {
-                let snapshot = snapshot_of(&row);
-                let conditions = Conditions::new(&baseline.config_snapshot, &snapshot, policy);
-                let suite = &session.runner.suite;
-                let rounds = Rounds::new(&request, until, suite, baseline, conditions.policy.clone())?;
-                let found = Box::pin(session.run_rounds(&rounds, baseline, &row)).await?;
-                report = found.map(|mut found| {
-                    conditions.annotate(&mut found);
-                    found
-                });
-                report.is_some()
+            let snapshot = snapshot_of(&row);
+            let conditions = Conditions::new(&baseline.config_snapshot, &snapshot, policy);
+            let suite = &session.runner.suite;
+            let rounds = Rounds::new(&request, until, suite, baseline, conditions.policy.clone())?;
+            let found = Box::pin(session.run_rounds(&rounds, baseline, &row)).await?;
+            report = found.map(|mut found| {
+                conditions.annotate(&mut found);
+                found
+            });
+            report.is_some()
         } else {
-                let jobs = std::mem::take(&mut session.jobs);
-                Box::pin(session.run(jobs)).await? || session.is_decided()
+            let jobs = std::mem::take(&mut session.jobs);
+            Box::pin(session.run(jobs)).await? || session.is_decided()
         };
         session.runner.close().await;
         // Free the cases before the report is built.

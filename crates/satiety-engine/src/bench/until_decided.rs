@@ -301,11 +301,17 @@ impl Budget {
         if let Some(cost) = self.max_cost_usd {
             let _ = write!(text, ", ${cost:.2}");
         }
-        let _ = write!(text, "; an unchanged system passes in {:.0} % of such runs",
-            (100.0 * self.pass_probability).floor());
+        let _ = write!(
+            text,
+            "; an unchanged system passes in {:.0} % of such runs",
+            (100.0 * self.pass_probability).floor()
+        );
         if self.pass_probability < WANTED_PROBABILITY && !design.repeats_baseline {
             if needed < u32::MAX {
-                let _ = write!(text, " (95 % with a baseline of {needed} repeats, or with --baseline-target)");
+                let _ = write!(
+                    text,
+                    " (95 % with a baseline of {needed} repeats, or with --baseline-target)"
+                );
             } else {
                 text.push_str(" (more with --baseline-target)");
             }
@@ -354,7 +360,10 @@ fn check(limits: &UntilDecided, request: &RunBenchRequest) -> Result<(), EngineE
             "the default is 4",
         );
     }
-    if limits.max_cost_usd.is_some_and(|cost| cost.is_nan() || cost <= 0.0) {
+    if limits
+        .max_cost_usd
+        .is_some_and(|cost| cost.is_nan() || cost <= 0.0)
+    {
         return invalid(
             "the budget in dollars must be above 0",
             "leave it out for no limit",

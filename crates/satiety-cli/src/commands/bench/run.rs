@@ -61,7 +61,7 @@ pub(super) async fn run(
         };
         let plan = engine.bench().plan(request).await?;
         if arguments.dry_run {
-            printer.answer(&show::Power {
+            printer.answer(&show::PlannedRun {
                 power: plan.power().clone(),
                 budget: plan.budget().cloned(),
             })?;

@@ -102,15 +102,16 @@ fn accepted_regression(by: &str, reason: &str) -> Block {
 }
 
 /// Detectable differences of a planned run, and its budget.
-#[derive(Serialize)]
-pub(super) struct Power {
+#[derive(Serialize, JsonSchema)]
+pub(in crate::commands) struct PlannedRun {
     #[serde(flatten)]
     pub(super) power: PowerStatement,
+    /// Budget of a run that is repeated until the gate decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) budget: Option<Budget>,
 }
 
-impl Render for Power {
+impl Render for PlannedRun {
     fn human(&self) -> String {
         match &self.budget {
             Some(budget) => format!("{}\nbudget: {}", self.power.text, budget.text),

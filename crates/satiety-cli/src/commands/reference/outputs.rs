@@ -1,7 +1,7 @@
 //! What each command prints with `--format json`. The table is checked: a test finds commands that are not in it,
 //! and every command test that asks for JSON compares the output with the published schema.
 
-use satiety::bench::{BenchmarkRun, PowerStatement};
+use satiety::bench::BenchmarkRun;
 use satiety::dialogue::Verdict;
 use satiety::eviction::EvictionFeedback;
 use satiety::eviction::gate::Scorer;
@@ -44,7 +44,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::commands::bench::init::WrittenSuite;
-use crate::commands::bench::show::{QueuedRuns, RunList, RunTable};
+use crate::commands::bench::show::{PlannedRun, QueuedRuns, RunList, RunTable};
 use crate::commands::config::SettingList;
 use crate::commands::db::RetentionRules;
 use crate::commands::demo::Demo;
@@ -131,7 +131,7 @@ pub(super) fn outputs() -> Vec<Output> {
         object::<RunBenchResponse>("bench run"),
         object::<RunTable>("bench run").when("several suites"),
         object::<QueuedRuns>("bench run").when("`--detach`"),
-        object::<PowerStatement>("bench run").when("`--dry-run`, one object per suite"),
+        object::<PlannedRun>("bench run").when("`--dry-run`, one object per suite"),
         object::<Cancelled>("bench cancel"),
         object::<ComparedRuns>("bench compare"),
         object::<AcceptResponse>("bench baseline"),
