@@ -376,6 +376,58 @@ fn a_command_line_agent_gets_the_skill_without_its_evals() {
 }
 
 #[test]
+fn the_start_of_a_worker_is_not_the_latency_of_its_first_case() {
+    let place = Place::new();
+    suite(&place);
+    place.write(
+        "s/worker.sh",
+        "sleep 0.7\nwhile read -r line; do echo '{\"output\": \"0123456789\"}'; done\n",
+    );
+    place.write(
+        "s/worker.toml",
+        "type = \"worker\"\ncommand = \"/bin/sh\"\nargs = [\"{{base}}/worker.sh\"]\nworkers = 1\n",
+    );
+    let found = run(&place, &["--target", "s/worker.toml"]);
+    assert_eq!(found["summary"]["counts"]["pass"], 10);
+    for result in found["results"].as_array().unwrap() {
+        let latency = result["latency_ms"].as_f64().unwrap();
+        assert!(latency < 600.0, "{result}");
+    }
+}
+
+#[test]
+fn an_ablation_is_not_a_baseline() {
+    let place = Place::new();
+    suite(&place);
+    place.write("s/other.toml", "type = \"echo\"\n");
+    let arguments = [
+        "bench",
+        "ablation",
+        "s/target.toml",
+        "s/other.toml",
+        "--suite",
+        "s",
+        "-n",
+        "1",
+    ];
+    place.run(&arguments);
+    let accept = [
+        "bench",
+        "baseline",
+        "latest:numbers",
+        "--reason",
+        "r",
+        "--by",
+        "a",
+    ];
+    let text = place.run(&accept);
+    assert!(
+        text.starts_with("exit 2") && text.contains("it is an ablation of several targets"),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_ablation_ships_a_harmless_change() {
     let place = Place::new();
     suite(&place);
@@ -451,11 +503,19 @@ fn errors_name_file_and_field() {
     suite(&place);
     place.write("typo/suite.json", "{\"suite_id\": \"t\", \"target\": \"x\", \"version\": \"1.0.0\", \"cases\": [{\"case_id\": \"a\", \"input\": {\"goal\": \"g\"}, \"expected\": {\"mode\": \"contians\", \"value\": \"x\"}}]}");
     place.write("odd.toml", "type = \"exec\"\ncomand = \"x\"\n");
+    place.write(
+        "odd/suite.toml",
+        "suite_id = \"o\"\ntarget = \"x\"\nversion = \"1.0.0\"\n[[cases]]\ninput.goal = 3\ncase_id = \"a\"\nexpected = { mode = \"exact\", value = \"x\" }\n",
+    );
     for (arguments, message) in [
         (&["bench", "run", "nowhere"][..], "no suite found at nowhere"),
         (&["bench", "run", "typo"], "cases[0].expected.mode"),
         (&["bench", "check", "typo"], "did you mean `contains`"),
-        (&["bench", "run", "s", "--target", "odd.toml"], "odd.toml"),
+        (&["bench", "run", "s", "--target", "odd.toml"], "odd.toml:2: "),
+        (
+            &["bench", "check", "odd"],
+            "odd/suite.toml:5: cases[0].input.goal",
+        ),
         (
             &["bench", "run", "s", "--target", "fax:123"],
             "not a short form of a target",

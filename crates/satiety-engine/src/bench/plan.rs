@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use satiety::Hint;
 use satiety::bench::contract::TargetSpec;
 use satiety::bench::contract::spec::{ChatSpec, EchoSpec, HttpSpec, SandboxSpec, WorkerSpec};
-use satiety::bench::reader::parse;
+use satiety::bench::reader::{parse, toml_line};
 use satiety::bench::{BenchmarkSuite, Named, SandboxIsolation, SandboxPolicy, SandboxRequirement};
 use serde_json::json;
 
@@ -158,9 +158,16 @@ fn read(path: &Path) -> Result<LocatedTarget, EngineError> {
         file: &name,
         text: &text,
     })?;
-    let spec = serde_path_to_error::deserialize(value).map_err(|error| EngineError::TargetText {
-        place: format!("{name}: {}", error.path()),
-        reason: error.inner().to_string(),
+    let spec = serde_path_to_error::deserialize(value).map_err(|error| {
+        let line = toml_line::<TargetSpec>(Named {
+            file: &name,
+            text: &text,
+        });
+        let line = line.map_or(String::new(), |line| format!(":{line}"));
+        EngineError::TargetText {
+            place: format!("{name}{line}: {}", error.path()),
+            reason: error.inner().to_string(),
+        }
     })?;
     let base = path.parent().map_or_else(PathBuf::new, Into::into);
     let base = if base.as_os_str().is_empty() {

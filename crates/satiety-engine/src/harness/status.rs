@@ -5,6 +5,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use satiety::harness::cycles::RollingMetrics;
+use satiety::harness::literal::literal_score;
 use satiety::harness::measurement::SaturationEvidence;
 use satiety::harness::{
     Aggregate, Consistency, ConsistencyThresholds, Driver, Entry, Measured, Phase, Proposal, RigorDiff,
@@ -52,6 +53,10 @@ pub struct HarnessStatus {
     pub evidence: Option<SaturationEvidence>,
     /// The five signals, as they would be recorded now.
     pub metrics: SignalMetrics,
+    /// Saturation score of these signals by the literal formula of the specification, for comparison with `history`
+    /// and `metrics`; no decision depends on it. Absent if a signal is out of range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub literal_score: Option<f64>,
     /// Thresholds, and whether they are met.
     pub thresholds: Vec<ThresholdState>,
     /// Metrics of the rolling window.
@@ -184,6 +189,8 @@ impl HarnessOperations<'_> {
                 &measurement.suites,
             ),
         };
+        let mut deltas = aggregate.deltas();
+        deltas.extend(measurement.metrics.improvement_delta);
         Ok(HarnessStatus {
             folder: display_path(&folder.root),
             recorded: known.map(|known| known == version),
@@ -194,6 +201,7 @@ impl HarnessOperations<'_> {
             measured,
             not_measured,
             evidence: measurement.evidence,
+            literal_score: literal_score(&measurement.metrics, &deltas).ok(),
             metrics: measurement.metrics,
             thresholds: measurement.thresholds,
             rolling_metrics: aggregate.rolling_metrics.clone(),

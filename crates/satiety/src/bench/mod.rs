@@ -78,8 +78,8 @@ pub use deepeval::read_deepeval;
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
 pub use gate::{
-    CaseChange, ChangeKind, GateLook, GatePolicy, GateReport, GateVerdict, PassComparison, SequentialDesign,
-    SequentialGate, SequentialVerdict, compare,
+    CaseChange, ChangeKind, GateLook, GatePolicy, GateReport, GateVerdict, PassComparison, ScoreComparison,
+    SequentialDesign, SequentialGate, SequentialVerdict, compare,
 };
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash, suite_hash_from_cases};
 pub use helm::{HelmFiles, read_helm};

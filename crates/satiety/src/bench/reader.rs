@@ -112,7 +112,10 @@ pub fn read_cases(file: Named<'_>) -> Result<Vec<(String, BenchmarkCase)>, Suite
                 Ok((place, case))
             })
             .collect(),
-        object => Ok(vec![(String::new(), decode(file.file, object)?)]),
+        object => {
+            let case = decode(file.file, object).map_err(|error| at_line::<BenchmarkCase>(error, file))?;
+            Ok(vec![(String::new(), case)])
+        }
     }
 }
 
@@ -124,7 +127,36 @@ fn read_text<T: DeserializeOwned>(file: Named<'_>) -> Result<T, SuiteError> {
     {
         return Ok(read);
     }
-    decode(file.file, parse(file)?)
+    decode(file.file, parse(file)?).map_err(|error| at_line::<T>(error, file))
+}
+
+/// Adds the line of a field to an error in a TOML file.
+fn at_line<T: DeserializeOwned>(error: SuiteError, file: Named<'_>) -> SuiteError {
+    match (error, toml_line::<T>(file)) {
+        (
+            SuiteError::Field {
+                file: name,
+                field,
+                reason,
+            },
+            Some(line),
+        ) => SuiteError::Field {
+            file: format!("{name}:{line}"),
+            field,
+            reason,
+        },
+        (other, _) => other,
+    }
+}
+
+/// Line of the first field of a TOML file that does not fit the type.
+pub fn toml_line<T: DeserializeOwned>(file: Named<'_>) -> Option<usize> {
+    if format_of(file.file).ok()? != TextFormat::Toml {
+        return None;
+    }
+    let text = strip_bom(file.text);
+    let span = toml::from_str::<T>(text).err()?.span()?;
+    Some(text.get(..span.start)?.matches('\n').count() + 1)
 }
 
 /// Strips the byte order mark that some editors write.

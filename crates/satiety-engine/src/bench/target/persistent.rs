@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::io::ioctl_fionread;
 use satiety::bench::contract::parse::from_line;
 use satiety::bench::contract::spec::WorkerSpec;
 use satiety::bench::contract::{ErrorKind, Exit, Request, TargetError};
@@ -14,7 +15,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::exec::{too_long, too_much, unanswered};
 use super::pipes::{Tail, keep_tail};
@@ -25,6 +26,8 @@ use super::{Attempt, OpenError, TargetContext};
 
 /// Time for a process that closed its output to exit by itself, so that its exit code is known.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
+/// How often a process that was just started is checked for having read its first request.
+const START_POLL: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub struct Pool {
@@ -51,6 +54,8 @@ struct Worker {
     report: Option<PathBuf>,
     /// Working directory of the process; those of cases are inside.
     home: Workdir,
+    /// Whether the process has not read a request yet.
+    is_starting: bool,
     /// Buffer reused for each request and response.
     line: Vec<u8>,
 }
@@ -144,6 +149,7 @@ impl Pool {
             user,
             report,
             home,
+            is_starting: true,
             line: Vec::new(),
         })
     }
@@ -169,9 +175,10 @@ impl Pool {
             .into_owned();
         let limit = Duration::from_millis(request.deadline_ms).saturating_sub(started.elapsed());
         let exchanged = timeout(limit, worker.exchange(request, &folder, self.max_output)).await;
-        let latency = started.elapsed();
+        let mut latency = started.elapsed();
         let (outcome, exit) = match exchanged {
-            Ok(Ok(())) => {
+            Ok(Ok(read_at)) => {
+                latency = read_at.map_or(latency, |read_at| read_at.elapsed());
                 let outcome = from_line(&worker.line);
                 if !outcome
                     .as_ref()
@@ -214,7 +221,14 @@ impl Pool {
 }
 
 impl Worker {
-    async fn exchange(&mut self, request: &Request, folder: &str, max_output: u64) -> Result<(), Broken> {
+    /// Sends a request and reads the answer into `line`. Returns when the process read the request, if it was its
+    /// first one: until then it was starting, which says nothing about the case.
+    async fn exchange(
+        &mut self,
+        request: &Request,
+        folder: &str,
+        max_output: u64,
+    ) -> Result<Option<Instant>, Broken> {
         self.line.clear();
         // Serialisation into memory cannot fail: the maps have string keys.
         request
@@ -223,7 +237,26 @@ impl Worker {
         // A request may be larger than the pipe, and a process may respond before it has read all of it.
         self.to.write_all(&self.line).await.map_err(|_| Broken::Closed)?;
         self.line.clear();
-        read_line(&mut self.from, &mut self.line, max_output).await
+        let answer = read_line(&mut self.from, &mut self.line, max_output);
+        if !std::mem::take(&mut self.is_starting) {
+            return answer.await.map(|()| None);
+        }
+        tokio::pin!(answer);
+        let mut read_at = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                answered = &mut answer => return answered.map(|()| Some(read_at)),
+                () = sleep(START_POLL) => {
+                    // A request that was read is no longer in the pipe.
+                    if ioctl_fionread(&self.to).unwrap_or(0) == 0 {
+                        break;
+                    }
+                    read_at = Instant::now();
+                }
+            }
+        }
+        answer.await.map(|()| Some(read_at))
     }
 
     /// Exit status of a process that closed its output, ended by itself or by us.

@@ -18,8 +18,8 @@ use crate::stats::{Alternative, PValue, StatsError, holm, mean, sign_flip, welch
 const TOLERANCE: f64 = 1e-9;
 /// Number of random sign patterns when there are too many to enumerate; fixed, as is the seed, for
 /// reproducible verdicts.
-const PERMUTATIONS: u64 = 9_999;
-const SEED: u64 = 20;
+pub(super) const PERMUTATIONS: u64 = 9_999;
+pub(super) const SEED: u64 = 20;
 
 /// Comparison of one metric between two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -25,8 +25,8 @@
 //! - **Cases**: Fisher's test per case, adjusted by the exact distribution of the smallest p-value. At most a
 //!   tenth of the level is reserved for these tests; the part they cannot use (their p-values are coarse)
 //!   returns to the suite test.
-//! - **Judge scores** and **latency** ([`metrics`]), with small shares of the level, when both runs have
-//!   them.
+//! - **Judge scores**, **latency** ([`metrics`]) and **deciding scores by name**, with small shares of the level, when
+//!   both runs have them.
 //!
 //! A case that changes from always to never passing is a regression from 4 repeats on in an otherwise stable
 //! suite (p = 1/70; two such cases from 2 repeats on). In a suite where all other cases are flaky, it is one
@@ -47,6 +47,7 @@
 
 mod cases;
 pub mod metrics;
+mod scores;
 mod sequential;
 #[cfg(test)]
 mod simulation_tests;
@@ -66,6 +67,8 @@ use super::summary::{by_case, leading};
 pub use cases::{CaseChange, ChangeKind, Tally};
 use cases::{CasePair, pair_cases};
 use metrics::{MetricComparison, compare_latency, compare_scores};
+pub use scores::ScoreComparison;
+use scores::compare_named;
 pub use sequential::{GateLook, SequentialDesign, SequentialGate, SequentialVerdict};
 use stratified::{Stratum, case_tests, suite_p_value};
 
@@ -134,6 +137,9 @@ pub struct GateReport {
     pub pass: Option<PassComparison>,
     /// Judge scores, when both runs have them.
     pub score: Option<MetricComparison>,
+    /// Deciding scorers and criteria by name, when there are several with enough cases for a test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<ScoreComparison>,
     /// Latencies in milliseconds, when both runs measured them.
     pub latency: Option<MetricComparison>,
     /// Every case that changed, deciding changes first.
@@ -226,6 +232,8 @@ fn compare_at(
         .flatten()
         .map(|metric| metric.level)
         .sum();
+    let (scores, names_level) = compare_named(&paired.pairs, policy)?;
+    let spent_elsewhere = spent_elsewhere + names_level;
     let pass = compare_passes(
         stage,
         &paired.pairs,
@@ -238,6 +246,9 @@ fn compare_at(
         reasons.regression.extend(metric.regression.clone());
         changes.extend(metric.changes.iter().cloned());
     }
+    reasons
+        .regression
+        .extend(scores.iter().filter_map(|score| score.regression.clone()));
     let share = paired.missing as f64 / (candidate.results.len().max(1)) as f64;
     if share > policy.max_missing {
         let owners: Vec<String> = paired
@@ -268,6 +279,7 @@ fn compare_at(
         candidate_run: candidate.run_id.clone(),
         pass,
         score,
+        scores,
         latency,
         changes,
         missing: paired.missing,
