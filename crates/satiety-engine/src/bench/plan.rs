@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use satiety::Hint;
 use satiety::bench::contract::TargetSpec;
 use satiety::bench::contract::spec::{ChatSpec, EchoSpec, HttpSpec, SandboxSpec, WorkerSpec};
-use satiety::bench::reader::{parse, toml_line};
+use satiety::bench::reader::parse;
 use satiety::bench::{BenchmarkSuite, Named, SandboxIsolation, SandboxPolicy, SandboxRequirement};
 use serde_json::json;
 
@@ -151,6 +151,21 @@ fn named_target_in(text: &str) -> Result<LocatedTarget, EngineError> {
     })
 }
 
+/// Line of the key that an error is about: an unknown one that the message quotes, or the last one of the path.
+fn key_line(text: &str, path: &str, message: &str) -> Option<usize> {
+    let unknown = message
+        .strip_prefix("unknown field `")
+        .and_then(|rest| rest.split('`').next());
+    let key = unknown
+        .or(path.rsplit('.').next())
+        .filter(|key| !key.is_empty())?;
+    let starts = |line: &str| {
+        let rest = line.trim_start().trim_start_matches('"').strip_prefix(key);
+        rest.is_some_and(|rest| rest.trim_start_matches('"').trim_start().starts_with(['=', ':']))
+    };
+    text.lines().position(starts).map(|index| index + 1)
+}
+
 fn read(path: &Path) -> Result<LocatedTarget, EngineError> {
     let name = path.display().to_string();
     let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
@@ -159,10 +174,7 @@ fn read(path: &Path) -> Result<LocatedTarget, EngineError> {
         text: &text,
     })?;
     let spec = serde_path_to_error::deserialize(value).map_err(|error| {
-        let line = toml_line::<TargetSpec>(Named {
-            file: &name,
-            text: &text,
-        });
+        let line = key_line(&text, &error.path().to_string(), &error.inner().to_string());
         let line = line.map_or(String::new(), |line| format!(":{line}"));
         EngineError::TargetText {
             place: format!("{name}{line}: {}", error.path()),

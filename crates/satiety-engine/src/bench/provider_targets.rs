@@ -247,7 +247,7 @@ fn chat(id: &str, config: &Map<String, Value>) -> Result<ChatSpec, String> {
 fn http(id: &str, config: &Map<String, Value>) -> Result<(TargetSpec, Option<Transform>), String> {
     let text = |key: &str| config.get(key).and_then(Value::as_str);
     let url = text("url").unwrap_or(id);
-    if !url.starts_with("http") || url.contains("{{") {
+    if !(url.starts_with("http://") || url.starts_with("https://")) || url.contains("{{") {
         return Err("needs `config.url` without variables".into());
     }
     if text("method").is_some_and(|method| !method.eq_ignore_ascii_case("post")) {

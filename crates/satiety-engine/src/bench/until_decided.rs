@@ -30,7 +30,10 @@ pub struct UntilDecided {
     /// Largest number of repeats, as a multiple of those that the suite or the request specifies.
     #[schemars(range(min = 1, max = 100))]
     pub times: u32,
-    /// Target of the baseline, to be repeated beside the candidate; absent if only recorded results are used.
+    /// Target of the baseline, to be repeated beside the candidate; absent if only recorded results are used. Remote
+    /// callers cannot name targets.
+    #[serde(skip_deserializing)]
+    #[schemars(skip)]
     pub baseline_target: Option<String>,
     /// Largest number of calls of targets.
     pub max_calls: Option<u64>,
@@ -54,6 +57,7 @@ impl Default for UntilDecided {
 
 /// Budget of a run that is repeated until the gate decides, stated before the first call.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "RunBudget")]
 pub struct Budget {
     /// Number of calls of the design without further repeats.
     pub planned_calls: u64,

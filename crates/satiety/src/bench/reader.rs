@@ -150,7 +150,7 @@ fn at_line<T: DeserializeOwned>(error: SuiteError, file: Named<'_>) -> SuiteErro
 }
 
 /// Line of the first field of a TOML file that does not fit the type.
-pub fn toml_line<T: DeserializeOwned>(file: Named<'_>) -> Option<usize> {
+fn toml_line<T: DeserializeOwned>(file: Named<'_>) -> Option<usize> {
     if format_of(file.file).ok()? != TextFormat::Toml {
         return None;
     }

@@ -15,6 +15,9 @@ import runpy
 import sys
 import textwrap
 
+# Files of the user are read, not accompanied by caches.
+sys.dont_write_bytecode = True
+
 # Standard output belongs to the protocol, so programs print to standard error.
 protocol, sys.stdout = sys.stdout, sys.stderr
 settings = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
