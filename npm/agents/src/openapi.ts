@@ -651,6 +651,8 @@ export interface ComparedRuns {
   reasons: string[];
   /** Judge scores, when both runs have them. */
   score: MetricComparison | null;
+  /** Deciding scorers and criteria by name, when there are several with enough cases for a test. */
+  scores?: ScoreComparison[];
   /** Overall verdict of the gate. */
   verdict: GateVerdict;
 }
@@ -1354,6 +1356,11 @@ export interface HarnessStatus {
   history: number[];
   /** Whether the harness is consistently saturated. */
   is_consistent: boolean;
+  /**
+   * Saturation score of these signals by the literal formula of the specification, for comparison with `history`
+   * and `metrics`; no decision depends on it. Absent if a signal is out of range.
+   */
+  literal_score?: number | null;
   /** Saturation measurement over all suites. */
   measured?: Measured | null;
   /** The five signals, as they would be recorded now. */
@@ -3440,6 +3447,22 @@ export interface ScoreBody {
   profile?: "default" | "spec" | null;
 }
 
+/** Comparison of one deciding scorer, metric or criterion between two runs. */
+export interface ScoreComparison {
+  /** Mean over cases in the baseline, on the scorer's own scale. */
+  baseline: number;
+  /** Mean over cases in the candidate, on the scorer's own scale. */
+  candidate: number;
+  /** Number of cases that have the score in both runs. */
+  cases: number;
+  /** Name of the scorer or metric, or text of the criterion. */
+  name: string;
+  /** One-sided p-value that the score did not get worse, adjusted for all names. */
+  p_value: number;
+  /** Reason why the score is a regression; absent otherwise. */
+  regression?: string | null;
+}
+
 /** Result of scoring a conversation. */
 export interface ScoreResponse {
   /** Components of the score in the last round. */
@@ -4295,8 +4318,6 @@ export interface UnseenEstimate {
 
 /** Limits of a run that is repeated until the gate decides. */
 export interface UntilDecided {
-  /** Target of the baseline, to be repeated beside the candidate; absent if only recorded results are used. */
-  baseline_target?: string | null;
   /** Largest number of calls of targets. */
   max_calls?: number | null;
   /** Largest cost in US dollars that targets report. */

@@ -496,6 +496,7 @@ ComparedRuns = TypedDict(
         "pass": "PassComparison | None",
         "reasons": "list[str]",
         "score": "MetricComparison | None",
+        "scores": "list[ScoreComparison]",
         "verdict": "GateVerdict",
     },
     total=False,
@@ -1024,6 +1025,7 @@ class HarnessStatus(_HarnessStatusRequired, total=False):
     drift: RigorDiff | None
     evidence: SaturationEvidence | None
     expansion: OpenExpansion | None
+    literal_score: float | None
     measured: Measured | None
     not_measured: str | None
     objections: list[str]
@@ -2556,6 +2558,20 @@ class ScoreBody(_ScoreBodyRequired, total=False):
     profile: Literal["default", "spec", None]
 
 
+class _ScoreComparisonRequired(TypedDict):
+    baseline: float
+    candidate: float
+    cases: int
+    name: str
+    p_value: float
+
+
+class ScoreComparison(_ScoreComparisonRequired, total=False):
+    """Comparison of one deciding scorer, metric or criterion between two runs."""
+
+    regression: str | None
+
+
 class _ScoreResponseRequired(TypedDict):
     components: Components
     conversation_id: str | None
@@ -3182,7 +3198,6 @@ class UnseenEstimate(_UnseenEstimateRequired, total=False):
 class UntilDecided(TypedDict, total=False):
     """Limits of a run that is repeated until the gate decides."""
 
-    baseline_target: str | None
     max_calls: int | None
     max_cost_usd: float | None
     max_tokens: int | None
