@@ -926,6 +926,12 @@ fn a_locked_gate_rejects_weaker_options() {
         (&["--timeout", "60"][..], "--timeout"),
         (&["--target", "other.toml"][..], "--target"),
         (&["--no-sandbox"][..], "--no-sandbox"),
+        (&["--sequential"][..], "--sequential"),
+        (
+            &["--until-decided", "--baseline-target", "exec:false"][..],
+            "--until-decided",
+        ),
+        (&["--on-inconclusive", "pass"][..], "--on-inconclusive"),
     ] {
         let mut arguments = vec!["bench", "run", "suites/echoes", "--gate"];
         arguments.extend(options);

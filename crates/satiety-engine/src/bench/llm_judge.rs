@@ -83,7 +83,7 @@ async fn ask_judge(
 }
 
 impl Judge {
-    /// Name in reports.
+    /// Model or command, as reports name the judge.
     fn id(&self) -> &str {
         match self {
             Self::Chat(chat) => chat.id(),

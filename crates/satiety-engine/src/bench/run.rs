@@ -100,6 +100,9 @@ pub struct RunBenchRequest {
     /// Repeat the suite in rounds until the gate decides, within these limits. Implies the gate.
     #[serde(default)]
     pub until_decided: Option<UntilDecided>,
+    /// Whether the caller lets an inconclusive gate pass; a locked harness refuses it.
+    #[serde(skip)]
+    pub inconclusive_passes: bool,
     /// Override that accepts a regression: who accepts it, and why.
     #[serde(skip)]
     pub accept_regression: Option<VerdictOverride>,

@@ -99,6 +99,19 @@ fn softer_options(
     if request.repeats.is_some_and(|repeats| repeats < most) {
         flags.push(format!("--repeats: the suite requires {most}"));
     }
+    for (given, flag) in [
+        (request.sequential, "--sequential"),
+        (request.until_decided.is_some(), "--until-decided"),
+    ] {
+        if given {
+            flags.push(format!(
+                "{flag}: a gate runs every repeat and uses the accepted baseline"
+            ));
+        }
+    }
+    if request.inconclusive_passes {
+        flags.push("--on-inconclusive: a gate passes only with a verdict".to_owned());
+    }
     let limits = || {
         suite
             .cases

@@ -70,7 +70,7 @@ impl Level for u8 {
 /// Order of quantized weights in memory: `[panel][input / step][output in panel][step]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Outputs per panel.
+    /// Number of outputs in one panel.
     pub(crate) outputs: usize,
     /// Inputs whose products one instruction adds.
     pub(crate) step: usize,

@@ -46,6 +46,7 @@ pub(super) async fn run(
         gate: gated.then_some(gate),
         sequential: arguments.sequential,
         until_decided: until_decided(arguments.until_decided, arguments.on_inconclusive),
+        inconclusive_passes: on_inconclusive == OnInconclusive::Pass,
         without_skill: arguments.without_skill,
         accept_regression,
         ..options(arguments.how, sandbox)

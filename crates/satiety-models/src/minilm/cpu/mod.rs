@@ -26,7 +26,7 @@ pub(crate) trait Instructions: Copy {
     const FMA: bool;
     /// Layout of quantized weights.
     const LAYOUT: Layout;
-    /// Quantized activation.
+    /// Integer type of a quantized activation.
     type Level: Level;
 
     /// `sums[row][lane] += inputs[i][row] * lanes[i][lane]` for all `i` in order.
