@@ -5,9 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use satiety::bench::result_file::{FilePlace, read_result_file, read_table};
 use satiety::bench::{
-    self, BenchmarkResult, BenchmarkRun, Design, GatePolicy, ScoreChoice, Sequential as Test,
-    SequentialSettings, Status, read_inspect_log, read_inspect_members,
+    self, BenchmarkResult, BenchmarkRun, Design, GatePolicy, ResultOptions, ResultTable, ScoreChoice,
+    Sequential as Test, SequentialSettings, Status, SuiteError, read_inspect_members,
 };
 use satiety::harness::measurement::{Matrix, MeasureSettings, measure, saturation_evidence};
 use serde_json::json;
@@ -64,31 +65,51 @@ impl Results {
         }))
     }
 
-    /// Reads a run that `satiety` exported, or an Inspect log in JSON.
+    /// Reads a result file of any known tool. `beside` has the texts of files in the same directory; `rows` says
+    /// that the text is a JSON list of the rows of a table in a binary format.
     #[staticmethod]
-    fn from_json(
+    #[pyo3(signature = (path, folder, changed_at, text, beside, options, rows=false))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called from one place, which names them"
+    )]
+    fn from_file(
         py: Python<'_>,
-        name: &str,
+        path: &str,
+        folder: &str,
+        changed_at: f64,
         text: &str,
-        scorer: Option<String>,
-        threshold: Option<f64>,
+        beside: BTreeMap<String, String>,
+        options: FileOptions,
+        rows: bool,
     ) -> PyResult<Self> {
-        let choice = choice(scorer, threshold);
+        let options = result_options(options)?;
         compute(py, || {
-            let own = serde_json::from_str::<BenchmarkRun>(text);
-            let run = match own {
-                Ok(run) => run,
-                Err(own) => {
-                    let log = read_inspect_log(name, text, &choice).map_err(|inspect| {
-                        Failure::new(format!(
-                            "cannot read {name}: not a run ({own}) and not an Inspect log ({inspect})"
-                        ))
-                        .at(name)
-                    })?;
-                    log.run
-                }
+            let place = FilePlace {
+                path,
+                folder,
+                changed_at: timestamp(changed_at),
+                beside: &|name| Some((name.to_owned(), beside.get(name)?.clone())),
             };
-            Ok(Self(run))
+            let found = if rows {
+                let rows: Vec<serde_json::Map<String, serde_json::Value>> =
+                    serde_json::from_str(text).map_err(|error| Failure::new(error.to_string()).at(path))?;
+                let places = (0..).map(|index| format!("[{index}]"));
+                let table = ResultTable::from_objects(places.zip(rows));
+                read_table(&place, "parquet", &table, &options)
+                    .and_then(|found| found.checked(path, &options))
+                    .map(Some)
+            } else {
+                read_result_file(&place, text, &options)
+            };
+            match found.map_err(|error| file_failure(&error).at(path))? {
+                Some(found) => Ok(Self(found.import.run)),
+                None => Err(
+                    Failure::new(format!("cannot read {path}: it has no results of a known tool"))
+                        .hint("see which files are read: `satiety bench import --help`")
+                        .at(path),
+                ),
+            }
         })
     }
 
@@ -99,15 +120,14 @@ impl Results {
         name: &str,
         header: &str,
         samples: Vec<String>,
-        scorer: Option<String>,
-        threshold: Option<f64>,
+        options: FileOptions,
     ) -> PyResult<Self> {
-        let choice = choice(scorer, threshold);
+        let options = result_options(options)?;
         compute(py, || {
             let samples: Vec<&str> = samples.iter().map(String::as_str).collect();
-            read_inspect_members(name, header, &samples, &choice)
+            read_inspect_members(name, header, &samples, &options.choice)
                 .map(|log| Self(log.run))
-                .map_err(|error| Failure::new(error.to_string()).at(name))
+                .map_err(|error| file_failure(&error).at(name))
         })
     }
 
@@ -116,13 +136,49 @@ impl Results {
     }
 }
 
-/// Choice of the score of an Inspect log that decides.
-fn choice(scorer: Option<String>, threshold: Option<f64>) -> ScoreChoice {
-    ScoreChoice {
-        scorer,
-        threshold,
-        ..ScoreChoice::default()
+/// Deciding score, its threshold, its range, whether lower is better, and columns as `ROLE=COLUMN`.
+type FileOptions = (Option<String>, Option<f64>, Option<(f64, f64)>, bool, Vec<String>);
+
+fn result_options(options: FileOptions) -> PyResult<ResultOptions> {
+    let (scorer, threshold, range, lower_is_better, columns) = options;
+    let columns = columns.iter().map(|text| {
+        text.parse()
+            .map_err(|error: String| Failure::new(error).at("columns"))
+    });
+    Ok(ResultOptions {
+        choice: ScoreChoice {
+            scorer,
+            threshold,
+            range,
+            lower_is_better,
+        },
+        columns: columns.collect::<Result<_, _>>()?,
+        suite_id: None,
+    })
+}
+
+/// Error of a result file, with the argument that makes the choice which it leaves open.
+fn file_failure(error: &SuiteError) -> Failure {
+    let field = match error {
+        SuiteError::Field { field, .. } => field.as_str(),
+        _ => "",
+    };
+    let failure = Failure::new(error.to_string());
+    match field {
+        "scorer" => failure.hint("name the scorer that decides: scorer=..."),
+        "threshold" => {
+            failure.hint("say from which value a sample passes: threshold=..., or range=(low, high)")
+        }
+        "range" => failure.hint("give the scale of the scorer: range=(low, high)"),
+        "columns" => failure.hint("say what the columns mean: columns={\"case\": ..., \"passed\": ...}"),
+        _ => failure,
     }
+}
+
+fn timestamp(seconds: f64) -> jiff::Timestamp {
+    #[expect(clippy::cast_possible_truncation, reason = "float-to-int casts saturate")]
+    let micros = (seconds * 1e6) as i64;
+    jiff::Timestamp::from_microsecond(micros).unwrap_or_default()
 }
 
 fn status_named(name: &str) -> Option<Status> {

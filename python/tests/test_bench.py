@@ -138,3 +138,44 @@ def test_a_suite_without_failures_is_saturated() -> None:
     assert found.e_value is not None
     assert found.e_value > 20
     assert bench.saturation([rows(60, 100, 1)] * 3).verdict == "DISCRIMINATES"
+
+
+def test_files_of_other_tools_are_read(tmp_path: Path) -> None:
+    cases = [f"q{number}" for number in range(20)]
+    junit = "".join(f'<testcase name="{case}"/>' for case in cases)
+    broken = "".join(f'<testcase name="{case}"><failure>no</failure></testcase>' for case in cases)
+    (tmp_path / "before.xml").write_text(f"<testsuite name='t'>{junit}</testsuite>")
+    (tmp_path / "after.xml").write_text(f"<testsuite name='t'>{broken}</testsuite>")
+    assert bench.compare(tmp_path / "before.xml", tmp_path / "after.xml").verdict == "regression"
+    results = [{"testIdx": index, "success": index < 10, "score": 1} for index in range(20)]
+    promptfoo = {"results": {"timestamp": "2026-08-01T10:00:00Z", "results": results}}
+    (tmp_path / "promptfoo.json").write_text(json.dumps(promptfoo))
+    assert bench.compare(tmp_path / "promptfoo.json", tmp_path / "promptfoo.json").before == 0.5
+    frame = pandas.DataFrame({"which": cases, "ok": [True] * 15 + [False] * 5})
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    found = bench.compare(tmp_path / "table.csv", tmp_path / "table.csv", columns={"case": "which", "passed": "ok"})
+    assert found.before == 0.75
+    polars.DataFrame({"case": cases, "passed": [True] * 10 + [False] * 10}).write_parquet(tmp_path / "table.parquet")
+    assert bench.compare(tmp_path / "table.parquet", tmp_path / "table.parquet").before == 0.5
+    helm = tmp_path / "run"
+    helm.mkdir()
+    stats = [
+        {
+            "instance_id": case,
+            "train_trial_index": 0,
+            "stats": [{"name": {"name": "exact_match", "split": "test"}, "count": 1, "sum": 1, "mean": 1.0}],
+        }
+        for case in cases
+    ]
+    (helm / "per_instance_stats.json").write_text(json.dumps(stats))
+    assert bench.compare(helm, helm).before == 1.0
+    for wrong, message in [
+        ({"columns": {"nonsense": "ok"}}, "unknown role"),
+        ({"columns": 3}, "must be a dict"),
+        ({"range": (1,)}, "low, high"),
+    ]:
+        with pytest.raises(satiety.SatietyError, match=message):
+            bench.compare(tmp_path / "table.csv", tmp_path / "table.csv", **wrong)
+    (tmp_path / "notes.json").write_text("{}")
+    with pytest.raises(satiety.SatietyError, match="no results of a known tool"):
+        bench.compare(tmp_path / "notes.json", tmp_path / "notes.json")

@@ -46,14 +46,22 @@ class Context:
     def propose(self, free: int | None, budget: int, now_ms: int, exploration: float, seed: int) -> dict[str, Any]: ...
     def resolve(self, exclude: list[tuple[str, str | None]], now_ms: int) -> dict[str, Any]: ...
 
+_FileOptions = tuple[str | None, float | None, tuple[float, float] | None, bool, list[str]]
+
 class Results:
     def __new__(cls, name: str, rows: list[tuple[str, int, str, float | None, float | None]]) -> Self: ...
     @staticmethod
-    def from_json(name: str, text: str, scorer: str | None, threshold: float | None) -> Results: ...
-    @staticmethod
-    def from_inspect(
-        name: str, header: str, samples: list[str], scorer: str | None, threshold: float | None
+    def from_file(
+        path: str,
+        folder: str,
+        changed_at: float,
+        text: str,
+        beside: dict[str, str],
+        options: _FileOptions,
+        rows: bool = False,
     ) -> Results: ...
+    @staticmethod
+    def from_inspect(name: str, header: str, samples: list[str], options: _FileOptions) -> Results: ...
     def __len__(self) -> int: ...
 
 class Sequential:

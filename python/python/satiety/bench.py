@@ -1,12 +1,13 @@
 """Has an agent become worse? Verdicts about evaluation results that account for chance.
 
 Results are given as rows ``(case, repeat, passed)`` or ``(case, passed)``, dicts with these keys, a mapping from cases
-to outcomes, a pandas or polars frame with these columns, or the path of a result file.
+to outcomes, a pandas or polars frame with these columns, or the path of a result file: a run of Satiety, an Inspect
+log, results of promptfoo, pytest, JUnit, lm-eval, HELM (file or directory) and DeepEval, or a table in CSV, TSV, JSON,
+JSON Lines or Parquet (with pyarrow or polars).
 """
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 Source = str | Path | Mapping[str, Any] | Iterable[Any] | Any
 """Rows, a mapping, a frame, or the path of a result file."""
 
-_Choice = tuple[str | None, float | None]
-"""Scorer of Inspect logs that decides, and the value from which it passes."""
+_Options = tuple[str | None, float | None, tuple[float, float] | None, bool, list[str]]
+"""How to read a result file: the deciding scorer, its threshold, range and direction, and columns."""
+
+_DEFAULT: _Options = (None, None, None, False, [])
 
 _CASE = ("case", "case_id", "id", "sample_id", "test")
 _REPEAT = ("repeat", "epoch", "trial")
@@ -155,6 +158,9 @@ def compare(
     max_missing: float = 0.1,
     scorer: str | None = None,
     threshold: float | None = None,
+    range: tuple[float, float] | None = None,
+    lower_is_better: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare two runs of the same cases: pass, regression or inconclusive.
 
@@ -165,14 +171,15 @@ def compare(
         margin: Largest drop of the pass rate that may go undetected.
         score_drop: Scores that drop by more than this are flagged.
         max_missing: Largest acceptable share of missing results.
-        scorer: Scorer of Inspect logs that decides; needed if several could.
-        threshold: Value of that scorer from which a sample passes; needed for values outside of 0 to 1.
+        scorer: Score of a result file that decides; needed if several could.
+        threshold: Value of that score from which a sample passes; needed for values outside of 0 to 1.
+        range: Smallest and largest value of that score.
+        lower_is_better: Whether samples pass at or below the threshold.
+        columns: Meaning of columns of a table, such as ``{"case": "task_id", "passed": "ok"}``; the others are
+            guessed.
 
     """
-    choice = (
-        None if scorer is None else text(scorer, "scorer"),
-        None if threshold is None else real(threshold, "threshold"),
-    )
+    choice = _options(scorer, threshold, range, lower_is_better, columns)
     policy = {
         "alpha": real(alpha, "alpha"),
         "margin": real(margin, "margin"),
@@ -330,7 +337,25 @@ def _status(value: object, where: str) -> str:
     return "pass" if _boolean(value, where) else "fail"
 
 
-def _results(source: Source, where: str, choice: _Choice = (None, None)) -> _satiety.Results:
+def _options(
+    scorer: Any, threshold: Any, scale: Any, lower_is_better: Any, columns: Any
+) -> _Options:
+    bounds = None if scale is None else [real(value, "range") for value in sequence(scale, "range")]
+    if bounds is not None and len(bounds) != 2:
+        raise SatietyError("range must be (low, high)", where="range")
+    if columns is not None and not isinstance(columns, Mapping):
+        raise SatietyError(f"columns must be a dict, not {type(columns).__name__}", where="columns")
+    named: Mapping[Any, Any] = columns or {}
+    return (
+        None if scorer is None else text(scorer, "scorer"),
+        None if threshold is None else real(threshold, "threshold"),
+        None if bounds is None else (bounds[0], bounds[1]),
+        _boolean(lower_is_better, "lower_is_better"),
+        [f"{text(role, 'columns')}={text(name, 'columns')}" for role, name in named.items()],
+    )
+
+
+def _results(source: Source, where: str, choice: _Options = _DEFAULT) -> _satiety.Results:
     if isinstance(source, _satiety.Results):
         return source
     if isinstance(source, (str, Path)):
@@ -406,46 +431,49 @@ def _row(entry: Any, where: str) -> tuple[Any, Any, Any, Any, Any]:
     raise SatietyError(f"{where} must be (case, repeat, passed) or (case, passed)", where=where)
 
 
-def _read(path: Path, where: str, choice: _Choice) -> _satiety.Results:
-    """Read a result file: a run of Satiety, an Inspect log, JSON Lines or CSV with the columns of a frame."""
+def _read(path: Path, where: str, choice: _Options) -> _satiety.Results:
+    """Read a result file of any known tool, or a run directory of HELM."""
+    stats = path / "per_instance_stats.json"
     try:
+        if stats.is_file():
+            path = stats
         if path.suffix == ".eval":
             return _read_archive(path, choice)
-        content = path.read_text(encoding="utf-8")
+        is_table = path.suffix == ".parquet"
+        content = _parquet_rows(path) if is_table else path.read_text(encoding="utf-8")
+        beside = {
+            name: (path.parent / name).read_text(encoding="utf-8")
+            for name in ("scenario_state.json", "run_spec.json")
+            if path.name == stats.name and (path.parent / name).is_file()
+        }
+        changed = path.stat().st_mtime
     except (OSError, ValueError) as error:
         raise SatietyError(f"cannot read {str(path)!r}: {error}", where=where) from None
-    if path.suffix == ".csv":
-        return _results(_csv_rows(content), where)
-    if path.suffix in (".jsonl", ".ndjson"):
-        return _results([_json(line, path, where) for line in content.splitlines() if line.strip()], where)
-    if content.lstrip().startswith("["):
-        return _results(_json(content, path, where), where)
-    return _satiety.Results.from_json(path.name, content, *choice)
+    folder = path.resolve().parent.name
+    return _satiety.Results.from_file(str(path), folder, changed, content, beside, choice, is_table)
 
 
-def _csv_rows(content: str) -> list[dict[str, Any]]:
-    truth = {"true": True, "1": True, "false": False, "0": False, "": None}
-    rows: list[dict[str, Any]] = []
-    for row in csv.DictReader(content.splitlines()):
-        fields: dict[str, Any] = dict(row)
-        for name in _PASSED:
-            if isinstance(fields.get(name), str):
-                fields[name] = truth.get(fields[name].lower(), fields[name])
-        for name in _REPEAT:
-            if str(fields.get(name, "")).isdigit():
-                fields[name] = int(fields[name])
-        rows.append(fields)
-    return rows
-
-
-def _json(content: str, path: Path, where: str) -> Any:
+def _parquet_rows(path: Path) -> str:
+    """Rows of a Parquet file as a JSON list."""
+    rows: list[dict[str, Any]]
     try:
-        return json.loads(content)
-    except ValueError as error:
-        raise SatietyError(f"cannot read {path}: {error}", where=where) from None
+        import pyarrow.parquet
+
+        rows = pyarrow.parquet.read_table(path).to_pylist()
+    except ImportError:
+        try:
+            import polars
+        except ImportError:
+            raise SatietyError(
+                f"cannot read {str(path)!r}: neither pyarrow nor polars is installed",
+                hint="install pyarrow, or compare with the command: `satiety bench compare`",
+                where=str(path),
+            ) from None
+        rows = polars.read_parquet(path).to_dicts()
+    return json.dumps(rows, default=str)
 
 
-def _read_archive(path: Path, choice: _Choice) -> _satiety.Results:
+def _read_archive(path: Path, choice: _Options) -> _satiety.Results:
     import zipfile
 
     try:
@@ -458,4 +486,4 @@ def _read_archive(path: Path, choice: _Choice) -> _satiety.Results:
         raise SatietyError(
             f"cannot read {path}: {error}", hint="convert it: `inspect log convert --to json`", where=str(path)
         ) from None
-    return _satiety.Results.from_inspect(path.name, texts[0], texts[1:], *choice)
+    return _satiety.Results.from_inspect(path.name, texts[0], texts[1:], choice)

@@ -265,10 +265,11 @@ pub(crate) struct BenchCompareArgs {
 #[command(after_help = "Examples:
   satiety bench baseline latest:planner --suite suites/planner --reason \"first accepted run\"
   satiety bench baseline RUN --reason \"new model, see #12\"
+  satiety bench baseline results.csv --suite-id desk --reason \"results of the old harness\"
 
 With --suite, baseline.json is written next to the suite; commit it with the cases.")]
 pub(crate) struct BenchBaselineArgs {
-    /// Run: an id, `latest`, `latest:SUITE`, or a file
+    /// Run: an id, `latest`, `latest:SUITE`, or a file, also one of another tool
     pub(crate) run: String,
     /// Directory of the suite
     #[arg(long, value_name = "DIR")]
@@ -279,6 +280,11 @@ pub(crate) struct BenchBaselineArgs {
     /// Name of the person who accepts it [default: $USER, or git's user.name]
     #[arg(long, value_name = "NAME")]
     pub(crate) by: Option<String>,
+    /// Id of the suite that the results of another tool's file belong to [default: the one in the file]
+    #[arg(long, value_name = "ID", conflicts_with = "suite")]
+    pub(crate) suite_id: Option<String>,
+    #[command(flatten)]
+    pub(crate) results: ResultFileArgs,
 }
 
 /// Options of `bench ablation`.
@@ -319,10 +325,12 @@ pub(crate) struct BenchAblationArgs {
   satiety bench report RUN --junit junit.xml --prometheus satiety.prom
   satiety bench report RUN --format json > run.json")]
 pub(crate) struct BenchReportArgs {
-    /// Run: an id, `latest`, `latest:SUITE`, or a file
+    /// Run: an id, `latest`, `latest:SUITE`, or a file, also one of another tool
     pub(crate) run: String,
     #[command(flatten)]
     pub(crate) files: ReportFiles,
+    #[command(flatten)]
+    pub(crate) results: ResultFileArgs,
 }
 
 /// Options of `bench check`.

@@ -928,3 +928,84 @@ fn doctor_reports_sandbox_backends() {
         .unwrap();
     assert_ne!(sandbox["health"], "bad", "{sandbox}");
 }
+
+/// Lines that a terminal of 80 columns shows: redraws end with a carriage return, and escape sequences take no space.
+fn drawn_lines(screen: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut letters = screen.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter == '\u{1b}' {
+            letters.next_if_eq(&'[');
+            while letters.next().is_some_and(|letter| !letter.is_ascii_alphabetic()) {}
+        } else {
+            plain.push(letter);
+        }
+    }
+    plain.split(['\r', '\n']).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_progress_line_fits_80_columns() {
+    let place = Place::new();
+    let cases: Vec<serde_json::Value> = (0..1200)
+        .map(|index| {
+            serde_json::json!({"case_id": format!("c{index}"), "input": {"goal": "g"},
+                "expected": {"mode": "exact", "value": if index % 2 == 0 { "g" } else { "h" }}})
+        })
+        .collect();
+    let suite = serde_json::json!({"suite_id": "wide", "cases": cases});
+    place.write("s/suite.json", &suite.to_string());
+    place.write(
+        "s/target.toml",
+        "type = \"worker\"\ncommand = \"/bin/sh\"\nargs = [\"-c\", \"while read -r line; do sleep 0.002; echo '{\\\"output\\\": \\\"g\\\"}'; done\"]\n",
+    );
+    let line = format!(
+        "stty cols 80 rows 24; {} bench run s -n 2 --no-sandbox",
+        env!("CARGO_BIN_EXE_satiety")
+    );
+    let shown = std::process::Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(place.folder.path())
+        .env_clear()
+        .env("HOME", place.folder.path())
+        .env("PATH", "/usr/bin:/bin")
+        .env("TERM", "xterm")
+        .output()
+        .unwrap();
+    let screen = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let lines = drawn_lines(&screen);
+    let progress: Vec<&String> = lines.iter().filter(|line| line.contains("/2400")).collect();
+    assert!(!progress.is_empty(), "{screen}");
+    assert!(
+        progress.iter().any(|line| line.contains("passed, ")),
+        "{progress:?}"
+    );
+    for line in progress {
+        assert!(line.trim_end().chars().count() <= 80, "{line}");
+    }
+}
+
+#[test]
+fn git_names_the_person_who_accepts_a_baseline() {
+    let place = Place::new();
+    place.write(
+        "s/suite.json",
+        r#"{"suite_id": "one", "cases": [{"case_id": "a", "input": {"goal": "g"}, "expected": {"mode": "exact", "value": "g"}}]}"#,
+    );
+    place.write("s/target.toml", "type = \"echo\"\n");
+    assert!(place.command(&["bench", "run", "s"]).status().unwrap().success());
+    let accept = [
+        "bench", "baseline", "latest", "--reason", "first", "--format", "json",
+    ];
+    let accept = |place: &Place| {
+        let mut command = place.command(&accept);
+        command.env("PATH", "/usr/bin:/bin").output().unwrap()
+    };
+    let nameless = accept(&place);
+    assert_eq!(nameless.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nameless.stderr).contains("a name is required"));
+    place.write(".gitconfig", "[user]\n\tname = Grace Hopper\n");
+    let named = accept(&place);
+    let answer: serde_json::Value = serde_json::from_slice(&named.stdout).unwrap();
+    assert_eq!(answer["by"], "Grace Hopper", "{answer}");
+}

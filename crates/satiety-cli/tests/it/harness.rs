@@ -22,6 +22,21 @@ fn a_saturated_suite_is_detected_expanded_signed_and_applied() {
         (&json!("TRIGGER_EXPANSION_RESEARCH"), &json!("CRITICAL"))
     );
     assert_eq!(tenth["measured"]["verdict"], "SATURATED");
+    // The specification's own formula is shown next to ours: here 0.30 for the ceiling and 0.25 for the regression tier,
+    // without its trend, which settled gains do not have.
+    let status = lab.json(0, &["harness", "status"]);
+    let literal = status["literal_score"].as_f64().unwrap();
+    let newest = status["history"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .as_f64()
+        .unwrap();
+    assert!(
+        (0.5..=0.8).contains(&literal) && newest > literal,
+        "{literal} {newest}"
+    );
     // One expansion per version, regardless of the number of cycles.
     let next = lab.cycles(1);
     assert_eq!(next["action"], "CONTINUE");

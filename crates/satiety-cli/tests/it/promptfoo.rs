@@ -313,3 +313,275 @@ fn what_cannot_be_checked_is_listed_with_its_place() {
         "{missing}"
     );
 }
+
+/// Directory of a Node.js that runs TypeScript: of `SATIETY_TEST_NODE`, or in `PATH`.
+fn typescript_node() -> Option<String> {
+    let named = std::env::var("SATIETY_TEST_NODE").ok();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folders = named.iter().map(String::as_str).chain(path.split(':'));
+    for folder in folders {
+        let node = Path::new(folder).join("node");
+        let Ok(printed) = std::process::Command::new(node).arg("--version").output() else {
+            continue;
+        };
+        let text = String::from_utf8_lossy(&printed.stdout)
+            .trim()
+            .trim_start_matches('v')
+            .to_owned();
+        let mut parts = text.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        if (parts.next(), parts.next()) >= (Some(22), Some(7)) {
+            return Some(folder.to_owned());
+        }
+    }
+    None
+}
+
+/// A configuration whose prompt, tests, provider and checks are TypeScript.
+fn write_typescript(place: &Place) {
+    place.write(
+        "pf/types.ts",
+        "export enum Tone { Polite = 'polite', Rude = 'rude' }\nexport interface Verdict { pass: boolean; score: number; reason: string }\n",
+    );
+    place.write(
+        "pf/checks.ts",
+        "import { Tone, type Verdict } from './types';\n\
+         export function isPolite(output: string): Verdict {\n  const pass = output.includes(Tone.Polite);\n  return { pass, score: pass ? 1 : 0, reason: `tone of ${output}` };\n}\n\
+         export default (output: string, context: { vars: Record<string, string> }): boolean => output.endsWith(context.vars.name);\n",
+    );
+    place.write(
+        "pf/prompt.ts",
+        "export default ({ vars }: { vars: { tone: string; name: string } }): string => `${vars.tone} ${vars.name}`;\n",
+    );
+    place.write(
+        "pf/tests.ts",
+        "const names: string[] = ['Ann', 'Bo'];\nexport default () => names.map((name) => ({ description: `generated ${name}`, vars: { name, tone: 'polite' } }));\n",
+    );
+    place.write(
+        "pf/provider.ts",
+        "export default class Bot {\n  constructor(private readonly options: { config: { prefix: string } }) {}\n  id(): string { return 'bot'; }\n  async callApi(prompt: string): Promise<{ output: string }> { return { output: this.options.config.prefix + prompt }; }\n}\n",
+    );
+    let config = json!({
+        "prompts": ["file://prompt.ts"],
+        "providers": [{"id": "file://provider.ts", "config": {"prefix": "Hi "}}],
+        "defaultTest": {"assert": [
+            {"type": "javascript", "value": "file://checks.ts:isPolite", "metric": "tone"},
+            {"type": "javascript", "value": "file://checks.ts"},
+        ]},
+        "tests": ["file://tests.ts", {"path": "file://more.yaml"}],
+    });
+    place.write("pf/promptfooconfig.yaml", &config.to_string());
+    place.write(
+        "pf/more.yaml",
+        "- {description: rude, vars: {name: Cy, tone: rude}}\n",
+    );
+}
+
+#[test]
+fn typescript_runs_where_node_supports_it() {
+    let Some(folder) = typescript_node() else {
+        eprintln!("skipped: no Node.js 22.7 or later in PATH or SATIETY_TEST_NODE");
+        return;
+    };
+    let place = Place::new();
+    write_typescript(&place);
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let printed = place
+        .command(&["bench", "run", "pf/promptfooconfig.yaml", "--format", "json"])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let run: Value = serde_json::from_slice(&printed.stdout)
+        .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&printed.stderr)));
+    for (case, status) in [
+        ("generated Ann", "pass"),
+        ("generated Bo", "pass"),
+        ("rude", "fail"),
+    ] {
+        assert_eq!(result(&run, case)["status"], status, "{run:#}");
+    }
+    assert_eq!(result(&run, "generated Ann")["actual_output"], Value::Null);
+    assert_eq!(result(&run, "rude")["reasons"][0], "tone of Hi rude Cy");
+}
+
+#[test]
+fn typescript_without_support_says_what_to_install() {
+    let place = Place::new();
+    write_typescript(&place);
+    // A Node.js that is too old, whatever is installed.
+    let node = place.write("old/node", "#!/bin/sh\necho v20.11.0\n");
+    let mut mode = fs_err::metadata(&node).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    fs_err::set_permissions(&node, mode).unwrap();
+    let path = format!(
+        "{}:{}",
+        node.parent().unwrap().display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let printed = place
+        .command(&["bench", "run", "pf/promptfooconfig.yaml"])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&printed.stderr);
+    assert_eq!(printed.status.code(), Some(2), "{said}");
+    assert!(said.contains("needs Node.js 22.6 or later"), "{said}");
+}
+
+/// Recorded with promptfoo 0.121.20 (`prompts[].metrics.namedScores` of its results): name, prompt, value.
+const DERIVED: [(&str, u64, f64); 6] = [
+    ("mean_length", 1, 3.0),
+    ("mean_length", 2, 7.0),
+    ("f1", 1, 1.263_157_894_736_842),
+    ("f1", 2, 4.0),
+    ("scaled", 1, 126.315_789_473_684_2),
+    ("scaled", 2, 400.0),
+];
+
+#[test]
+fn derived_metrics_are_those_of_promptfoo() {
+    let place = Place::new();
+    let check = |value: &str, metric: &str, weight: f64| json!({"type": "javascript", "value": value, "metric": metric, "weight": weight});
+    let config = json!({
+        "prompts": ["{{a}}", "say {{a}}"],
+        "providers": [{"id": "echo", "label": "one"}, {"id": "echo", "label": "two"}],
+        "derivedMetrics": [
+            {"name": "mean_length", "value": "length / __count"},
+            {"name": "f1", "value": "2 * precision * recall / (precision + recall)"},
+            {"name": "scaled", "value": "f1 * 100"},
+            {"name": "unknown", "value": "nothing + 1"},
+            {"name": "assigned", "value": "x = 3"},
+        ],
+        "defaultTest": {"assert": [
+            check("output.length", "length", 1.0),
+            check("output.includes('a') ? 1 : 0.5", "precision", 2.0),
+            check("output.startsWith('say') ? 1 : 0.25", "recall", 1.0),
+        ]},
+        "tests": [{"vars": {"a": "abc"}}, {"vars": {"a": "de"}}, {"vars": {"a": "fghi"}}],
+    });
+    place.write("promptfooconfig.yaml", &config.to_string());
+    let args = ["bench", "run", "promptfooconfig.yaml", "--format", "json"];
+    let printed = place.command(&args).output().unwrap();
+    let run: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    for variant in ["one", "two"] {
+        let derived = &run["variants"][variant]["derived"];
+        let value = |name: &str, prompt: u64| {
+            let list = derived.as_array().unwrap();
+            let found = list
+                .iter()
+                .find(|metric| metric["name"] == name && metric["prompt"] == prompt);
+            found.unwrap_or_else(|| panic!("{derived:#}"))["value"].as_f64()
+        };
+        for (name, prompt, wanted) in DERIVED {
+            let found = value(name, prompt).unwrap();
+            assert!(
+                (found - wanted).abs() < 1e-9,
+                "{variant} {name} {prompt}: {found}"
+            );
+        }
+        assert_eq!(value("unknown", 1), None);
+    }
+    let said = String::from_utf8_lossy(&printed.stderr).into_owned() + &run.to_string();
+    assert!(said.contains("derivedMetrics[4].value"), "{said}");
+    place.write("out.md", "");
+    let shown = place
+        .command(&["bench", "run", "promptfooconfig.yaml", "--markdown", "out.md"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let markdown = fs_err::read_to_string(place.path("out.md")).unwrap();
+    for text in [text, markdown] {
+        assert!(text.contains("mean_length (prompt 2)"), "{text}");
+        assert!(
+            text.contains("not computed: no score is named `nothing`"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn each_provider_is_gated() {
+    let place = Place::new();
+    let tests: Vec<Value> = (0..20)
+        .map(|index| {
+            json!({"description": format!("case {index}"), "vars": {"word": format!("word {index}")},
+                   "assert": [{"type": "contains", "value": "word"}]})
+        })
+        .collect();
+    let config = json!({
+        "prompts": ["{{word}}"],
+        "providers": [{"id": "echo", "label": "steady"}, {"id": "file://bot.cjs", "label": "unsteady"}],
+        "evaluateOptions": {"repeat": 5},
+        "tests": tests,
+    });
+    place.write("promptfooconfig.json", &config.to_string());
+    place.write(
+        "bot.cjs",
+        "module.exports = async (prompt) => ({ output: prompt });\n",
+    );
+    let gate = |place: &Place, more: &[&str]| {
+        let args = [
+            &[
+                "bench",
+                "run",
+                "promptfooconfig.json",
+                "--format",
+                "json",
+                "--no-sandbox",
+            ],
+            more,
+        ]
+        .concat();
+        let printed = place.command(&args).output().unwrap();
+        let said = String::from_utf8_lossy(&printed.stderr).into_owned();
+        let run = serde_json::from_slice::<Value>(&printed.stdout).unwrap_or_default();
+        (run, printed.status.code(), said)
+    };
+    let (run, code, said) = gate(&place, &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(run["variants"]["unsteady"]["pass_rate"], 1.0);
+    let accept = ["bench", "baseline", "latest", "--reason", "first", "--by", "ann"];
+    assert!(place.command(&accept).status().unwrap().success());
+    // The second provider gets worse; by name it is the last.
+    place.write(
+        "bot.cjs",
+        "module.exports = async (prompt) => ({ output: Number(prompt.slice(5)) < 8 ? 'no' : prompt });\n",
+    );
+    let (run, code, said) = gate(&place, &["--gate"]);
+    assert_eq!(code, Some(1), "{said}");
+    let verdicts: Vec<(&str, &str)> = run["gate"]["variants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|variant| {
+            (
+                variant["variant"].as_str().unwrap(),
+                variant["verdict"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(verdicts, [("steady", "pass"), ("unsteady", "regression")]);
+    assert!(
+        run["gate"]["reasons"][0]
+            .as_str()
+            .unwrap()
+            .starts_with("unsteady: ")
+    );
+    // A bar applies to each provider, too.
+    assert_eq!(gate(&place, &["--fail-under", "0.9"]).1, Some(1));
+    // One verdict for several providers cannot stop a run early.
+    for flag in ["--until-decided", "--sequential"] {
+        let (_, code, said) = gate(&place, &["--gate", flag]);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("steady, unsteady"), "{said}");
+    }
+    // A single target is compared with itself in the baseline, or with nothing.
+    let (run, code, said) = gate(&place, &["--gate", "--target", "echo"]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        run["gate"]["reasons"][0]
+            .as_str()
+            .unwrap()
+            .contains("no target in common"),
+        "{run:#}"
+    );
+}

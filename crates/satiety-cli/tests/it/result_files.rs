@@ -431,3 +431,58 @@ fn the_store_is_exported_as_parquet_by_day() {
         "{again}"
     );
 }
+
+#[test]
+fn reports_and_baselines_read_the_files_of_other_tools() {
+    let place = Place::new();
+    let rows: String = (0..20).map(|id| format!("q{id},{},{}\n", id < 15, 0.5)).collect();
+    place.write("before.csv", &format!("task_id,success,quality\n{rows}"));
+    place.write(
+        "junit.xml",
+        r#"<testsuite name="t"><testcase name="a"/><testcase name="b"><failure>no</failure></testcase></testsuite>"#,
+    );
+    // A report needs no database, and shows what the file has.
+    let report = json_of(&place, &["bench", "report", "junit.xml", "--format", "json"]);
+    assert_eq!(report["summary"]["pass_rate"], 0.5);
+    let shown = place.run(&["bench", "report", "before.csv"]);
+    assert!(
+        shown.starts_with("exit 0") && shown.contains("75.0 %") && shown.contains("case=task_id"),
+        "{shown}"
+    );
+    assert!(!has_database(&place));
+    let wrong = place.run(&["bench", "report", "before.csv", "--scorer", "nosuch"]);
+    assert!(wrong.starts_with("exit 2") && wrong.contains("nosuch"), "{wrong}");
+    // A baseline from a file is stored with its results, so that later runs can be compared with it.
+    let accept = |more: &[&str]| {
+        let base = [
+            "bench",
+            "baseline",
+            "before.csv",
+            "--reason",
+            "old harness",
+            "--by",
+            "ann",
+        ];
+        place.run(&[&base, more].concat())
+    };
+    let accepted = accept(&["--suite-id", "desk"]);
+    assert!(
+        accepted.starts_with("exit 0") && accepted.contains("is the baseline of desk (75.0 % passed)"),
+        "{accepted}"
+    );
+    let runs = json_of(&place, &["bench", "list", "--runs", "--format", "json"]);
+    assert_eq!(runs["runs"][0]["suite_id"], "desk");
+    // Accepting it again changes nothing but the record.
+    assert!(accept(&["--suite-id", "desk"]).starts_with("exit 0"));
+    let missing = place.run(&["bench", "report", "absent.csv"]);
+    assert!(
+        missing.starts_with("exit 2") && missing.contains("absent.csv"),
+        "{missing}"
+    );
+    place.write("notes.json", r#"{"hello": 1}"#);
+    let foreign = place.run(&["bench", "report", "notes.json"]);
+    assert!(
+        foreign.starts_with("exit 2") && foreign.contains("no results of a known tool"),
+        "{foreign}"
+    );
+}

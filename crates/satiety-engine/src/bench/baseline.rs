@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use satiety::Hint;
-use satiety::bench::{self, BenchmarkRun, GatePolicy, GateReport, GateVerdict};
+use satiety::bench::result_file::OWN_FORMAT;
+use satiety::bench::{
+    self, BenchmarkRun, GatePolicy, GateReport, GateVerdict, ResultFile, ResultOptions, summarize_run,
+};
 use satiety::ids;
 use satiety_store::bench::{BaselineRow, GateRow};
 use satiety_store::{Store, now_micros};
@@ -17,9 +20,7 @@ use super::ablation::ABLATION;
 use super::executor::enum_name;
 use super::finalize::new_gate_id;
 use super::history::{Detail, from_file, time, trim};
-use super::import::results::{
-    Contents, ResultFile, ResultOptions, SATIETY, is_helm_directory, read_contents, with_flag,
-};
+use super::import::results::{is_file, read_results};
 use super::outline::SANDBOX;
 use super::suites::{LoadedSuite, load};
 use crate::{Engine, EngineError};
@@ -90,6 +91,8 @@ pub struct AcceptRequest {
     /// Directory of the suite to write `baseline.json` to; `None` stores the baseline in the database only.
     pub suite: Option<PathBuf>,
     pub accepted: VerdictOverride,
+    /// How to read a result file.
+    pub options: ResultOptions,
 }
 
 /// Run that was accepted as the baseline of its suite.
@@ -112,6 +115,9 @@ pub struct AcceptResponse {
     /// Id of the baseline that this one replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
+    /// Parts of a result file that were lost, and how its columns were read.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 impl BenchOperations<'_> {
@@ -159,41 +165,47 @@ impl BenchOperations<'_> {
             .await
     }
 
+    /// Loads a run, or reads one from a result file of any known tool, with notes on what the file lost and how
+    /// its columns were read. A separate operation, because callers of a server must not read its files.
+    pub async fn run_or_file(
+        self,
+        named: &str,
+        options: &ResultOptions,
+    ) -> Result<(BenchmarkRun, Vec<String>), EngineError> {
+        let path = Path::new(named);
+        if !is_file(path) {
+            return Ok((self.find_run(named, Detail::Full).await?, Vec::new()));
+        }
+        let found = read_results(path, options)?;
+        let notes = notes_of(named, &found);
+        let mut run = found.import.run;
+        run.summary = Some(summarize_run(&run.results, &run.config_snapshot));
+        Ok((run, notes))
+    }
+
     /// Loads one side of a comparison. The run of another tool's file is named by the file.
     async fn find_side(self, named: &str, options: &ResultOptions) -> Result<Side, EngineError> {
         let path = Path::new(named);
-        if (path.is_file() || is_helm_directory(path))
-            && let Contents::Results(found) = read_contents(path, options).map_err(with_flag)?
-        {
-            let ResultFile {
-                import,
-                tool,
-                names_suite,
-                columns,
-            } = *found;
-            let mut run = import.run;
-            if tool != SATIETY {
-                named.clone_into(&mut run.run_id);
-            }
-            run.results.iter_mut().for_each(trim);
-            let lost = import.losses.iter().filter(|loss| loss.decides);
-            let mut notes: Vec<String> = lost.map(|loss| format!("{named}: {loss}")).collect();
-            if columns.iter().any(|column| column.guessed) {
-                let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
-                notes.push(format!("{named}: columns read as {}", columns.join(",")));
-            }
+        if !is_file(path) {
             return Ok(Side {
-                run,
-                is_file: true,
-                names_suite,
-                notes,
+                run: self.find_run(named, Detail::Metrics).await?,
+                is_file: false,
+                names_suite: true,
+                notes: Vec::new(),
             });
         }
+        let found = read_results(path, options)?;
+        let notes = notes_of(named, &found);
+        let mut run = found.import.run;
+        if found.tool != OWN_FORMAT {
+            named.clone_into(&mut run.run_id);
+        }
+        run.results.iter_mut().for_each(trim);
         Ok(Side {
-            run: self.find_run(named, Detail::Metrics).await?,
-            is_file: path.is_file(),
-            names_suite: true,
-            notes: Vec::new(),
+            run,
+            is_file: true,
+            names_suite: found.names_suite,
+            notes,
         })
     }
 
@@ -234,9 +246,17 @@ impl BenchOperations<'_> {
         })
     }
 
-    /// Accepts a run as the baseline of its suite, in the database and in the suite's directory.
+    /// Accepts a run as the baseline of its suite, in the database and in the suite's directory. A run in a
+    /// result file is stored first.
     pub async fn accept(self, request: AcceptRequest) -> Result<AcceptResponse, EngineError> {
-        let mut run = self.find_run(&request.run, Detail::Metrics).await?;
+        let path = Path::new(&request.run);
+        let file = is_file(path)
+            .then(|| read_results(path, &request.options))
+            .transpose()?;
+        let mut run = match &file {
+            Some(found) => found.import.run.clone(),
+            None => self.find_run(&request.run, Detail::Metrics).await?,
+        };
         if run.completed_at.is_none() {
             return Err(EngineError::Invalid {
                 message: format!("cannot accept run {}: it is not complete", run.run_id),
@@ -256,9 +276,16 @@ impl BenchOperations<'_> {
             });
         }
         run.results.iter_mut().for_each(trim);
+        let mut warnings = Vec::new();
+        let mut result_file = file;
         let file = match &request.suite {
             Some(suite) => {
                 let loaded = load(suite)?;
+                if let Some(found) = result_file.as_mut().filter(|found| !found.names_suite) {
+                    // The name of a file is not a suite.
+                    found.import.run.suite_id.clone_from(&loaded.suite.suite_id);
+                    run.suite_id.clone_from(&loaded.suite.suite_id);
+                }
                 if loaded.suite.suite_id != run.suite_id {
                     return Err(EngineError::Invalid {
                         message: format!(
@@ -275,6 +302,12 @@ impl BenchOperations<'_> {
             None => None,
         };
         let store = self.engine.store().await?;
+        if let Some(found) = result_file {
+            warnings = notes_of(&request.run, &found);
+            if store.bench().run(&run.run_id).await?.is_none() {
+                self.keep_import(path, found).await?;
+            }
+        }
         let replaces = store
             .bench()
             .baselines(&run.suite_id, 1)
@@ -298,8 +331,20 @@ impl BenchOperations<'_> {
             accepted_at: time(row.accepted_at),
             file,
             replaces: replaces.map(|row| row.run_id),
+            warnings,
         })
     }
+}
+
+/// What a result file lost that decides, and how its columns were read.
+fn notes_of(named: &str, found: &ResultFile) -> Vec<String> {
+    let lost = found.import.losses.iter().filter(|loss| loss.decides);
+    let mut notes: Vec<String> = lost.map(|loss| format!("{named}: {loss}")).collect();
+    if found.columns.iter().any(|column| column.guessed) {
+        let columns: Vec<String> = found.columns.iter().map(ToString::to_string).collect();
+        notes.push(format!("{named}: columns read as {}", columns.join(",")));
+    }
+    notes
 }
 
 /// Finds the baseline of a suite: the file in its directory, versioned with its cases, has precedence over

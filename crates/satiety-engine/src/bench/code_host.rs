@@ -29,8 +29,12 @@ const TIMEOUT_MS: u64 = 10_000;
 const MEMORY_MB: u64 = 64 * 1024;
 /// Size limit in bytes of the results of a message.
 const MAX_OUTPUT: u64 = 64 << 20;
-/// First version of Node.js that runs TypeScript, with a flag.
-const TYPESCRIPT: (u32, u32) = (22, 6);
+/// First version of Node.js that removes the types of TypeScript, with a flag.
+const STRIPS_TYPES: (u32, u32) = (22, 6);
+/// First version that also translates enumerations and other parts that are more than types, with a flag.
+const TRANSFORMS_TYPES: (u32, u32) = (22, 7);
+/// First version that needs no flag and no longer knows the one for translation.
+const TYPES_BY_DEFAULT: (u32, u32) = (26, 0);
 
 /// Processes for the languages that a suite uses.
 #[derive(Debug, Default)]
@@ -329,7 +333,14 @@ pub(super) fn typescript_flags(search: Option<&str>) -> Option<Vec<String>> {
         let mut parts = text.trim().trim_start_matches('v').split('.');
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     });
-    (version? >= TYPESCRIPT).then(|| vec!["--experimental-strip-types".into(), "--no-warnings".into()])
+    let flag = match version? {
+        version if version >= TYPES_BY_DEFAULT => None,
+        version if version >= TRANSFORMS_TYPES => Some("--experimental-transform-types"),
+        version if version >= STRIPS_TYPES => Some("--experimental-strip-types"),
+        _ => return None,
+    };
+    let flags = flag.into_iter().chain(["--no-warnings"]);
+    Some(flags.map(str::to_owned).collect())
 }
 
 /// Returns an error if the interpreter of a language is not installed.

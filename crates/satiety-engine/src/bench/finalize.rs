@@ -8,7 +8,8 @@ use std::path::Path;
 
 use satiety::Hint;
 use satiety::bench::{
-    BenchmarkResult, BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict, leading, summarize,
+    BenchmarkResult, BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict, summarize_run,
+    summarize_system,
 };
 use satiety::ids;
 use satiety_store::bench::{BenchRunRow, GateRow};
@@ -174,7 +175,7 @@ impl BenchOperations<'_> {
         let store = self.engine.store().await?;
         let row = stored_row(store, run_id).await?;
         let mut run = load_run(store, row, Detail::Metrics).await?;
-        let summary = summarize(leading(&run.results));
+        let summary = summarize_run(&run.results, &run.config_snapshot);
         store
             .bench()
             .complete_distributed_run(run_id, &summary, summary.pass_rate)
@@ -275,7 +276,7 @@ pub(super) async fn finish(
     results: Vec<BenchmarkResult>,
     complete: bool,
 ) -> Result<BenchmarkRun, EngineError> {
-    let summary = summarize(leading(&results));
+    let summary = summarize_run(&results, &snapshot_of(row));
     let completed_at = now_micros();
     if complete {
         store
@@ -325,6 +326,9 @@ pub(super) fn by_variant(run: &BenchmarkRun) -> BTreeMap<String, BenchmarkSummar
     }
     groups
         .into_iter()
-        .map(|(name, results)| (name.to_owned(), summarize(results)))
+        .map(|(name, results)| {
+            let summary = summarize_system(results, &run.config_snapshot);
+            (name.to_owned(), summary)
+        })
         .collect()
 }

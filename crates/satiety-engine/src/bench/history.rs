@@ -1,10 +1,12 @@
 //! Runs in the database and in files.
 
 use crate::handles::BenchOperations;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use satiety::Hint;
-use satiety::bench::{BenchmarkResult, BenchmarkRun, leading, summarize};
+use satiety::bench::result_file::parse_run;
+use satiety::bench::{BenchmarkResult, BenchmarkRun, summarize_run};
 use satiety_store::Store;
 use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
@@ -151,6 +153,7 @@ pub(crate) async fn load(
     })
     .await?;
     let snapshot = row.config_snapshot.as_object().cloned().unwrap_or_default();
+    let snapshot: BTreeMap<String, serde_json::Value> = snapshot.into_iter().collect();
     Ok(BenchmarkRun {
         run_id: row.run_id,
         suite_id: row.suite_id,
@@ -158,8 +161,8 @@ pub(crate) async fn load(
         target: row.target,
         started_at: time(row.started_at),
         completed_at: row.completed_at.map(time),
-        config_snapshot: snapshot.into_iter().collect(),
-        summary: Some(summarize(leading(&results))),
+        summary: Some(summarize_run(&results, &snapshot)),
+        config_snapshot: snapshot,
         results,
     })
 }
@@ -192,16 +195,11 @@ pub(super) fn trim(result: &mut BenchmarkResult) {
     }
 }
 
+/// Reads a run in the format of `bench report --format json`.
 pub(super) fn from_file(path: &Path) -> Result<BenchmarkRun, EngineError> {
     let text = fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
-    parse_run(path, &text)
-}
-
-/// Parses a run in the format of `bench report --format json`; `path` is named in errors.
-pub(super) fn parse_run(path: &Path, text: &str) -> Result<BenchmarkRun, EngineError> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| EngineError::Invalid {
-        message: format!("{}: {}: {}", path.display(), error.path(), error.inner()),
+    parse_run(&path.display().to_string(), &text).map_err(|error| EngineError::Invalid {
+        message: error.to_string(),
         hint: Hint::with_command(
             "use the JSON report of a run",
             "satiety bench report RUN --format json",

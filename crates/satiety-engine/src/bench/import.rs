@@ -10,8 +10,8 @@ use satiety::Hint;
 use satiety::bench::promptfoo::{CodeCall, PROVIDERS};
 use satiety::bench::{
     BenchmarkSuite, ColumnUse, ConfigFiles, ImportReport, ImportedScore, Loss, Named, PromptfooImport,
-    RunImport, SandboxRequirement, SuiteError, check_suite, content_hash, import_promptfoo, leading,
-    summarize,
+    ResultFile, RunImport, SandboxRequirement, SuiteError, check_suite, content_hash, import_promptfoo,
+    summarize_run,
 };
 use satiety_store::bench::BenchRunRow;
 use schemars::JsonSchema;
@@ -33,10 +33,8 @@ pub(super) mod results;
 use archive::from_archive;
 #[cfg(feature = "imports")]
 use parquet_file::read_parquet;
-pub use results::ResultOptions;
-use results::{Contents, ResultFile, read_contents, with_flag};
-#[cfg(feature = "imports")]
-use satiety::bench::read_junit;
+use results::{Contents, read_contents, with_flag};
+pub use satiety::bench::ResultOptions;
 
 /// Size limit in bytes of one referenced file, and of all of them.
 const MAX_REFERENCED: u64 = 16 << 20;
@@ -124,7 +122,11 @@ impl BenchOperations<'_> {
         }
     }
 
-    async fn keep_import(self, file: &Path, found: ResultFile) -> Result<ImportedRun, EngineError> {
+    pub(super) async fn keep_import(
+        self,
+        file: &Path,
+        found: ResultFile,
+    ) -> Result<ImportedRun, EngineError> {
         let RunImport { run, scores, losses } = found.import;
         if run.suite_id.trim().is_empty() {
             return Err(EngineError::Suite(SuiteError::Field {
@@ -167,7 +169,7 @@ impl BenchOperations<'_> {
             })
             .await?;
         store.bench().put_results(&run.run_id, &rows).await?;
-        let summary = summarize(leading(&run.results));
+        let summary = summarize_run(&run.results, &run.config_snapshot);
         if let Some(ended) = run.completed_at {
             let value = serde_json::to_value(&summary)?;
             store
@@ -256,11 +258,27 @@ pub(super) fn read_config(path: &Path, text: &str, suite_id: &str) -> Result<Pro
     Ok(imported)
 }
 
-/// Directory that the files of a configuration may be in: the repository around it, or else its own directory.
+/// Files in the top directory of a project.
+const PROJECT_FILES: [&str; 5] = [
+    "package.json",
+    "pyproject.toml",
+    "Cargo.toml",
+    "go.mod",
+    "pom.xml",
+];
+
+/// Directory that the files of a configuration may be in: the repository or project around it, or else its own
+/// directory. The home directory and the temporary directory are never taken for a project.
 pub(super) fn suite_root(base: &Path) -> PathBuf {
     let absolute = std::path::absolute(base).unwrap_or_else(|_| base.into());
-    let home = absolute.ancestors().find(|folder| folder.join(".git").exists());
-    home.map_or_else(|| base.to_path_buf(), Path::to_path_buf)
+    let repository = absolute.ancestors().find(|folder| folder.join(".git").exists());
+    let shared = [std::env::home_dir(), Some(std::env::temp_dir())];
+    let is_own = |folder: &&Path| !shared.iter().flatten().any(|shared| shared.starts_with(folder));
+    let is_project = |folder: &&Path| PROJECT_FILES.iter().any(|name| folder.join(name).is_file());
+    let project = || absolute.ancestors().take_while(is_own).find(is_project);
+    repository
+        .or_else(project)
+        .map_or_else(|| base.to_path_buf(), Path::to_path_buf)
 }
 
 /// Whether a file is a promptfoo configuration rather than a suite.
@@ -276,7 +294,8 @@ pub(super) fn is_config(path: &Path, text: &str) -> bool {
     let parsed = satiety::bench::reader::parse(Named { file: &file, text });
     parsed.is_ok_and(|value| {
         let has = |key: &str| value.get(key).is_some();
-        !has("suite_id") && (has("prompts") || has("tests") || has("scenarios")) && !has("cases")
+        let has_cases = has("prompts") || has("tests") || has("scenarios") || has("redteam");
+        !has("suite_id") && has_cases && !has("cases")
     })
 }
 
@@ -524,14 +543,6 @@ fn from_archive(_: &Path, _: &satiety::bench::ScoreChoice) -> Result<RunImport, 
     Err(EngineError::Invalid {
         message: crate::feature_disabled("packed Inspect logs", "imports"),
         hint: "convert the log to JSON with `inspect log convert`".into(),
-    })
-}
-
-#[cfg(not(feature = "imports"))]
-fn read_junit(_: Named<'_>, _: satiety::bench::ResultOrigin) -> Result<RunImport, EngineError> {
-    Err(EngineError::Invalid {
-        message: crate::feature_disabled("JUnit XML", "imports"),
-        hint: "use a build with the feature, or convert the report to CSV".into(),
     })
 }
 

@@ -11,7 +11,7 @@ use satiety::Hint;
 use satiety::bench::judge::{Calibration, calibrate};
 use satiety::bench::{
     Answers, BenchmarkCase, BenchmarkResult, BenchmarkRun, ErrorOwner, Mode, Observed, Status, assess,
-    case_hash, leading, summarize,
+    case_hash, summarize_run,
 };
 use satiety_store::Store;
 use schemars::JsonSchema;
@@ -227,7 +227,7 @@ impl LabelSession {
 
     /// Updates the stored summary to match the relabelled results.
     async fn refresh(&mut self) -> Result<(), EngineError> {
-        let summary = summarize(leading(&self.run.results));
+        let summary = summarize_run(&self.run.results, &self.run.config_snapshot);
         // The results of an ablation belong to several systems; a single pass rate would be meaningless.
         let single_system = !self.run.config_snapshot.contains_key("ablation");
         if let Some(ended) = self.run.completed_at.filter(|_| single_system) {
@@ -252,7 +252,7 @@ impl LabelSession {
             .run
             .summary
             .clone()
-            .unwrap_or_else(|| summarize(leading(&self.run.results)));
+            .unwrap_or_else(|| summarize_run(&self.run.results, &self.run.config_snapshot));
         let results = self.run.results.iter();
         let pairs: Vec<(bool, bool)> = results
             .clone()

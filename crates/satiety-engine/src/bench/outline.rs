@@ -5,8 +5,8 @@ use std::path::Path;
 
 use satiety::Hint;
 use satiety::bench::{
-    BenchmarkSuite, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL, content_hash,
-    suite_hash_from_cases,
+    BenchmarkSuite, DERIVED_METRICS, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL,
+    content_hash, suite_hash_from_cases,
 };
 use satiety::ids;
 use satiety_store::bench::{BenchRunRow, ResultKey};
@@ -88,10 +88,15 @@ pub(super) fn outline(request: &RunBenchRequest, loaded: &LoadedSuite) -> Result
             });
         }
     };
-    if request.until_decided.is_some() && variants.len() > 1 {
+    if (request.until_decided.is_some() || request.sequential) && providers.len() > 1 {
+        let names: Vec<&str> = variants.iter().map(|(name, _)| name.as_str()).collect();
         return Err(EngineError::Invalid {
-            message: format!("cannot compare {} providers with one baseline", variants.len()),
-            hint: Hint::with_command("name the target to run", "--target TARGET"),
+            message: format!(
+                "cannot stop a run of {} providers early ({}): each has its own verdict",
+                names.len(),
+                names.join(", ")
+            ),
+            hint: Hint::with_command("name the one target to run", "--target TARGET"),
         });
     }
     let baseline_target = request
@@ -230,10 +235,13 @@ pub(super) fn snapshot(
         SANDBOX: sandbox_record(&outline.policy, outline.isolation),
         MACHINE: this_machine(),
     });
-    match value {
+    let mut map = match value {
         Value::Object(map) => map,
         _ => Map::new(),
-    }
+    };
+    let derived = loaded.suite.metadata.get(DERIVED_METRICS);
+    map.extend(derived.map(|derived| (DERIVED_METRICS.to_owned(), derived.clone())));
+    map
 }
 
 fn new_row(suite: &BenchmarkSuite, outline: &Outline, snapshot: &Map<String, Value>) -> BenchRunRow {

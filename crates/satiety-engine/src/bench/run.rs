@@ -9,7 +9,8 @@ use std::sync::Arc;
 use satiety::Hint;
 use satiety::bench::{
     self, BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, GateReport, GateVerdict,
-    PowerStatement, SandboxRequirement, Status, estimate_noise, leading, statement, summarize,
+    PowerStatement, SandboxRequirement, Status, baseline_of_target, estimate_noise, leading, statement,
+    summarize,
 };
 use satiety_report::Finding;
 use satiety_store::Store;
@@ -27,7 +28,7 @@ use super::history::{each_result, trim};
 use super::limits::Limits;
 use super::outline::{key_of, outline, run_row, snapshot};
 use super::plan::{Selection, chosen_target, jobs};
-use super::provider_targets::provider_targets;
+use super::provider_targets::{provider_targets, unused_settings};
 use super::sequential::{SequentialOutcome, SequentialWatch};
 use super::suites::{LoadedSuite, load};
 use super::until_decided::{Budget, Rounds, UntilDecided};
@@ -259,8 +260,15 @@ impl BenchOperations<'_> {
             let (_, missing) = provider_targets(&loaded, &request.environment);
             loaded.loses_verdicts |= !missing.is_empty();
             loaded.warnings.extend(missing);
+            let unused = unused_settings(&loaded);
+            loaded.warnings.extend(unused);
         }
-        let baseline = baseline_of(self.engine, &loaded).await?;
+        let mut baseline = baseline_of(self.engine, &loaded).await?;
+        if request.until_decided.is_some() || request.sequential {
+            baseline = baseline
+                .map(|baseline| one_system(&baseline, &request, &loaded))
+                .transpose()?;
+        }
         let power = power(&loaded, request.repeats, baseline.as_ref())?;
         let budget = match (&request.until_decided, &baseline, &request.gate) {
             (Some(until), Some(baseline), Some(policy)) => {
@@ -547,6 +555,33 @@ impl<P: FnMut(Progress)> Session<'_, P> {
             report
         }))
     }
+}
+
+/// The part of a baseline that a run of one target is compared with, if the baseline has several targets.
+fn one_system(
+    baseline: &BenchmarkRun,
+    request: &RunBenchRequest,
+    loaded: &LoadedSuite,
+) -> Result<BenchmarkRun, EngineError> {
+    let target = match chosen_target(request.target.as_deref(), loaded)? {
+        Some(chosen) => chosen.name,
+        None => {
+            let (found, _) = provider_targets(loaded, &request.environment);
+            let names: Vec<String> = found.into_iter().map(|provider| provider.name).collect();
+            names.join(", ")
+        }
+    };
+    baseline_of_target(baseline, &target).map_err(|names| EngineError::Invalid {
+        message: format!(
+            "cannot stop early: the baseline {} has several targets ({}), none of which is {target}",
+            baseline.run_id,
+            names.join(", ")
+        ),
+        hint: Hint::with_command(
+            "run the target alone and accept that run",
+            "satiety bench baseline RUN --reason TEXT",
+        ),
+    })
 }
 
 pub(super) fn selection(request: &RunBenchRequest) -> Selection {

@@ -161,7 +161,7 @@ pub fn load(path: &Path) -> Result<LoadedSuite, EngineError> {
             folder: skill.clone(),
             skill: Some(skill),
             warnings: evals.warnings,
-            loses_verdicts: false,
+            loses_verdicts: evals.losses.iter().any(|loss| loss.decides),
         };
         loaded.warnings.extend(evals.losses.iter().map(Loss::to_string));
         loaded.skip_without_fixtures();

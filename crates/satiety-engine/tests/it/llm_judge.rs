@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use satiety::bench::{ErrorOwner, GatePolicy, Status};
-use satiety_engine::bench::{AcceptRequest, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride};
+use satiety_engine::bench::{
+    AcceptRequest, ResultOptions, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride,
+};
 use satiety_engine::{Engine, Settings, StoreUrl};
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
@@ -167,6 +169,7 @@ async fn a_clear_answer_saves_calls() {
             by: "ann".into(),
             reason: "first".into(),
         },
+        options: ResultOptions::default(),
     };
     engine.bench().accept(accept).await.unwrap();
     let again = RunBenchRequest {

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use satiety::bench::{
     AblationReport, AblationVerdict, BenchmarkResult, BenchmarkRun, BenchmarkSummary, CaseSummary, Direction,
-    ErrorOwner, GateReport, GateVerdict, MetricReport, Status, VariantReport, leading, sandbox_note,
-    summarize,
+    ErrorOwner, GateReport, GateVerdict, MetricReport, PassComparison, Status, VariantReport, sandbox_note,
+    summarize, summarize_run, summarize_system, systems,
 };
 use satiety::stats::wilson;
 
@@ -64,6 +64,7 @@ pub fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &Benc
         candidate.run_id, baseline.run_id
     ));
     let mut parts = vec![verdict(report)];
+    parts.extend(variant_verdicts(report));
     parts.extend(sandbox_note(candidate).map(Block::note));
     parts.extend(comparison_blocks(report, &before, &now));
     let mut document = Document::new("Benchmark comparison", vec![Block::Section(title, parts)]);
@@ -72,7 +73,7 @@ pub fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &Benc
 }
 
 fn summary(run: &BenchmarkRun) -> BenchmarkSummary {
-    summarize(leading(&run.results))
+    summarize_run(&run.results, &run.config_snapshot)
 }
 
 fn run_section(report: RunReport<'_>) -> Block {
@@ -85,20 +86,21 @@ fn run_section(report: RunReport<'_>) -> Block {
     let found = summary(run);
     let title = strong(&*run.suite_id).then(format!(" {} ({})", run.run_id, run.target));
     let mut parts: Vec<Block> = gate.map(verdict).into_iter().collect();
+    parts.extend(gate.and_then(variant_verdicts));
     parts.extend(sandbox_note(run).map(Block::note));
-    parts.push(headline(&found));
-    for (owner, errors) in &found.errors_by_owner {
-        parts.push(Block::text(format!(
-            "{} caused by the {}",
-            count(*errors, "error", "errors"),
-            owner_name(*owner)
-        )));
+    parts.extend(variant_table(run));
+    let systems = systems(run);
+    let systems_count = systems.len();
+    if systems_count > 1 {
+        for (name, results) in systems {
+            let found = summarize_system(results, &run.config_snapshot);
+            let mut blocks = headline_blocks(&found);
+            blocks.extend(score_blocks(&found));
+            parts.push(Block::Section(name.as_str().into(), blocks));
+        }
+    } else {
+        parts.extend(headline_blocks(&found));
     }
-    let fields = METRICS.iter().skip(HEADLINE).filter_map(|(name, value)| {
-        let value = value(&found)?;
-        Some(((*name).to_owned(), Text::from(value)))
-    });
-    parts.push(Block::Fields(fields.collect()));
     parts.push(Block::Only(
         Medium::Page,
         vec![Block::text(format!(
@@ -111,8 +113,9 @@ fn run_section(report: RunReport<'_>) -> Block {
             }
         ))],
     ));
-    parts.extend(named_scores(&found));
-    parts.extend(by_case(&found));
+    if systems_count == 1 {
+        parts.extend(score_blocks(&found));
+    }
     parts.extend(failures(run));
     if !found.flaky.is_empty() {
         let note =
@@ -127,6 +130,94 @@ fn run_section(report: RunReport<'_>) -> Block {
     }
     parts.extend(more);
     Block::Section(title, parts)
+}
+
+/// Pass rate, errors and metrics of one target.
+fn headline_blocks(found: &BenchmarkSummary) -> Vec<Block> {
+    let mut parts = vec![headline(found)];
+    for (owner, errors) in &found.errors_by_owner {
+        parts.push(Block::text(format!(
+            "{} caused by the {}",
+            count(*errors, "error", "errors"),
+            owner_name(*owner)
+        )));
+    }
+    let fields = METRICS.iter().skip(HEADLINE).filter_map(|(name, value)| {
+        let value = value(found)?;
+        Some(((*name).to_owned(), Text::from(value)))
+    });
+    parts.push(Block::Fields(fields.collect()));
+    parts
+}
+
+/// Scores by name, derived metrics and cases of one target.
+fn score_blocks(found: &BenchmarkSummary) -> Vec<Block> {
+    let blocks = [named_scores(found), derived_metrics(found), by_case(found)];
+    blocks.into_iter().flatten().collect()
+}
+
+/// Summary of each variant; `None` if there is one.
+fn variant_table(run: &BenchmarkRun) -> Option<Block> {
+    let mut groups: BTreeMap<&str, Vec<&BenchmarkResult>> = BTreeMap::new();
+    for result in &run.results {
+        let name = result.variant.as_deref().unwrap_or_default();
+        groups.entry(name).or_default().push(result);
+    }
+    if groups.len() < 2 {
+        return None;
+    }
+    let rows = groups.into_iter().map(|(name, results)| {
+        let summary = summarize(results);
+        let latency = summary.mean_latency_ms.map(|ms| format!("{ms:.0} ms"));
+        row![
+            name,
+            percent(summary.pass_rate),
+            latency.unwrap_or_else(|| "-".into()),
+            summary.total_token_cost,
+        ]
+    });
+    let header = ["variant", "passed", "latency", "tokens"];
+    Some(Block::Table(Table::new(&header, &[1, 2, 3], rows)))
+}
+
+/// Verdict of the gate about each variant; `None` if the run has one.
+fn variant_verdicts(report: &GateReport) -> Option<Block> {
+    let rows = report.variants.iter().map(|variant| {
+        let (tone, word) = verdict_word(variant.verdict);
+        let rate = |rate: fn(&PassComparison) -> f64| {
+            or_dash(variant.pass.as_ref().map(rate), |rate| percent(Some(rate)))
+        };
+        row![
+            variant.variant.as_str(),
+            badge(tone, word),
+            rate(|pass| pass.baseline),
+            rate(|pass| pass.candidate),
+            or_dash(
+                variant.pass.as_ref().map(|pass| pass.difference),
+                |change| format!("{:+.1} points", 100.0 * change)
+            ),
+        ]
+    });
+    let header = ["variant", "verdict", "baseline", "candidate", "change"];
+    let table = Table::new(&header, &[2, 3, 4], rows);
+    (!report.variants.is_empty()).then_some(Block::Table(table))
+}
+
+/// Metrics that the suite derives from its scores.
+fn derived_metrics(summary: &BenchmarkSummary) -> Option<Block> {
+    let rows = summary.derived.iter().map(|metric| {
+        let name = match metric.prompt {
+            Some(prompt) => format!("{} (prompt {prompt})", metric.name),
+            None => metric.name.clone(),
+        };
+        let value = match (metric.value, &metric.problem) {
+            (Some(value), _) => format!("{value:.4}"),
+            (None, problem) => format!("not computed: {}", problem.as_deref().unwrap_or("no value")),
+        };
+        row![name, value]
+    });
+    let table = Table::new(&["derived metric", "value"], &[1], rows);
+    (!summary.derived.is_empty()).then_some(Block::Table(table))
 }
 
 /// Scorers and criteria by name; `None` when a single score says the same as the pass rate.
@@ -336,12 +427,16 @@ fn is_failure(result: &BenchmarkResult) -> bool {
     !matches!(result.status, Status::Pass | Status::Skipped)
 }
 
-fn verdict(report: &GateReport) -> Block {
-    let (tone, word) = match report.verdict {
+fn verdict_word(verdict: GateVerdict) -> (Tone, &'static str) {
+    match verdict {
         GateVerdict::Pass => (Tone::Good, "Pass"),
         GateVerdict::Regression => (Tone::Bad, "Regression"),
         GateVerdict::Inconclusive => (Tone::Unsure, "Inconclusive"),
-    };
+    }
+}
+
+fn verdict(report: &GateReport) -> Block {
+    let (tone, word) = verdict_word(report.verdict);
     let sentence = report.pass.as_ref().map_or_else(
         || "no cases to compare".into(),
         |pass| {

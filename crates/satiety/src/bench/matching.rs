@@ -304,6 +304,7 @@ impl<'a> Context<'a> {
             self.scores.push(NamedScore {
                 passed: outcome.passes,
                 decides: expected.weight > 0.0,
+                weight: Some(expected.weight).filter(|weight| *weight != 1.0),
                 reason: self.reasons.get(reasons).cloned(),
                 ..NamedScore::new(part_name(expected, place), Some(outcome.low))
             });

@@ -13,8 +13,8 @@
 //! | sandbox policy of a target | [`sandbox`] |
 //! | suites in the formats of other tools | [`skill`], [`promptfoo`], [`loss`] |
 //! | assessing an answer | [`matching`], [`judge`], [`code_check`] |
-//! | results and summaries of a run | [`run`], [`summary`] |
-//! | results of other tools as runs | [`imported_run`], [`inspect_log`], [`promptfoo`], [`lm_eval`], [`helm`], [`deepeval`], `junit`, [`pytest`], [`table`] |
+//! | results and summaries of a run | [`run`], [`summary`], [`derived`] |
+//! | results of other tools as runs | [`result_file`], [`imported_run`], [`inspect_log`], [`promptfoo`], [`lm_eval`], [`helm`], [`deepeval`], `junit`, [`pytest`], [`table`] |
 //! | regression gate | [`gate`] |
 //! | statistical power and early stopping | [`power`], [`sequential`] |
 //! | comparing variants before shipping a change | [`mod@ablation`] |
@@ -33,6 +33,7 @@ pub mod code_check;
 mod compare_values;
 pub mod contract;
 pub mod deepeval;
+pub mod derived;
 pub mod expected;
 pub mod from_failure;
 pub mod gate;
@@ -55,6 +56,7 @@ pub mod promptfoo;
 pub mod pytest;
 pub mod reader;
 pub mod report;
+pub mod result_file;
 pub mod rubric;
 pub mod run;
 pub mod sandbox;
@@ -75,11 +77,12 @@ pub use ablation::{
 pub use check::{Problem, check_case, check_suite};
 pub use code_check::{CheckOutcome, CodeCheck, Language, Transform};
 pub use deepeval::read_deepeval;
+pub use derived::{DERIVED_METRICS, DerivedMetric, DerivedMetrics};
 pub use expected::{BenchmarkExpected, Direction, Mode};
 pub use from_failure::{FailureError, case_from_failure};
 pub use gate::{
     CaseChange, ChangeKind, GateLook, GatePolicy, GateReport, GateVerdict, PassComparison, ScoreComparison,
-    SequentialDesign, SequentialGate, SequentialVerdict, compare,
+    SequentialDesign, SequentialGate, SequentialVerdict, VariantGate, baseline_of_target, compare,
 };
 pub use hash::{canonical_json, case_hash, content_hash, suite_hash, suite_hash_from_cases};
 pub use helm::{HelmFiles, read_helm};
@@ -94,6 +97,7 @@ pub use power::{Design, PowerStatement, estimate_noise, statement};
 pub use promptfoo::{ConfigFiles, ImportReport, PromptfooImport, import_promptfoo, read_promptfoo_results};
 pub use pytest::{is_pytest_log, read_pytest_log, read_pytest_report};
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
+pub use result_file::{ResultFile, ResultOptions};
 pub use rubric::{Rubric, parse_rubric};
 pub use run::{Attempt, BenchmarkResult, BenchmarkRun, ErrorOwner, JudgeOpinion, NamedScore, Status};
 pub use sandbox::{SandboxIsolation, SandboxPolicy, SandboxRequirement, sandbox_note};
@@ -104,5 +108,6 @@ pub use skill::{SkillEvals, WITH_SKILL, WITHOUT_SKILL, read_skill_evals};
 pub use suite::{BenchmarkCase, BenchmarkInput, BenchmarkSuite, Difficulty, Source};
 pub use summary::{
     BenchmarkSummary, CaseSummary, Reliability, ScoreSummary, StatusCounts, by_case, leading, summarize,
+    summarize_run, summarize_system, systems,
 };
 pub use table::{ColumnChoice, ColumnRole, ColumnUse, ResultTable, TableImport, read_result_table};

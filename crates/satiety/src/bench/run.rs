@@ -176,6 +176,9 @@ pub struct NamedScore {
     /// Whether the status of the result depends on this score.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decides: bool,
+    /// Weight of the score among those of its answer; absent for the usual weight of 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
     /// Original value if it was a text, such as a letter grade.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -194,6 +197,7 @@ impl NamedScore {
             range: None,
             direction: None,
             decides: false,
+            weight: None,
             label: None,
             reason: None,
         }

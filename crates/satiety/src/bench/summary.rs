@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::stats::{Interval, clustered_mean_interval, mean, pass_at_k, pass_hat_k, quantile, wilson};
 
+use super::derived::{DerivedMetric, DerivedMetrics};
 use super::judge::agreement_of;
-use super::run::{BenchmarkResult, ErrorOwner, NamedScore, Status};
+use super::run::{BenchmarkResult, BenchmarkRun, ErrorOwner, NamedScore, Status};
 
 /// Aggregate metrics of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +56,9 @@ pub struct BenchmarkSummary {
     /// Summary of each scorer, metric and criterion by name, in the order of the first result that has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<ScoreSummary>,
+    /// Metrics that the suite derives from the named scores, such as promptfoo's `derivedMetrics`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<DerivedMetric>,
 }
 
 /// Summary of one named score over a run.
@@ -146,6 +151,40 @@ pub fn leading(results: &[BenchmarkResult]) -> Vec<&BenchmarkResult> {
     let chosen = variants.get(&with_skill).or(variants.first());
     let of_chosen = |result: &&BenchmarkResult| Some(&result.variant.as_deref()) == chosen;
     results.iter().filter(of_chosen).collect()
+}
+
+/// Returns the systems that a run is about, with their results: the primary variant, named by the target, or each
+/// variant if all of them have names, as the providers of a promptfoo configuration.
+pub fn systems(run: &BenchmarkRun) -> Vec<(String, Vec<&BenchmarkResult>)> {
+    let mut groups: BTreeMap<Option<&str>, Vec<&BenchmarkResult>> = BTreeMap::new();
+    for result in &run.results {
+        groups.entry(result.variant.as_deref()).or_default().push(result);
+    }
+    let has_primary = groups.contains_key(&None) || groups.contains_key(&Some(super::skill::WITH_SKILL));
+    if groups.len() < 2 || has_primary {
+        return vec![(run.target.clone(), leading(&run.results))];
+    }
+    let named = groups.into_iter();
+    named
+        .map(|(name, results)| (name.unwrap_or_default().to_owned(), results))
+        .collect()
+}
+
+/// Summarizes the primary variant of a run, with the metrics that its suite derives.
+pub fn summarize_run(results: &[BenchmarkResult], snapshot: &BTreeMap<String, Value>) -> BenchmarkSummary {
+    summarize_system(leading(results), snapshot)
+}
+
+/// Summarizes the results of one variant of a run, with the metrics that its suite derives.
+pub fn summarize_system(
+    results: Vec<&BenchmarkResult>,
+    snapshot: &BTreeMap<String, Value>,
+) -> BenchmarkSummary {
+    let derived = DerivedMetrics::of_snapshot(snapshot);
+    BenchmarkSummary {
+        derived: derived.map_or_else(Vec::new, |derived| derived.compute(results.iter().copied())),
+        ..summarize(results)
+    }
 }
 
 /// Summarizes the results of a run, or of one variant of it.

@@ -17,7 +17,7 @@ use satiety::bench::{
 use satiety_engine::Engine;
 use satiety_engine::bench::limits::Limits;
 use satiety_engine::bench::{
-    AblationRequest, AcceptRequest, CompareRunsRequest, RunBenchRequest, VerdictOverride,
+    AblationRequest, AcceptRequest, CompareRunsRequest, ResultOptions, RunBenchRequest, VerdictOverride,
 };
 use satiety_report::documents::bench::{RunReport, runs};
 use satiety_report::markdown;
@@ -90,8 +90,13 @@ async fn baseline(arguments: BenchBaselineArgs, engine: &Engine, printer: &Print
                 by: who(arguments.by)?,
                 reason: arguments.reason,
             },
+            options: ResultOptions {
+                suite_id: arguments.suite_id,
+                ..import::result_options(arguments.results)
+            },
         })
         .await?;
+    warn_all(&accepted.warnings);
     printer.answer(&accepted)?;
     Ok(Exit::Done)
 }
@@ -139,7 +144,9 @@ async fn ablation(
 }
 
 async fn report(arguments: BenchReportArgs, engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
-    let run = engine.bench().run(&arguments.run).await?;
+    let options = import::result_options(arguments.results);
+    let (run, notes) = engine.bench().run_or_file(&arguments.run, &options).await?;
+    warn_all(&notes);
     write_reports(&arguments.files, vec![RunReport::new(&run)])?;
     printer.answer(&show::FullRun(run))?;
     Ok(Exit::Done)

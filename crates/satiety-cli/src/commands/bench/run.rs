@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use satiety::bench::{summarize, systems};
 use satiety_engine::Engine;
 use satiety_engine::bench::{
     DistributedRun, Progress, RunBenchRequest, RunBenchResponse, Stop, UntilDecided,
@@ -177,11 +178,14 @@ fn exit_of(ran: &RunBenchResponse, fail_under: Option<f64>, on_inconclusive: OnI
         return Exit::Interrupted;
     }
     // A target that never answered is more likely missing than bad, so it gets a different exit code.
-    let rate = ran.run.summary.as_ref().and_then(|summary| {
+    let rates = systems(&ran.run).into_iter().map(|(_, results)| {
+        let summary = summarize(results);
         let counts = &summary.counts;
         let answered = counts.pass + counts.fail + counts.timeout + counts.pending > 0;
         summary.pass_rate.filter(|_| answered)
     });
+    // Each target of a run must reach the bar; one without a verdict leaves the run undecided.
+    let rate = rates.reduce(|a, b| Some(a?.min(b?))).flatten();
     let gate = ran
         .gate
         .as_ref()
@@ -238,7 +242,8 @@ impl Bar {
             return Self(None);
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:14} {pos}/{len}  {msg}  {eta} left");
+        // The message comes last and is cut off at the width of the terminal: a line that wraps is not redrawn.
+        let style = ProgressStyle::with_template("{bar:14} {pos}/{len}  {eta} left  {wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self(Some(bar))
     }

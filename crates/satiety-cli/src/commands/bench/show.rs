@@ -11,7 +11,7 @@ use satiety_engine::bench::{
 };
 use satiety_report::document::percent;
 use satiety_report::documents::bench::{RunReport, ablation, comparison, runs};
-use satiety_report::{Block, Document, Finding, Table, Tone, row};
+use satiety_report::{Block, Document, Finding, Tone};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -58,19 +58,6 @@ impl Render for RunTable {
 
 pub(super) fn report(ran: &RunBenchResponse) -> RunReport<'_> {
     let mut more = Vec::new();
-    if !ran.variants.is_empty() {
-        let rows = ran.variants.iter().map(|(name, summary)| {
-            let latency = summary.mean_latency_ms.map(|ms| format!("{ms:.0} ms"));
-            row![
-                name,
-                percent(summary.pass_rate),
-                latency.unwrap_or_else(|| "-".into()),
-                summary.total_token_cost,
-            ]
-        });
-        let header = ["variant", "passed", "latency", "tokens"];
-        more.push(Block::Table(Table::new(&header, &[1, 2, 3], rows)));
-    }
     more.extend(ran.warnings.iter().map(Block::note));
     if let Some(found) = &ran.sequential {
         more.push(Block::text(format!(

@@ -13,7 +13,9 @@ use owo_colors::OwoColorize;
 use satiety::bench::GatePolicy;
 use satiety::retrieval::{ComparisonSettings, EvaluationOptions, OrderOptions, decisive_measures};
 use satiety_engine::Engine;
-use satiety_engine::bench::{AcceptRequest, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride};
+use satiety_engine::bench::{
+    AcceptRequest, ResultOptions, RunBenchRequest, RunBenchResponse, Stop, VerdictOverride,
+};
 use satiety_engine::database::Status;
 use satiety_engine::dialogue::{Extract, ScoreRequest, ScoreResponse};
 use satiety_engine::progress::StoredRun;
@@ -230,6 +232,7 @@ async fn benchmark(engine: &Engine, folder: &Path) -> Result<RunBenchResponse, F
         run: good.run.run_id,
         suite: Some(suite.clone()),
         accepted,
+        options: ResultOptions::default(),
     };
     engine.bench().accept(accept).await?;
     fs_err::write(suite.join("agent.sh"), "echo 'What do you want?'\n")?;

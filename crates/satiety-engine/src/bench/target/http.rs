@@ -156,6 +156,32 @@ pub(super) fn refuse_foreign_key(key: &'static str, variable: &str, url: &Url) -
     }
 }
 
+/// Value of a secret header: of the named variable, or of a text with variable names in braces.
+fn secret_value(text: &str, context: &TargetContext, url: &Url) -> Result<String, OpenError> {
+    let variable = |name: &str| {
+        refuse_foreign_key("secret_headers", name, url)?;
+        context.environment.get(name).map(str::to_owned).ok_or_else(|| {
+            OpenError::description(
+                "secret_headers",
+                format!("the environment variable {name} is not set"),
+            )
+        })
+    };
+    if !text.contains("{{") {
+        return variable(text);
+    }
+    let (mut value, mut rest) = (String::new(), text);
+    while let Some((before, inside)) = rest.split_once("{{") {
+        let (name, after) = inside.split_once("}}").ok_or_else(|| {
+            OpenError::description("secret_headers", format!("`{text}` has an unfinished variable"))
+        })?;
+        value += before;
+        value += variable(name.trim())?.trim();
+        rest = after;
+    }
+    Ok(value + rest)
+}
+
 fn headers(spec: &HttpSpec, context: &TargetContext, url: &Url) -> Result<HeaderMap, OpenError> {
     let mut headers = HeaderMap::new();
     let name_of = |name: &str| {
@@ -172,13 +198,7 @@ fn headers(spec: &HttpSpec, context: &TargetContext, url: &Url) -> Result<Header
         headers.insert(name_of(name)?, value);
     }
     for (name, variable) in &spec.secret_headers {
-        refuse_foreign_key("secret_headers", variable, url)?;
-        let secret = context.environment.get(variable).ok_or_else(|| {
-            OpenError::description(
-                "secret_headers",
-                format!("the environment variable {variable} is not set"),
-            )
-        })?;
+        let secret = secret_value(variable, context, url)?;
         let mut value = HeaderValue::from_str(secret.trim()).map_err(|_| {
             OpenError::description(
                 "secret_headers",

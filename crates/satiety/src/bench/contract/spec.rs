@@ -177,8 +177,8 @@ pub struct HttpSpec {
     /// Headers with their values; do not use for secrets.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Headers whose values come from environment variables: header name to variable name. The value is sent
-    /// unchanged, so the variable of a bearer token must contain `Bearer …`.
+    /// Headers whose values come from environment variables: header name to variable name, or to a text with
+    /// variable names in braces (`Bearer {{API_TOKEN}}`).
     #[serde(default)]
     pub secret_headers: BTreeMap<String, String>,
     /// Request body, with placeholders such as `{{goal}}`; defaults to the protocol's request.

@@ -85,6 +85,9 @@ pub struct CaseChange {
     pub adjusted_p_value: Option<f64>,
     /// Whether this change alone makes the verdict a regression.
     pub decides: bool,
+    /// Variant that changed, when a run has several targets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// Human-readable description of the change.
     pub reason: String,
 }
@@ -216,6 +219,7 @@ impl<'a> Pairing<'a> {
             p_value: None,
             adjusted_p_value: None,
             decides,
+            variant: None,
             reason,
         });
     }
@@ -247,6 +251,7 @@ impl<'a> Pairing<'a> {
                 p_value: None,
                 adjusted_p_value: None,
                 decides: true,
+                variant: None,
                 reason: format!(
                     "{case_id} is declared deterministic and passed {}, now {}",
                     pair.baseline, pair.candidate

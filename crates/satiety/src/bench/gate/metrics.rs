@@ -203,6 +203,7 @@ fn compare(
             p_value: Some(p),
             adjusted_p_value: Some(adjusted),
             decides,
+            variant: None,
             reason,
         });
     }

@@ -34,6 +34,11 @@
 //! cannot be distinguished from chance, and both a pass and a regression would be unjustified. The verdict is
 //! then *inconclusive* and names the cases to repeat or to declare deterministic.
 //!
+//! # Several targets
+//!
+//! A run with several variants, such as the providers of a promptfoo configuration, is compared variant by variant,
+//! each at its share of the level. The worst verdict counts.
+//!
 //! # Inconclusive
 //!
 //! - such a case exists;
@@ -54,6 +59,7 @@ mod simulation_tests;
 pub mod stratified;
 #[cfg(test)]
 mod tests;
+mod variants;
 
 use std::fmt::Write;
 
@@ -71,6 +77,8 @@ pub use scores::ScoreComparison;
 use scores::compare_named;
 pub use sequential::{GateLook, SequentialDesign, SequentialGate, SequentialVerdict};
 use stratified::{Stratum, case_tests, suite_p_value};
+use variants::compare_variants;
+pub use variants::{VariantGate, baseline_of_target};
 
 /// Error level and thresholds of a gate comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -152,6 +160,9 @@ pub struct GateReport {
     /// Look at which the verdict was reached, when the gate is asked after each round of repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look: Option<GateLook>,
+    /// Verdict about each variant, when a run has several targets: the worst one counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<VariantGate>,
 }
 
 /// Comparison of the pass rates of two runs.
@@ -185,6 +196,9 @@ pub fn compare(
     policy: &GatePolicy,
 ) -> Result<GateReport, StatsError> {
     check_policy(policy)?;
+    if let Some(report) = compare_variants(baseline, candidate, policy)? {
+        return Ok(report);
+    }
     compare_at(Stage::End, baseline, candidate, policy)
 }
 
@@ -285,6 +299,7 @@ fn compare_at(
         missing: paired.missing,
         missing_because: paired.missing_because,
         look: None,
+        variants: Vec::new(),
     })
 }
 
@@ -448,6 +463,7 @@ fn compare_passes(
             p_value: Some(*p),
             adjusted_p_value: Some(*adjusted),
             decides,
+            variant: None,
             reason,
         });
     }

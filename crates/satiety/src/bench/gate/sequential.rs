@@ -340,6 +340,7 @@ fn mark(report: &mut GateReport, pair: &CasePair<'_>, p: f64) {
             p_value: Some(p),
             adjusted_p_value: None,
             decides: true,
+            variant: None,
             reason,
         },
     );

@@ -27,6 +27,7 @@ use super::loss::{Loss, Losses};
 use super::reader::{Named, SuiteError, parse};
 use super::suite::{BenchmarkCase, BenchmarkSuite};
 use crate::bench::code_check::{Language, Transform};
+use crate::bench::derived::{DERIVED_METRICS, DerivedMetrics, check_expression};
 use assertions::{answered, expectations};
 pub use calls::CodeCall;
 use calls::is_code;
@@ -177,13 +178,11 @@ pub fn import_promptfoo(
         env: object(config.get("env")),
         providers: Vec::new(),
         own_providers: BTreeSet::new(),
+        derived: DerivedMetrics::default(),
         calls: Vec::new(),
     };
     import.report_keys("", &config, &CONFIG_KEYS, &DECIDING_CONFIG_KEYS);
-    if config.get("derivedMetrics").is_some_and(Value::is_array) {
-        let reason = "kept as metadata of the suite, not computed";
-        import.losses.push("derivedMetrics", reason);
-    }
+    report_environment(&config, &import.env, &mut import.losses);
     let providers = config.get("providers").or(config.get("targets"));
     import.providers = import.read_providers(providers, "providers");
     let prompts = import.prompts(config.get("prompts"));
@@ -196,26 +195,32 @@ pub fn import_promptfoo(
         _ => Map::new(),
     };
     import.report_test_keys("defaultTest", &default_test);
-    let mut tests = match (config.get("tests"), config.get("scenarios")) {
-        (None, Some(_)) => Vec::new(),
-        (tests, _) => import.tests(tests),
+    let is_empty = |key: &str| config.get(key).is_none_or(Value::is_null);
+    // Prompts alone are tests; without prompts there is nothing to ask.
+    let mut tests = if is_empty("tests") && (!is_empty("scenarios") || is_empty("prompts")) {
+        Vec::new()
+    } else {
+        import.tests(config.get("tests"))
     };
     tests.extend(import.scenarios(config.get("scenarios")));
     let mut suite = BenchmarkSuite::new(suite_id);
     if let Some(Value::String(description)) = config.get("description") {
         suite.description.clone_from(description);
     }
-    for key in ["derivedMetrics", "env"] {
-        let value = config.get(key).filter(|value| !value.is_null());
-        suite
-            .metadata
-            .extend(value.map(|value| (key.to_owned(), value.clone())));
-    }
+    let env = config.get("env").filter(|value| !value.is_null());
+    suite
+        .metadata
+        .extend(env.map(|env| ("env".to_owned(), env.clone())));
+    import.derived = derived_metrics(config.get("derivedMetrics"), &mut import.losses);
     suite.repeats = ["evaluateOptions", "commandLineOptions"]
         .iter()
         .find_map(|key| repeats(config.get(*key)?));
     import.add_cases(file, &mut suite, &prompts, &default_test, &tests)?;
     import.restrict_providers(&mut suite);
+    if !import.derived.metrics.is_empty() {
+        let derived = json!(import.derived);
+        suite.metadata.insert(DERIVED_METRICS.to_owned(), derived);
+    }
     import.report.losses = import.losses.into_vec();
     if suite.cases.is_empty() && import.calls.is_empty() {
         let lost = import.report.losses.iter().filter(|loss| loss.decides);
@@ -235,8 +240,76 @@ pub fn import_promptfoo(
     })
 }
 
+/// Substitutes `{{env.NAME}}` in a setting; other variables are empty, as in Nunjucks.
+pub fn render_environment(text: &str, environment: &BTreeMap<String, String>) -> Result<String, String> {
+    let env = environment
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(value)));
+    template::render(text, &Map::new(), &env.collect())
+}
+
+/// Reports variables of the shell that templates name: they are not available, so that suites stay the same on
+/// every machine.
+fn report_environment(config: &Map<String, Value>, env: &Map<String, Value>, losses: &mut Losses) {
+    let parts = ["prompts", "tests", "defaultTest", "scenarios"];
+    let text: String = parts
+        .iter()
+        .filter_map(|key| Some(config.get(*key)?.to_string()))
+        .collect();
+    let mut names = BTreeSet::new();
+    for (at, _) in text.match_indices("{{") {
+        let inside = text.get(at + 2..).unwrap_or_default();
+        let Some(inside) = inside.split("}}").next() else {
+            continue;
+        };
+        if let Some(rest) = inside.trim().strip_prefix("env.") {
+            let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+            let end = rest.find(|letter| !is_plain(letter)).unwrap_or(rest.len());
+            names.insert(rest.get(..end).unwrap_or_default().to_owned());
+        }
+    }
+    for name in names.iter().filter(|name| !env.contains_key(*name)) {
+        losses.push(
+            format!("env.{name}"),
+            "templates do not see variables of the shell; set it under `env` of the file",
+        );
+    }
+}
+
 fn object(value: Option<&Value>) -> Map<String, Value> {
     value.and_then(Value::as_object).cloned().unwrap_or_default()
+}
+
+/// Reads `derivedMetrics`; those that cannot be computed are listed as losses.
+fn derived_metrics(value: Option<&Value>, losses: &mut Losses) -> DerivedMetrics {
+    let mut derived = DerivedMetrics::default();
+    let list = match value {
+        None | Some(Value::Null) => return derived,
+        Some(Value::Array(list)) => list.as_slice(),
+        Some(_) => {
+            losses.push(
+                "derivedMetrics",
+                "must be a list of objects with `name` and `value`",
+            );
+            return derived;
+        }
+    };
+    for (index, item) in list.iter().enumerate() {
+        let place = format!("derivedMetrics[{index}]");
+        let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
+        let (Some(name), Some(expression)) = (text("name"), text("value")) else {
+            losses.push(place, "must be an object with the texts `name` and `value`");
+            continue;
+        };
+        match check_expression(&expression) {
+            Ok(()) => derived.metrics.push((name, expression)),
+            Err(reason) => losses.push(format!("{place}.value"), format!("cannot be computed: {reason}")),
+        }
+        if let Some(fields) = item.as_object() {
+            losses.unknown_keys(&format!("derivedMetrics[{index}]."), fields, &["name", "value"]);
+        }
+    }
+    derived
 }
 
 fn repeats(options: &Value) -> Option<u32> {
@@ -326,6 +399,8 @@ struct Importer<'a> {
     providers: Vec<Provider>,
     /// Names of the providers that only single tests use.
     own_providers: BTreeSet<String>,
+    /// Metrics that are computed from the named scores.
+    derived: DerivedMetrics,
     /// Calls whose results are missing.
     calls: Vec<CodeCall>,
 }
@@ -382,6 +457,13 @@ impl Importer<'_> {
                             self.report.skipped.insert(case.case_id.clone(), reason);
                         }
                         None => self.report.imported += 1,
+                    }
+                    if let (false, Ok(number), true) = (
+                        self.derived.metrics.is_empty(),
+                        u32::try_from(number + 1),
+                        prompts.len() > 1,
+                    ) {
+                        self.derived.prompts.insert(case.case_id.clone(), number);
                     }
                     suite.cases.push(case);
                 }

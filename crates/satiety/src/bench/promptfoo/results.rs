@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use crate::bench::derived::{DERIVED_METRICS, DerivedMetrics};
 use crate::bench::hash::content_hash;
 use crate::bench::imported_run::{RunImport, imported_scores};
 use crate::bench::loss::Losses;
 use crate::bench::reader::{Named, SuiteError, parse};
 use crate::bench::run::{BenchmarkResult, BenchmarkRun, ErrorOwner, NamedScore, Status};
-use crate::bench::summary::{leading, summarize};
+use crate::bench::summary::summarize_run;
 
 /// Keys of a result that the imported one has in another form.
 const RESULT_KEYS: [&str; 25] = [
@@ -74,12 +75,17 @@ pub fn read_promptfoo_results(file: Named<'_>) -> Result<RunImport, SuiteError> 
     let mut losses = Losses::default();
     let mut repeats: BTreeMap<(String, String), u32> = BTreeMap::new();
     let mut imported = Vec::with_capacity(rows.len());
+    let mut prompt_numbers = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         let Some(fields) = row.as_object() else {
             return Err(error(&format!("results.results[{index}]"), "must be an object"));
         };
         losses.unknown_keys("results.results[].", fields, &RESULT_KEYS);
         let case_id = case_name(row, index, prompts.len() > 1);
+        if let (true, Some(prompt)) = (prompts.len() > 1, row.get("promptIdx").and_then(Value::as_u64)) {
+            let number = u32::try_from(prompt + 1).unwrap_or(u32::MAX);
+            prompt_numbers.insert(case_id.clone(), number);
+        }
         let provider = provider_name(row);
         let repeat = repeats.entry((case_id.clone(), provider.clone())).or_default();
         let mut result = result(fields, case_id, *repeat)
@@ -98,9 +104,19 @@ pub fn read_promptfoo_results(file: Named<'_>) -> Result<RunImport, SuiteError> 
     let run_id = text(document.get("evalId"))
         .or_else(|| text(document.get("id")))
         .unwrap_or_else(|| format!("promptfoo-{time}"));
-    let config = document
-        .get("config")
-        .map(|config| ("config".to_owned(), config.clone()));
+    let config = document.get("config");
+    let derived = DerivedMetrics {
+        prompts: prompt_numbers,
+        ..super::derived_metrics(
+            config.and_then(|config| config.get("derivedMetrics")),
+            &mut losses,
+        )
+    };
+    let mut snapshot = BTreeMap::new();
+    snapshot.extend(config.map(|config| ("config".to_owned(), config.clone())));
+    if !derived.metrics.is_empty() {
+        snapshot.insert(DERIVED_METRICS.to_owned(), serde_json::json!(derived));
+    }
     Ok(RunImport {
         scores: imported_scores(&imported, |_| None),
         losses: losses.into_vec(),
@@ -111,8 +127,8 @@ pub fn read_promptfoo_results(file: Named<'_>) -> Result<RunImport, SuiteError> 
             target: providers.into_iter().collect::<Vec<_>>().join(", "),
             started_at: time,
             completed_at: Some(time),
-            config_snapshot: config.into_iter().collect(),
-            summary: Some(summarize(leading(&imported))),
+            summary: Some(summarize_run(&imported, &snapshot)),
+            config_snapshot: snapshot,
             results: imported,
         },
     })
@@ -205,7 +221,12 @@ fn scores(row: &Map<String, Value>, grading: Option<&Value>) -> Vec<NamedScore> 
     let mut scores: Vec<NamedScore> = named
         .into_iter()
         .flatten()
-        .map(|(name, value)| NamedScore::new(name.as_str(), value.as_f64()))
+        .map(|(name, value)| NamedScore {
+            weight: grading
+                .and_then(|grading| grading.get("namedScoreWeights")?.get(name)?.as_f64())
+                .filter(|weight| *weight != 1.0),
+            ..NamedScore::new(name.as_str(), value.as_f64())
+        })
         .collect();
     let parts = grading.and_then(|grading| grading.get("componentResults")?.as_array());
     for (number, part) in (1..).zip(parts.into_iter().flatten()) {

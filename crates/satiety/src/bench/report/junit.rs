@@ -2,10 +2,11 @@
 //! passes when every decided repeat passed. A case without decided repeats is an error or skipped, never a
 //! failure.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::bench::run::{BenchmarkResult, BenchmarkRun, Status};
-use crate::bench::summary::{by_case, summarize};
+use crate::bench::summary::summarize;
 
 /// Formats runs as `JUnit` XML, one test suite each.
 pub fn junit_xml<'a>(runs: impl IntoIterator<Item = &'a BenchmarkRun>) -> String {
@@ -18,7 +19,7 @@ pub fn junit_xml<'a>(runs: impl IntoIterator<Item = &'a BenchmarkRun>) -> String
 }
 
 fn test_suite(out: &mut String, run: &BenchmarkRun) {
-    let groups = by_case(&run.results);
+    let groups = by_case_and_variant(run);
     let kinds: Vec<Kind> = groups
         .values()
         .map(|results| Kind::from_results(results))
@@ -45,6 +46,24 @@ fn test_suite(out: &mut String, run: &BenchmarkRun) {
         test_case(out, &run.suite_id, case_id, results, kind);
     }
     out.push_str("  </testsuite>\n");
+}
+
+/// Results by case, with the variant if there are several: the variants of a case are different tests.
+fn by_case_and_variant(run: &BenchmarkRun) -> BTreeMap<String, Vec<&BenchmarkResult>> {
+    let variants: BTreeSet<Option<&str>> = run
+        .results
+        .iter()
+        .map(|result| result.variant.as_deref())
+        .collect();
+    let mut groups: BTreeMap<String, Vec<&BenchmarkResult>> = BTreeMap::new();
+    for result in &run.results {
+        let name = match &result.variant {
+            Some(variant) if variants.len() > 1 => format!("{} [{variant}]", result.case_id),
+            _ => result.case_id.clone(),
+        };
+        groups.entry(name).or_default().push(result);
+    }
+    groups
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
