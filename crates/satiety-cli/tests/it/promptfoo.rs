@@ -287,7 +287,7 @@ fn judged_assertions_wait_for_a_judge() {
 fn what_cannot_be_checked_is_listed_with_its_place() {
     let place = Place::new();
     let config = json!({
-        "prompts": ["hi"], "providers": ["echo", "google:gemini-pro"], "redteam": {"plugins": ["pii"]},
+        "prompts": ["hi"], "providers": ["echo", "bedrock:m", "google:gemini-pro"], "redteam": {"plugins": ["pii"]},
         "passRateThreshold": 0.5,
         "tests": [
             {"description": "best", "assert": [{"type": "select-best", "value": "shortest"}]},
@@ -303,7 +303,8 @@ fn what_cannot_be_checked_is_listed_with_its_place() {
         "tests[0].assert[0]: select-best: compares the answers",
         "tests[1].assert[0].surprise: not imported",
         "tests[1].options.storeOutputAs: changes verdicts",
-        "provider `google:gemini-pro`: has no counterpart here",
+        "provider `bedrock:m`: has no counterpart here",
+        "provider `google:gemini-pro`: needs the environment variable GEMINI_API_KEY",
     ] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }

@@ -56,14 +56,15 @@ const CHAT_SETTINGS: [&str; 11] = [
 ];
 
 /// Settings of chat providers that their targets do not send, by provider.
-pub(super) fn unused_settings(suite: &LoadedSuite) -> Vec<String> {
+pub(super) fn unused_settings(suite: &LoadedSuite, environment: &BTreeMap<String, String>) -> Vec<String> {
     let Some(Value::Array(providers)) = suite.suite.metadata.get(PROVIDERS) else {
         return Vec::new();
     };
     let unused = providers.iter().filter_map(|provider| {
         let id = provider.get("id")?.as_str()?;
         let config = provider.get("config")?.as_object()?;
-        chat(id, config, &BTreeMap::new()).ok()?;
+        let is_chat = chat(id, config, environment).is_ok();
+        is_chat.then_some(())?;
         let keys: Vec<&str> = config
             .keys()
             .map(String::as_str)
@@ -96,9 +97,15 @@ pub(super) fn provider_targets(
         let text = |key: &str| provider.get(key).and_then(Value::as_str);
         let id = text("id").unwrap_or_default();
         let name = text("label").unwrap_or(id).to_owned();
+        let parent = suite.file.parent().unwrap_or(&suite.folder);
         let context = Context {
             folder: &suite.folder,
-            home: suite.file.parent().unwrap_or(&suite.folder),
+            // A file that is named without a directory is in the current one.
+            home: if parent.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                parent
+            },
             environment,
             own: suite.suite.metadata.get("env").and_then(Value::as_object),
         };
@@ -145,6 +152,9 @@ impl Context<'_> {
             .get("config")
             .and_then(Value::as_object)
             .unwrap_or(&empty);
+        if let Some(Value::String(problem)) = provider.get("problem") {
+            return Err(problem.clone());
+        }
         if id == "echo" {
             return Ok((TargetSpec::Echo(EchoSpec {}), None));
         }
@@ -213,6 +223,11 @@ impl Context<'_> {
             _ => (reference, None),
         };
         let path = self.folder.join(file);
+        let path = if path.is_relative() {
+            Path::new(".").join(path)
+        } else {
+            path
+        };
         let ending = path
             .extension()
             .and_then(|ending| ending.to_str())
@@ -230,7 +245,7 @@ impl Context<'_> {
         let path = std::path::absolute(&path).map_err(|error| error.to_string())?;
         let root = std::path::absolute(self.home).map_err(|error| error.to_string())?;
         let mut options = provider.clone();
-        options.retain(|key, _| !matches!(key.as_str(), "transforms" | "file"));
+        options.retain(|key, _| !matches!(key.as_str(), "transforms" | "file" | "problem"));
         options.entry("config").or_insert_with(|| json!({}));
         let settings = json!({"root": root, "file": path, "function": function, "options": options});
         let (command, mut args) = command(language, &settings);
@@ -364,7 +379,13 @@ fn chat(
             let known = keys.iter().find(|key| environment.contains_key(**key));
             known.or(keys.first()).copied()
         });
-        fields.extend(named.or(vendors).map(|name| ("key_env".to_owned(), json!(name))));
+        if let Some(name) = named.or(vendors) {
+            // The other providers of the configuration run nevertheless.
+            if !environment.contains_key(name) {
+                return Err(format!("needs the environment variable {name}"));
+            }
+            fields.insert("key_env".to_owned(), json!(name));
+        }
     }
     serde_json::from_value(fields).map_err(|error| error.to_string())
 }
@@ -402,11 +423,11 @@ fn from_environment(
             "`{field}` contains the secret {name}; pass it in a header"
         ));
     }
-    let rendered = satiety::bench::promptfoo::render_environment(text, environment)?;
-    if rendered.contains("{{") {
+    let mut insides = text.split("{{").skip(1);
+    if insides.any(|inside| !inside.trim_start().starts_with("env.")) {
         return Err(format!("`{field}` has variables that differ between cases"));
     }
-    Ok(rendered)
+    satiety::bench::promptfoo::render_environment(text, environment)
 }
 
 /// An HTTP endpoint with its body and the transform of its response.
@@ -652,19 +673,22 @@ mod tests {
     fn chat_models_keep_their_settings() {
         let config = json!({"temperature": 0, "max_tokens": 8, "apiBaseUrl": "http://localhost:1/v1", "apiKeyEnvar": "K"});
         let none = BTreeMap::new();
-        let spec = chat("openai:chat:m:8b", config.as_object().unwrap(), &none).unwrap();
+        let with = |name: &str| BTreeMap::from([(name.to_owned(), "k".to_owned())]);
+        assert!(chat("openai:chat:m:8b", config.as_object().unwrap(), &none).is_err());
+        let spec = chat("openai:chat:m:8b", config.as_object().unwrap(), &with("K")).unwrap();
         assert_eq!(spec.model, "openai:m:8b@http://localhost:1/v1");
         assert_eq!((spec.temperature, spec.max_tokens), (Some(0.0), 8));
         assert_eq!(spec.key_env.as_deref(), Some("K"));
-        let spec = chat("google:gemini-2.5-flash", &Map::new(), &none).unwrap();
+        let reason = chat("google:gemini-2.5-flash", &Map::new(), &none).unwrap_err();
+        assert_eq!(reason, "needs the environment variable GEMINI_API_KEY");
+        let spec = chat("google:gemini-2.5-flash", &Map::new(), &with("GEMINI_API_KEY")).unwrap();
         assert!(
             spec.model.starts_with("openai:gemini-2.5-flash@https://"),
             "{}",
             spec.model
         );
         assert_eq!(spec.key_env.as_deref(), Some("GEMINI_API_KEY"));
-        let other: BTreeMap<String, String> = [("GOOGLE_API_KEY".to_owned(), "k".to_owned())].into();
-        let spec = chat("google:gemini-2.5-flash", &Map::new(), &other).unwrap();
+        let spec = chat("google:gemini-2.5-flash", &Map::new(), &with("GOOGLE_API_KEY")).unwrap();
         assert_eq!(spec.key_env.as_deref(), Some("GOOGLE_API_KEY"));
         for id in ["bedrock:m", "openai:embedding:m", "custom"] {
             assert!(chat(id, &Map::new(), &none).is_err(), "{id}");

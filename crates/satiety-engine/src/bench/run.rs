@@ -260,7 +260,7 @@ impl BenchOperations<'_> {
             let (_, missing) = provider_targets(&loaded, &request.environment);
             loaded.loses_verdicts |= !missing.is_empty();
             loaded.warnings.extend(missing);
-            let unused = unused_settings(&loaded);
+            let unused = unused_settings(&loaded, &request.environment);
             loaded.warnings.extend(unused);
         }
         let mut baseline = baseline_of(self.engine, &loaded).await?;

@@ -94,6 +94,19 @@ const DECIDING: [&str; 9] = [
     "expect", "assert", "must", "should", "check", "criteri", "grad", "verif", "forbid",
 ];
 
+/// Beginnings of keys that state what must not happen.
+const NEGATIVE: [&str; 9] = [
+    "fail",
+    "avoid",
+    "never",
+    "anti",
+    "negative",
+    "forbid",
+    "prohibit",
+    "disallow",
+    "unacceptable",
+];
+
 /// Words in which an unknown key ends if each of its texts is an assertion by itself.
 const PLAIN: [&str; 5] = ["assertions", "criteria", "expectations", "checks", "rubric"];
 
@@ -343,7 +356,9 @@ fn other_assertions(fields: &mut Map<String, Value>) -> Vec<String> {
         let Some(found) = found else { continue };
         let words = key.replace('_', " ");
         criteria.extend(found.into_iter().map(|text| {
-            if is_plain {
+            if is_negative(&key) {
+                format!("this must not be the case ({words}): {text}")
+            } else if is_plain {
                 text
             } else {
                 format!("{words}: {text}")
@@ -356,8 +371,13 @@ fn other_assertions(fields: &mut Map<String, Value>) -> Vec<String> {
 
 /// Whether a key states an expectation.
 fn is_deciding(key: &str) -> bool {
-    key.split('_')
-        .any(|word| DECIDING.iter().any(|start| word.starts_with(start)))
+    let states = |word: &str| DECIDING.iter().any(|start| word.starts_with(start));
+    key.split(['_', '-']).any(states) || is_negative(key)
+}
+
+/// Whether a key states what must not happen.
+fn is_negative(key: &str) -> bool {
+    NEGATIVE.iter().any(|start| key.starts_with(start))
 }
 
 /// Goal and messages of a prompt: a text, a conversation, or an object that contains the text.
@@ -486,6 +506,33 @@ mod tests {
             "folder",
             1.0,
         )
+    }
+
+    #[test]
+    fn what_must_not_happen_is_a_criterion_too() {
+        let found = read(
+            r#"[{"id": "a", "prompt": "p", "expect": ["states the scope"], "fail": ["scans first", "guesses"]},
+                {"id": "b", "prompt": "q", "assertions": ["asks"], "failure_mode": "writes too early", "anti_patterns": {"x": "pads"}}]"#,
+        )
+        .unwrap();
+        let criteria = |index: usize| parse_rubric(&found.suite.cases[index].expected).unwrap().criteria;
+        assert_eq!(
+            criteria(0),
+            [
+                "expect: states the scope",
+                "this must not be the case (fail): scans first",
+                "this must not be the case (fail): guesses"
+            ]
+        );
+        assert_eq!(criteria(1)[0], "asks");
+        assert!(
+            criteria(1).contains(&"this must not be the case (failure mode): writes too early".to_owned())
+        );
+        assert!(
+            found.losses.iter().all(|loss| !loss.place.contains("fail")),
+            "{:?}",
+            found.losses
+        );
     }
 
     #[test]

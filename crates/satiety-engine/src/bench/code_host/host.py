@@ -4,16 +4,11 @@ With settings of a provider as an argument it answers requests to that provider,
 checks, transforms and calls.
 """
 
-import asyncio
+# Modules that few programs need are imported where they are used: the start of the process counts.
 import contextlib
-import importlib.util
-import inspect
-import io
 import json
 import os
-import runpy
 import sys
-import textwrap
 
 # Files of the user are read, not accompanied by caches.
 sys.dont_write_bytecode = True
@@ -31,6 +26,8 @@ if settings.get("root"):
 
 def load(file, name):
     if file not in modules:
+        import importlib.util
+
         sys.path.insert(0, os.path.dirname(file))
         spec = importlib.util.spec_from_file_location("program_%d" % len(modules), file)
         module = importlib.util.module_from_spec(spec)
@@ -41,6 +38,8 @@ def load(file, name):
 
 def script(file):
     """A script without a function prints its result; its argument is the context."""
+    import io
+    import runpy
 
     def main(context):
         before, printed = sys.argv, io.StringIO()
@@ -57,6 +56,8 @@ def script(file):
 
 def compile_code(code):
     if code not in compiled:
+        import textwrap
+
         text = code.strip("\n").rstrip()
         body = text if "\n" in text else "return " + text.strip()
         scope = {"json": json}
@@ -66,10 +67,18 @@ def compile_code(code):
 
 
 def finish(returned):
-    return asyncio.run(returned) if inspect.isawaitable(returned) else returned
+    if not hasattr(returned, "__await__"):
+        return returned
+    import asyncio
+
+    async def wait():
+        return await returned
+
+    return asyncio.run(wait())
 
 
 def run(job):
+    """Returns the result of a program as JSON."""
     try:
         if not job.get("file"):
             program = compile_code(job["code"])
@@ -78,12 +87,12 @@ def run(job):
         else:
             program = script(job["file"])
     except Exception as error:
-        return {"invalid": "%s: %s" % (type(error).__name__, error)}
+        return json.dumps({"invalid": "%s: %s" % (type(error).__name__, error)})
     try:
         returned = finish(program(*job["arguments"]))
-        return json.loads(json.dumps({"returned": returned}, allow_nan=False))
+        return json.dumps({"returned": returned}, allow_nan=False)
     except Exception as error:
-        return {"thrown": "%s: %s" % (type(error).__name__, error)}
+        return json.dumps({"thrown": "%s: %s" % (type(error).__name__, error)})
 
 
 def answer(request):
@@ -99,8 +108,8 @@ def answer(request):
 for line in sys.stdin:
     request = json.loads(line)["input"]
     if "file" in settings:
-        reply = answer(request)
+        reply = json.dumps(answer(request))
     else:
-        reply = {"output": [run(job) for job in request["config_overrides"]["jobs"]]}
-    protocol.write(json.dumps(reply) + "\n")
+        reply = '{"output": [%s]}' % ", ".join(map(run, request["config_overrides"]["jobs"]))
+    protocol.write(reply + "\n")
     protocol.flush()

@@ -303,6 +303,15 @@ impl Layout {
         if system(path) && !self.is_hidden(&real) {
             return Ok(());
         }
+        // A program of npm imports packages that are installed next to its own.
+        let is_packages = |folder: &&Path| folder.file_name().is_some_and(|name| name == "node_modules");
+        if let Some(packages) = path.ancestors().filter(is_packages).last()
+            && !real.starts_with(canonical(named.base))
+            && self.allow(packages)
+            && self.is_readable(path)
+        {
+            return Ok(());
+        }
         let directory = path.parent();
         let kind = directory.and_then(Path::file_name).and_then(|name| name.to_str());
         let above = directory.and_then(Path::parent);

@@ -118,7 +118,10 @@ impl Importer<'_> {
                     let file = format!("{}{}", found.file, function.unwrap_or_default());
                     fields.insert("file".to_owned(), json!(file));
                 }
-                Some(Err(reason)) => self.losses.push_deciding(place, reason),
+                Some(Err(reason)) => {
+                    fields.insert("problem".to_owned(), json!(reason));
+                    self.losses.push_deciding(place, reason);
+                }
                 None => {}
             }
         }
