@@ -418,12 +418,12 @@ mod tests {
         let text = r#"{"run_id": "r", "suite_id": "s", "started_at": "2026-08-01T10:00:00Z", "results": [{"case_id": 7}]}"#;
         let message = read("run.json", text).unwrap_err().to_string();
         assert!(message.contains("results[0].case_id"), "{message}");
-        let twice = "case,repeat,passed\na,0,true\na,0,false\n";
+        let result = r#"{"case_id": "a", "status": "pass"}"#;
+        let twice = text.replace(r#"{"case_id": 7}"#, &format!("{result}, {result}"));
+        let message = read("run.json", &twice).unwrap_err().to_string();
         assert!(
-            read("r.csv", twice)
-                .unwrap_err()
-                .to_string()
-                .contains("duplicate")
+            message.contains("samples[1].id: duplicate sample `a`"),
+            "{message}"
         );
     }
 }
