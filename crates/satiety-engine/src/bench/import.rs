@@ -290,6 +290,9 @@ pub(super) fn is_config(path: &Path, text: &str) -> bool {
     if name.starts_with("suite.") || name == "evals.json" {
         return false;
     }
+    if name.starts_with("promptfooconfig.") {
+        return true;
+    }
     let file = display_path(path);
     let parsed = satiety::bench::reader::parse(Named { file: &file, text });
     parsed.is_ok_and(|value| {
