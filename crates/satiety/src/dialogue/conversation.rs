@@ -10,6 +10,7 @@ use super::agreement::StanceReader;
 use super::blockers::{BlockerScan, BlockerState};
 use super::decide::{Decision, Facts, History, classify, decide};
 use super::lexicon::RoundTexts;
+use super::named::ActionLedger;
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, NearestClaim, RoundClaims};
 use super::profile::{Profile, ProfileError};
 use super::questions::{QuestionLedger, QuestionState};
@@ -19,14 +20,14 @@ use super::report::{
     RoundSignal, RoundUnseen, SCORING_VERSION, Signal, StopRecommendation, Verdict, Warning,
 };
 use super::review::ReviewLedger;
-use super::vectors::{RoundVectors, VectorError, cosine, normalized};
-use super::warnings::{self, Footprint, RoundContext, warnings};
+use super::vectors::{RoundVectors, VectorError, normalized};
+use super::warnings::{self, Footprints, RoundContext, warnings};
 use super::wire::Round;
 use super::{explain, unseen};
 use crate::cancel::{Cancellation, Cancelled};
 use crate::explanation::Explanation;
+use crate::text::StopWords;
 use crate::text::stem::Vocabulary;
-use crate::text::{StopWords, Tokenization, jaccard};
 
 /// Errors of scoring a conversation.
 #[derive(Debug, Error, Clone, PartialEq)]
@@ -78,12 +79,12 @@ pub struct Conversation {
     vocabulary: Vocabulary,
     claims: ClaimLedger,
     questions: QuestionLedger,
-    actions_named: Vec<(BTreeSet<String>, Option<Vec<f32>>)>,
+    actions: ActionLedger,
     reader: ActionReader,
     scan: BlockerScan,
     stances: StanceReader,
     history: History,
-    footprints: Vec<Footprint>,
+    footprints: Footprints,
     embedding: Embedding,
     agents: BTreeSet<String>,
     open_before: Option<usize>,
@@ -123,21 +124,24 @@ impl Conversation {
     /// Creates a conversation without rounds. Validates the profile, because its fields are public.
     pub fn new(profile: Profile) -> Result<Self, ConversationError> {
         profile.check()?;
-        let claims = ClaimLedger::new(&profile.novelty).map_err(|_| ProfileError::OutOfRange {
+        let out_of_range = |_| ProfileError::OutOfRange {
             key: "novelty.jaccard_threshold",
             value: profile.novelty.jaccard_threshold,
             range: "above 0 and at most 1",
-        })?;
+        };
+        let claims = ClaimLedger::new(&profile.novelty).map_err(out_of_range)?;
+        let actions = ActionLedger::new(&profile.novelty).map_err(out_of_range)?;
+        let questions = QuestionLedger::new(&profile.questions, &profile.novelty).map_err(out_of_range)?;
         Ok(Self {
             vocabulary: Vocabulary::new(StopWords::Conversation),
             claims,
-            questions: QuestionLedger::new(&profile.questions),
-            actions_named: Vec::new(),
+            questions,
+            actions,
             reader: ActionReader::new(&profile.actions),
             scan: BlockerScan::new(&profile.blockers, &profile.actions),
             stances: StanceReader::new(&profile.agreement),
             history: History::default(),
-            footprints: Vec::new(),
+            footprints: Footprints::default(),
             embedding: Embedding::default(),
             agents: BTreeSet::new(),
             open_before: None,
@@ -251,10 +255,9 @@ impl Conversation {
         let (score, level) = composite(&detail, &self.profile.readiness);
         let actions = (specific_actions, new_actions);
         let mut facts = self.facts(round, &claims, &questions, &blockers, level, actions);
-        let footprint = Footprint::of(round, &self.claims, &claims);
-        facts.verbatim = new_actions == 0 && footprint.is_copy(&self.footprints);
-        self.footprints.push(footprint);
-        facts.alternates = warnings::alternates(&self.footprints);
+        let earlier = self.footprints.record(round, &self.claims, &claims);
+        facts.verbatim = new_actions == 0 && earlier.is_copy;
+        facts.alternates = warnings::alternates(self.footprints.rounds());
         facts.below_bar = self
             .review
             .observe(round.round, &self.claims, &claims, &self.profile.review);
@@ -275,7 +278,8 @@ impl Conversation {
             peak,
             signal: decision.signal,
             empty: facts.empty,
-            footprints: &self.footprints,
+            footprints: self.footprints.rounds(),
+            repeats: earlier.same_clusters,
         };
         let warnings = warnings(&context, &self.profile.warnings);
         let novelty = self.round_novelty(round, &claims, decision, at);
@@ -292,7 +296,7 @@ impl Conversation {
             decision,
             facts,
             cusum: self.history.cusum,
-            unseen: unseen::after_round(round.round, &self.claims.abundances()),
+            unseen: unseen::after_round(round.round, &self.claims.abundance),
         })
     }
 
@@ -421,24 +425,13 @@ impl Conversation {
 
     /// Records the round's actions and returns how many of them are new.
     fn record_actions(&mut self, round: &Round, vectors: Option<&RoundVectors>) -> Result<usize, Cancelled> {
-        let rules = &self.profile.novelty;
-        let known = self.actions_named.len();
+        let mut new = 0;
         for (position, action) in round.outputs.next_actions.iter().enumerate() {
             self.cancellation.check()?;
-            let words = Tokenization::Words.set(action);
-            let vector = vectors.map(|vectors| vectors.actions[position].clone());
-            let seen = self.actions_named.iter().any(|(earlier, other)| {
-                let similarity = vector
-                    .as_deref()
-                    .zip(other.as_deref())
-                    .map_or(0.0, |(a, b)| cosine(a, b));
-                jaccard(&words, earlier) >= rules.jaccard_threshold || similarity >= rules.semantic_threshold
-            });
-            if !seen {
-                self.actions_named.push((words, vector));
-            }
+            let vector = vectors.map(|vectors| vectors.actions[position].as_slice());
+            new += usize::from(self.actions.record(action, vector, &self.profile.novelty));
         }
-        Ok(self.actions_named.len() - known)
+        Ok(new)
     }
 
     fn facts(
@@ -533,6 +526,7 @@ impl Conversation {
                 of: earlier.text.clone(),
                 of_round: self
                     .footprints
+                    .rounds()
                     .get(earlier.at)
                     .map_or(round.round, |footprint| footprint.round),
                 level: match near.level {

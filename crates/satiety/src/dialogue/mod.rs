@@ -14,6 +14,7 @@ mod decide;
 mod explain;
 pub mod input;
 mod lexicon;
+mod named;
 mod novelty;
 mod profile;
 mod questions;

@@ -9,11 +9,19 @@ use rustc_hash::FxHashMap;
 
 use super::lexicon::RoundWords;
 use super::profile::NoveltyRules;
-use super::vectors::{RoundVectors, cosine};
+use super::vectors::{RoundVectors, SimilaritySearch};
 use super::wire::Round;
 use crate::cancel::{Cancellation, Cancelled};
-use crate::text::guard::{Difference, ParsedStatement, are_different, differences_between};
-use crate::text::{JaccardIndex, ThresholdError, WordSet, normalize};
+use crate::stats::Abundance;
+use crate::text::guard::{
+    Candidates, Difference, GuardIndex, ParsedStatement, are_different, differences_between,
+};
+use crate::text::{JaccardIndex, Match, ThresholdError, WordSet, normalize, sort_matches};
+
+/// Refused candidates from which claims are also indexed by numbers and names: this many, and as many again
+/// for each claim. Most conversations never reach it and save the parsing.
+const MANY_REFUSALS: usize = 256;
+const MANY_REFUSALS_PER_CLAIM: usize = 4;
 
 /// A recorded claim and its cluster.
 #[derive(Debug, Clone)]
@@ -22,7 +30,6 @@ pub(super) struct RecordedClaim {
     /// Zero-based position of its round in the conversation.
     pub(super) at: usize,
     pub(super) cluster: usize,
-    vector: Option<Vec<f32>>,
     /// The text as parsed by the guard, cached on first use: parsing takes ten times as long as comparing.
     parsed: OnceLock<Arc<ParsedStatement>>,
 }
@@ -100,6 +107,15 @@ pub(super) struct RoundClaims {
     pub(super) similarity: Option<f64>,
 }
 
+/// The forms in which a claim is compared.
+struct ClaimForms<'a> {
+    own: &'a RecordedClaim,
+    words: &'a WordSet,
+    /// The claim with the same normal form.
+    exact: Option<NearestClaim>,
+    vector: Option<&'a [f32]>,
+}
+
 /// Occurrences of a normal form.
 #[derive(Debug, Clone, Copy)]
 struct Mentions {
@@ -115,8 +131,17 @@ pub(super) struct ClaimLedger {
     pub(super) recorded: Vec<RecordedClaim>,
     by_normal_form: FxHashMap<String, Mentions>,
     index: JaccardIndex,
+    /// Claims of groups in `index`, by numbers and names.
+    guard_index: GuardIndex,
+    /// Candidates that the guard refused, and the number from which `guard_index` is used.
+    refused: usize,
+    many_refusals: usize,
+    vectors: SimilaritySearch,
     /// Sources of each cluster: named speakers, or rounds without a named speaker.
     sources: Vec<BTreeSet<(Option<String>, usize)>>,
+    /// Summary of the numbers of sources. A claim counts once per named speaker, or once per round without a
+    /// named speaker, so that an agent that repeats itself counts once.
+    pub(super) abundance: Abundance,
     peaks: (usize, usize, usize),
     /// Position of the latest round that used each term.
     terms: FxHashMap<u32, usize>,
@@ -129,7 +154,12 @@ impl ClaimLedger {
             recorded: Vec::new(),
             by_normal_form: FxHashMap::default(),
             index: JaccardIndex::new(rules.jaccard_threshold, rules.tokenization)?,
+            guard_index: GuardIndex::default(),
+            refused: 0,
+            many_refusals: MANY_REFUSALS,
+            vectors: SimilaritySearch::default(),
             sources: Vec::new(),
+            abundance: Abundance::default(),
             peaks: (0, 0, 0),
             terms: FxHashMap::default(),
             rounds: 0,
@@ -170,16 +200,19 @@ impl ClaimLedger {
             } else {
                 before
             };
-            let mut finding = self.compare(
-                &claim.text,
-                &set,
+            let mut recorded = RecordedClaim {
+                text: claim.text.clone(),
+                at,
+                cluster: 0,
+                parsed: OnceLock::new(),
+            };
+            let forms = ClaimForms {
+                own: &recorded,
+                words: &set,
                 exact,
                 vector,
-                before,
-                horizon,
-                rules,
-                cancellation,
-            )?;
+            };
+            let (mut finding, refused) = self.compare(&forms, before, horizon, rules, cancellation)?;
             let agent = round.speaker_of(claim).map(str::to_owned);
             finding.index = self.recorded.len();
             let cluster = if let Some(near) = finding.restates {
@@ -193,17 +226,15 @@ impl ClaimLedger {
             // Sources of this round are added at its end, so that only earlier rounds count as an echo.
             finding.self_echo = named && self.sources[cluster].contains(&source);
             sources.push((cluster, source));
-            self.recorded.push(RecordedClaim {
-                text: claim.text.clone(),
-                at,
-                cluster,
-                vector: vector.map(<[f32]>::to_vec),
-                parsed: OnceLock::new(),
-            });
+            self.refused += refused;
+            recorded.cluster = cluster;
+            self.recorded.push(recorded);
+            if let Some(vector) = vector {
+                self.vectors.insert(finding.index, vector);
+            }
+            pending.push((finding.index, set));
             if rules.compare_within_round {
-                self.index.insert_words(&set);
-            } else {
-                pending.push(set);
+                self.index_claims(&mut pending);
             }
             let mentions = Mentions {
                 first: mentions.map_or(finding.index, |mentions| mentions.first),
@@ -212,39 +243,44 @@ impl ClaimLedger {
             self.by_normal_form.insert(normal, mentions);
             findings.push(finding);
         }
-        for set in pending {
-            self.index.insert_words(&set);
-        }
+        self.index_claims(&mut pending);
         for (cluster, source) in sources {
-            self.sources[cluster].insert(source);
+            let sources = &mut self.sources[cluster];
+            if sources.insert(source) {
+                self.abundance.add_observation(sources.len() as u64);
+            }
         }
         self.rounds += 1;
         Ok(self.summarise(words, findings, vectors.is_some()))
     }
 
-    /// Number of sources of each cluster. A claim counts once per named speaker, or once per round without a
-    /// named speaker, so that an agent that repeats itself counts once.
-    pub(super) fn abundances(&self) -> Vec<u64> {
-        self.sources.iter().map(|set| set.len() as u64).collect()
+    /// Makes recorded claims searchable, in their order.
+    fn index_claims(&mut self, pending: &mut Vec<(usize, WordSet)>) {
+        for (index, words) in pending.drain(..) {
+            let is_guarded =
+                self.refused > self.many_refusals + MANY_REFUSALS_PER_CLAIM * self.recorded.len();
+            let group = (is_guarded || !self.guard_index.is_empty())
+                .then(|| self.guard_index.insert(id(index), self.recorded[index].parsed()))
+                .flatten();
+            self.index.insert_words(&words, group);
+        }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "all forms of a claim and the settings to compare it with"
-    )]
+    /// Compares a claim with the earlier ones. Also returns how many of them the guard refused.
     fn compare(
         &self,
-        text: &str,
-        words: &WordSet,
-        exact: Option<NearestClaim>,
-        vector: Option<&[f32]>,
+        claim: &ClaimForms<'_>,
         before: usize,
         horizon: usize,
         rules: &NoveltyRules,
         cancellation: &Cancellation,
-    ) -> Result<ClaimFinding, Cancelled> {
+    ) -> Result<(ClaimFinding, usize), Cancelled> {
+        let exact = claim.exact;
         let mut differs: Option<Differing> = None;
-        let own = LazyCell::new(|| ParsedStatement::of(text));
+        let mut refused = 0;
+        let candidates = LazyCell::new(|| self.guard_index.candidates(claim.own.parsed()));
+        let is_certainly_refused =
+            |index: usize| !self.guard_index.is_empty() && candidates.is_refused(id(index));
         // Candidates come nearest first; the first one without a difference in meaning is the match.
         let mut accept = |candidates: &mut dyn Iterator<Item = NearestClaim>| {
             for near in candidates {
@@ -256,14 +292,15 @@ impl ClaimLedger {
                     return Some(near);
                 }
                 let earlier = self.recorded[near.index].parsed();
+                refused += 1;
                 if differs.is_some() {
                     // Only the first difference is reported.
-                    if are_different(earlier, &own) {
+                    if are_different(earlier, claim.own.parsed()) {
                         continue;
                     }
                     return Some(near);
                 }
-                let found = differences_between(earlier, &own);
+                let found = differences_between(earlier, claim.own.parsed());
                 if found.is_empty() {
                     return Some(near);
                 }
@@ -275,47 +312,41 @@ impl ClaimLedger {
             None
         };
         let words = exact.or_else(|| {
-            let found = self.index.matches_of(words);
+            let mut found = self.index.matches_of(claim.words);
+            if let Some(best) = self.index.best_in_groups(claim.words) {
+                // The first candidate, and all that the guard may accept.
+                found.push(best);
+                found.extend(self.matches_of_candidates(claim.words, &candidates));
+                sort_matches(&mut found);
+            }
             accept(&mut found.into_iter().map(|found| NearestClaim {
                 index: found.id as usize,
                 similarity: found.similarity(),
                 level: MatchLevel::L1,
             }))
         });
-        let by_meaning = vector.map(|vector| {
-            let mut near: Vec<NearestClaim> = self.recorded[..horizon]
-                .iter()
-                .enumerate()
-                .filter_map(|(index, earlier)| {
-                    let similarity = cosine(vector, earlier.vector.as_deref()?);
-                    Some(NearestClaim {
-                        index,
-                        similarity,
-                        level: MatchLevel::L2,
-                    })
-                })
-                .collect();
-            near.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(a.index.cmp(&b.index)));
-            near
+        let by_meaning = claim.vector.map(|vector| {
+            // A claim that repeats an earlier one word for word needs no match by meaning.
+            let threshold = exact.is_none().then_some(rules.semantic_threshold);
+            self.vectors
+                .search(vector, horizon, before, threshold, is_certainly_refused)
         });
-        let meaning = by_meaning.as_ref().map(|near| {
-            exact.or_else(|| {
-                accept(
-                    &mut near
-                        .iter()
-                        .take_while(|near| near.similarity >= rules.semantic_threshold)
-                        .copied(),
-                )
-            })
-        });
+        let at_l2 = |(index, similarity): (usize, f64)| NearestClaim {
+            index,
+            similarity,
+            level: MatchLevel::L2,
+        };
+        let meaning = by_meaning
+            .as_ref()
+            .map(|near| exact.or_else(|| accept(&mut near.similar.iter().copied().map(at_l2))));
         let restates = exact.or(words).or(meaning.flatten());
         let nearest = match &by_meaning {
-            Some(near) => near.iter().find(|near| near.index < before).copied(),
+            Some(near) => near.nearest_before.map(at_l2),
             None => words.filter(|near| near.index < before),
         };
         let possibly_restates = by_meaning
             .as_ref()
-            .and_then(|near| near.first().copied())
+            .and_then(|near| near.nearest.map(at_l2))
             .filter(|near| restates.is_none() && near.similarity >= rules.possible_restatement)
             .filter(|near| {
                 differs
@@ -323,7 +354,7 @@ impl ClaimLedger {
                     .is_none_or(|other| other.near.index != near.index)
             });
         cancellation.check()?;
-        Ok(ClaimFinding {
+        let finding = ClaimFinding {
             index: 0,
             new_at: (
                 exact.is_none(),
@@ -335,7 +366,19 @@ impl ClaimLedger {
             differs: differs.filter(|_| restates.is_none()),
             nearest,
             self_echo: false,
-        })
+        };
+        Ok((finding, refused))
+    }
+
+    /// Claims of groups with similar words that the guard may accept, in any order.
+    fn matches_of_candidates(&self, words: &WordSet, candidates: &Candidates<'_>) -> Vec<Match> {
+        let listed = candidates.listed().iter();
+        let mut found: Vec<Match> = listed
+            .filter_map(|id| self.index.match_with(words, *id))
+            .collect();
+        let is_restricted = |group| candidates.is_restricted(group);
+        found.extend(self.index.matches_in_groups(words, is_restricted));
+        found
     }
 
     fn summarise(
@@ -398,3 +441,14 @@ impl ClaimLedger {
         }
     }
 }
+
+#[expect(
+    clippy::expect_used,
+    reason = "four billion claims do not fit in memory as text"
+)]
+fn id(index: usize) -> u32 {
+    u32::try_from(index).expect("fewer than 2^32 claims")
+}
+
+#[cfg(test)]
+mod tests;

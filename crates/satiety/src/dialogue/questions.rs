@@ -5,21 +5,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::lexicon::{self, Phrases, RoundWords};
+use super::named::NamedTexts;
 use super::profile::{NoveltyRules, QuestionRules};
 use super::vectors::{RoundVectors, cosine};
 use super::wire::Round;
 use crate::cancel::{Cancellation, Cancelled};
-use crate::text::{Tokenization, jaccard, normalize};
+use crate::text::{ThresholdError, normalize};
 
 /// A question and its state.
 #[derive(Debug, Clone)]
 struct Tracked {
     text: String,
-    words: BTreeSet<String>,
     /// Sorted and distinct.
     terms: Vec<u32>,
     vector: Option<Vec<f32>>,
-    open: bool,
 }
 
 /// A question with the text that answers it.
@@ -49,6 +48,9 @@ pub(super) struct QuestionState {
 #[derive(Debug, Clone)]
 pub(super) struct QuestionLedger {
     tracked: Vec<Tracked>,
+    texts: NamedTexts,
+    /// Numbers of the open questions.
+    open: BTreeSet<usize>,
     nothing: Arc<BTreeSet<String>>,
     closed: Phrases,
     interrogatives: Phrases,
@@ -56,14 +58,16 @@ pub(super) struct QuestionLedger {
 }
 
 impl QuestionLedger {
-    pub(super) fn new(rules: &QuestionRules) -> Self {
-        Self {
+    pub(super) fn new(rules: &QuestionRules, novelty: &NoveltyRules) -> Result<Self, ThresholdError> {
+        Ok(Self {
             tracked: Vec::new(),
+            texts: NamedTexts::new(novelty)?,
+            open: BTreeSet::new(),
             nothing: Arc::new(rules.nothing.iter().map(|entry| normalize(entry)).collect()),
             closed: Phrases::new(&rules.closed_prefixes),
             interrogatives: Phrases::new(&rules.interrogatives),
             hidden: Phrases::new(&rules.hidden_prefixes),
-        }
+        })
     }
 
     /// Updates the questions with the next round.
@@ -93,20 +97,19 @@ impl QuestionLedger {
             // A question listed in the round that decides it was copied from an earlier list. Only decisions
             // close it.
             if let Some(answer) = replies.decision_for(&self.tracked[number], rules) {
-                self.tracked[number].open = false;
+                self.open.remove(&number);
                 state.answered.push(answer);
             } else {
-                self.tracked[number].open = true;
+                self.open.insert(number);
                 state.asked += usize::from(is_first);
                 state.open.push(text.clone());
             }
         }
-        for (number, question) in self.tracked.iter_mut().enumerate() {
-            if !question.open || listed.contains(&number) {
-                continue;
-            }
+        let unlisted: Vec<usize> = self.open.difference(&listed).copied().collect();
+        for number in unlisted {
             cancellation.check()?;
-            question.open = false;
+            self.open.remove(&number);
+            let question = &self.tracked[number];
             match replies.answer_to(question, rules) {
                 Some(answer) => state.answered.push(answer),
                 None => state.dropped.push(question.text.clone()),
@@ -128,24 +131,14 @@ impl QuestionLedger {
         vector: Option<&[f32]>,
         novelty: &NoveltyRules,
     ) -> (usize, bool) {
-        let words = Tokenization::Words.set(text);
-        let known = self.tracked.iter().position(|earlier| {
-            let similarity = vector
-                .zip(earlier.vector.as_deref())
-                .map_or(0.0, |(a, b)| cosine(a, b));
-            jaccard(&words, &earlier.words) >= novelty.jaccard_threshold
-                || similarity >= novelty.semantic_threshold
-        });
-        if let Some(number) = known {
+        if let Some(number) = self.texts.first_similar(text, vector, novelty) {
             return (number, false);
         }
-        let vector = vector.map(<[f32]>::to_vec);
+        self.texts.insert(text, vector);
         self.tracked.push(Tracked {
             text: text.to_owned(),
-            words,
             terms: distinct(terms),
-            vector,
-            open: true,
+            vector: vector.map(<[f32]>::to_vec),
         });
         (self.tracked.len() - 1, true)
     }
@@ -289,7 +282,13 @@ mod tests {
     fn ledger() -> (Ledger, Profile) {
         let profile = Profile::default();
         let vocabulary = Vocabulary::new(StopWords::Conversation);
-        ((QuestionLedger::new(&profile.questions), vocabulary), profile)
+        (
+            (
+                QuestionLedger::new(&profile.questions, &profile.novelty).unwrap(),
+                vocabulary,
+            ),
+            profile,
+        )
     }
 
     fn round(claims: &[&str], decisions: &[&str], questions: &[&str]) -> Round {

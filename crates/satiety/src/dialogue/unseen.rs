@@ -8,9 +8,8 @@ const CONFIDENCE: f64 = 0.95;
 /// Minimum number of claims for an estimate.
 const MIN_CLAIMS: u64 = 5;
 
-/// Estimates after a round, from the number of sources of each claim cluster.
-pub(super) fn after_round(round: u32, abundances: &[u64]) -> RoundUnseen {
-    let abundance = Abundance::from_counts(abundances.iter().copied());
+/// Estimates after a round, from the numbers of sources of the claim clusters.
+pub(super) fn after_round(round: u32, abundance: &Abundance) -> RoundUnseen {
     let mut unseen = RoundUnseen {
         round,
         claims: abundance.observations,
@@ -29,11 +28,11 @@ pub(super) fn after_round(round: u32, abundances: &[u64]) -> RoundUnseen {
         unseen.absent_because = Some("not enough evidence: no claim was made twice".to_owned());
         return unseen;
     }
-    if let Ok(mass) = unseen_mass(&abundance, CONFIDENCE) {
+    if let Ok(mass) = unseen_mass(abundance, CONFIDENCE) {
         unseen.unseen_share = Some(mass.estimate);
         unseen.unseen_interval = mass.interval;
     }
-    if let Ok(total) = chao1(&abundance, CONFIDENCE) {
+    if let Ok(total) = chao1(abundance, CONFIDENCE) {
         unseen.total_estimate = Some(total.estimate);
         unseen.total_interval = Some(total.interval);
     }
@@ -60,6 +59,10 @@ pub(super) fn summarize(by_round: Vec<RoundUnseen>) -> Unseen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn after_round(round: u32, counts: &[u64]) -> RoundUnseen {
+        super::after_round(round, &Abundance::from_counts(counts.iter().copied()))
+    }
 
     #[test]
     fn too_little_gives_no_number_and_the_reason() {

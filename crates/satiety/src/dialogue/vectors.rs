@@ -152,6 +152,126 @@ pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     f64::from(a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>()).clamp(-1.0, 1.0)
 }
 
+/// Whether the [`cosine`] of two normalized vectors reaches a threshold. Most pairs are decided by the faster
+/// approximation.
+pub(super) fn is_similar(a: &[f32], b: &[f32], threshold: f64) -> bool {
+    f64::from(approximate_product(a, b)) + margin(a.len()) >= threshold && cosine(a, b) >= threshold
+}
+
+/// Scalar product with independent partial sums, which the processor adds in parallel.
+fn approximate_product(a: &[f32], b: &[f32]) -> f32 {
+    const LANES: usize = 16;
+    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| x * y).sum();
+    let mut sums = [0.0_f32; LANES];
+    for (x, y) in a.zip(b) {
+        for lane in 0..LANES {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    sums.iter().sum::<f32>() + rest
+}
+
+/// Largest difference between [`approximate_product`] and the product in the order of the dimensions. The
+/// rounding error of either is at most n·u·Σ|xᵢyᵢ| with u = 2⁻²⁴, and the sum is at most 1 for unit vectors
+/// (Cauchy-Schwarz); twice that, as the bound is of first order and the vectors are normalized in `f32`.
+fn margin(dimensions: usize) -> f64 {
+    const UNIT_ROUNDOFF: f64 = 1.0 / 16_777_216.0;
+    4.0 * dimensions as f64 * UNIT_ROUNDOFF
+}
+
+/// Exact search for similar vectors among all earlier ones, for claims.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SimilaritySearch {
+    dimensions: usize,
+    /// Vectors one after the other.
+    values: Vec<f32>,
+    /// Index of the claim of each vector, ascending.
+    claims: Vec<usize>,
+}
+
+/// Claims by similarity to a vector; earlier claims first on ties.
+#[derive(Debug)]
+pub(super) struct SimilarClaims {
+    pub(super) nearest: Option<(usize, f64)>,
+    /// The nearest claim of earlier rounds.
+    pub(super) nearest_before: Option<(usize, f64)>,
+    /// Claims that reach the threshold, nearest first.
+    pub(super) similar: Vec<(usize, f64)>,
+}
+
+impl SimilaritySearch {
+    /// Adds the normalized vector of a claim.
+    pub(super) fn insert(&mut self, claim: usize, vector: &[f32]) {
+        self.dimensions = vector.len();
+        self.values.extend_from_slice(vector);
+        self.claims.push(claim);
+    }
+
+    /// Compares a vector with those of the claims below `horizon`. `before` is the number of claims of earlier
+    /// rounds. Claims that `is_refused` excludes are not listed as similar, except the nearest one.
+    pub(super) fn search(
+        &self,
+        vector: &[f32],
+        horizon: usize,
+        before: usize,
+        threshold: Option<f64>,
+        is_refused: impl Fn(usize) -> bool,
+    ) -> SimilarClaims {
+        let rows = || {
+            let vectors = self.values.chunks_exact(self.dimensions.max(1));
+            self.claims.iter().copied().zip(vectors)
+        };
+        let rows = || rows().take_while(|(claim, _)| *claim < horizon);
+        let margin = margin(self.dimensions);
+        let approximate: Vec<f64> = rows()
+            .map(|(_, other)| f64::from(approximate_product(vector, other)))
+            .collect();
+        // Whatever is below may not be nearest; similarities above 1 are rounding errors and count as 1.
+        let (mut floor, mut floor_before) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        for ((claim, _), similarity) in rows().zip(&approximate) {
+            let least = (similarity - margin).min(1.0);
+            floor = floor.max(least);
+            if claim < before {
+                floor_before = floor_before.max(least);
+            }
+        }
+        let mut found = SimilarClaims {
+            nearest: None,
+            nearest_before: None,
+            similar: Vec::new(),
+        };
+        let nearer = |best: Option<(usize, f64)>, next: (usize, f64)| match best {
+            Some(best) if best.1 >= next.1 => Some(best),
+            _ => Some(next),
+        };
+        for ((claim, other), similarity) in rows().zip(&approximate) {
+            let most = similarity + margin;
+            let may_be_nearest = most >= floor;
+            let may_be_nearest_before = claim < before && most >= floor_before;
+            let may_be_similar = threshold.is_some_and(|threshold| most >= threshold)
+                && (may_be_nearest || !is_refused(claim));
+            if !(may_be_nearest || may_be_nearest_before || may_be_similar) {
+                continue;
+            }
+            let next = (claim, cosine(vector, other));
+            if may_be_nearest {
+                found.nearest = nearer(found.nearest, next);
+            }
+            if may_be_nearest_before {
+                found.nearest_before = nearer(found.nearest_before, next);
+            }
+            if may_be_similar && threshold.is_some_and(|threshold| next.1 >= threshold) {
+                found.similar.push(next);
+            }
+        }
+        found
+            .similar
+            .sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        found
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

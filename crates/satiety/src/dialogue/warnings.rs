@@ -4,6 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::blockers::BlockerState;
 use super::novelty::{ClaimFinding, ClaimLedger, MatchLevel, NearestClaim, RoundClaims};
 use super::profile::WarningRules;
@@ -33,6 +35,8 @@ pub(super) struct RoundContext<'a> {
     pub(super) empty: bool,
     /// Footprints of all rounds up to and including this one.
     pub(super) footprints: &'a [Footprint],
+    /// Number of the latest earlier round with the same claim clusters.
+    pub(super) repeats: Option<u32>,
 }
 
 /// Claim clusters and speaker of a round.
@@ -41,29 +45,58 @@ pub(super) struct Footprint {
     pub(super) round: u32,
     pub(super) agent: Option<String>,
     pub(super) clusters: BTreeSet<usize>,
-    /// Normal forms of the claims in their order.
-    claims: Vec<String>,
 }
 
-impl Footprint {
-    pub(super) fn of(round: &Round, ledger: &ClaimLedger, claims: &RoundClaims) -> Self {
+/// The footprints of all rounds, searchable by claims and clusters.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Footprints {
+    rounds: Vec<Footprint>,
+    /// Normal forms of the claims of each round, in their order.
+    claims: FxHashSet<Vec<String>>,
+    /// Number of the latest round with the same clusters.
+    latest: FxHashMap<BTreeSet<usize>, u32>,
+}
+
+/// Earlier rounds that a round repeats.
+pub(super) struct EarlierRounds {
+    /// Whether an earlier round made the same claims word for word and in the same order.
+    pub(super) is_copy: bool,
+    /// Number of the latest earlier round with the same clusters.
+    pub(super) same_clusters: Option<u32>,
+}
+
+impl Footprints {
+    pub(super) fn rounds(&self) -> &[Footprint] {
+        &self.rounds
+    }
+
+    /// Records a round and returns the earlier ones that it repeats. A round without claims repeats none.
+    pub(super) fn record(
+        &mut self,
+        round: &Round,
+        ledger: &ClaimLedger,
+        claims: &RoundClaims,
+    ) -> EarlierRounds {
         let recorded = || {
             claims
                 .findings
                 .iter()
                 .map(|finding| &ledger.recorded[finding.index])
         };
-        Self {
+        let clusters: BTreeSet<usize> = recorded().map(|claim| claim.cluster).collect();
+        let normal: Vec<String> = recorded().map(|claim| normalize(&claim.text)).collect();
+        let earlier = EarlierRounds {
+            is_copy: !normal.is_empty() && !self.claims.insert(normal),
+            same_clusters: (!clusters.is_empty())
+                .then(|| self.latest.insert(clusters.clone(), round.round))
+                .flatten(),
+        };
+        self.rounds.push(Footprint {
             round: round.round,
             agent: round.agent.clone(),
-            clusters: recorded().map(|claim| claim.cluster).collect(),
-            claims: recorded().map(|claim| normalize(&claim.text)).collect(),
-        }
-    }
-
-    /// Whether the round makes the claims of an earlier round word for word and in the same order.
-    pub(super) fn is_copy(&self, earlier: &[Self]) -> bool {
-        !self.claims.is_empty() && earlier.iter().any(|earlier| earlier.claims == self.claims)
+            clusters,
+        });
+        earlier
     }
 }
 
@@ -278,14 +311,7 @@ fn stale_readiness(context: &RoundContext<'_>) -> Option<Warning> {
 }
 
 fn repeated_round(context: &RoundContext<'_>) -> Option<Warning> {
-    let (now, before) = context.footprints.split_last()?;
-    if now.clusters.is_empty() {
-        return None;
-    }
-    let same = before
-        .iter()
-        .rev()
-        .find(|earlier| earlier.clusters == now.clusters)?;
+    let same = context.repeats?;
     let in_words = context
         .claims
         .findings
@@ -296,7 +322,7 @@ fn repeated_round(context: &RoundContext<'_>) -> Option<Warning> {
     } else {
         "in other words"
     };
-    let message = format!("Repeats round {} {how}.", same.round);
+    let message = format!("Repeats round {same} {how}.");
     Some(context.warn(
         WarningKind::RepeatedRound,
         message,

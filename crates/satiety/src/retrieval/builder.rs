@@ -202,6 +202,44 @@ impl<T: Value> Builder<T> {
     }
 }
 
+impl Builder<Scored> {
+    /// Sorts the queries that are complete, except the first, passes each with its name, results and ids to
+    /// `each`, and removes them. `None` if `each` returns it, or if a query has a duplicate that must be
+    /// reported; the builder is unusable then.
+    pub(super) fn take_complete(
+        &mut self,
+        options: OrderOptions,
+        index: &mut Index,
+        mut each: impl FnMut(&[u8], &[Item<Scored>], &[u8]) -> Option<()>,
+    ) -> Option<()> {
+        let [first, complete @ .., last] = &self.begins[..] else {
+            return Some(());
+        };
+        let Some(second) = complete.first() else {
+            return Some(());
+        };
+        let Part { ids, items } = &mut self.part;
+        // Sorting changes the order of the items, so that the ends of their ids are noted before.
+        let kept_ids = items.get(second.0 as usize)?.offset;
+        let last_ids = items.get(last.0 as usize)?.offset;
+        let ends = complete.iter().skip(1).map(|begin| begin.0).chain([last.0]);
+        for (&(start, query), end) in complete.iter().zip(ends) {
+            let list = &mut items[start as usize..end as usize];
+            Scored::sort(list, |item| item.id(ids), options.ties);
+            let kept = distinct(list, |item| item.id(ids), index, options.dedup).ok()?;
+            each(self.queries.bytes(query as usize), &list[..kept as usize], ids)?;
+        }
+        let removed = last_ids - kept_ids;
+        items.drain(second.0 as usize..last.0 as usize);
+        for item in &mut items[second.0 as usize..] {
+            item.offset -= removed;
+        }
+        ids.drain(kept_ids as usize..last_ids as usize);
+        self.begins = vec![*first, (second.0, last.1)];
+        Some(())
+    }
+}
+
 /// Positions of a duplicate document in a list.
 #[derive(Clone, Copy)]
 struct Clash(usize, usize);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::stats::{BootstrapSettings, Interval, StatsError, bootstrap_mean, mean};
 
 use super::facts::{ClassGrades, Facts};
+use super::graded::GradedRun;
 use super::lists::Index;
 use super::measure::{Discounts, Ranked};
 use super::{Kind, Measure, Qrels, RetrievalResult, Run};
@@ -126,7 +127,17 @@ impl Aggregate {
 
 /// Evaluates a run with judgments only. Measures that need facts have no value.
 pub fn evaluate(qrels: &Qrels, run: &Run, measures: &[Measure], options: &EvaluationOptions) -> Evaluation {
-    measure(qrels, run, measures, *options, &Facts::default())
+    measure(qrels, run, None, measures, *options, &Facts::default())
+}
+
+/// Evaluates a run that was graded while it was read. Measures that need facts have no value.
+pub fn evaluate_graded_run(
+    qrels: &Qrels,
+    run: &GradedRun,
+    measures: &[Measure],
+    options: &EvaluationOptions,
+) -> Evaluation {
+    measure(qrels, &run.rest, Some(run), measures, *options, &Facts::default())
 }
 
 /// Evaluates a run with facts about documents and queries: tiers, folders, causal chains and equivalence
@@ -142,12 +153,13 @@ pub fn evaluate_with(
     for measure in measures {
         facts.check(*measure)?;
     }
-    Ok(measure(qrels, run, measures, *options, facts))
+    Ok(measure(qrels, run, None, measures, *options, facts))
 }
 
 fn measure(
     qrels: &Qrels,
     run: &Run,
+    graded: Option<&GradedRun>,
     measures: &[Measure],
     options: EvaluationOptions,
     facts: &Facts,
@@ -217,6 +229,10 @@ fn measure(
             };
             (grade.is_some() || options.unjudged == Unjudged::Irrelevant).then_some(grade)
         }));
+        if let Some(grades) = graded.and_then(|graded| graded.grades(position)) {
+            let keeps = |grade: &Option<i32>| grade.is_some() || options.unjudged == Unjudged::Irrelevant;
+            query.grades.extend(grades.filter(keeps));
+        }
         found.queries.push(name.into());
         let (listed, wanted): (Vec<&str>, Vec<&str>) = if needs_facts {
             let relevant = judgments

@@ -80,7 +80,7 @@ impl Facts {
     }
 
     /// Whether any equivalence classes are known.
-    pub(super) fn has_classes(&self) -> bool {
+    pub fn has_classes(&self) -> bool {
         !self.classes.is_empty()
     }
 

@@ -28,6 +28,7 @@ mod evaluation;
 mod facts;
 mod fast_parse;
 mod golden;
+mod graded;
 mod index;
 mod lists;
 mod measure;
@@ -56,7 +57,7 @@ pub use difference::{Difference, DifferenceClass, DifferenceThresholds, differen
 pub use error::{RetrievalError, RetrievalResult};
 pub use evaluation::{
     Aggregate, Evaluation, EvaluationOptions, GradedQuery, MissingQueries, NoRelevant, Unjudged, evaluate,
-    evaluate_graded, evaluate_with,
+    evaluate_graded, evaluate_graded_run, evaluate_with,
 };
 pub use facts::Facts;
 pub use golden::{
@@ -66,6 +67,7 @@ pub use golden::{
     SignalRules, SkipReason, SkippedQuery, Stratum, agreement, annotation_progress, categories_of, consensus,
     harvest, judge_from_feedback, next_annotation, read_answer, signal_rules, weighted_kappa,
 };
+pub use graded::{GradedRun, GradedRunPart};
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, decisive_measures, default_measures};
 pub use memory::{Surfacing, Tier, constitutional_surfacing, importance_weighted_recall};
@@ -74,5 +76,5 @@ pub use pipeline::{
     personalization_lift, pipeline,
 };
 pub use pool::{PooledDocument, PooledQuery, pool};
-pub use reader::{FileFormat, QrelsPart, QrelsReader, RunPart, RunReader};
+pub use reader::{FileFormat, GradingReader, QrelsPart, QrelsReader, RunPart, RunReader};
 pub use values::{QrelsBuilder, RunBuilder};

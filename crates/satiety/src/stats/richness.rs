@@ -36,6 +36,16 @@ impl Abundance {
         summary
     }
 
+    /// Adds an observation of a kind that, with it, was observed `times` times.
+    pub(crate) fn add_observation(&mut self, times: u64) {
+        self.observations = self.observations.saturating_add(1);
+        self.kinds += u64::from(times == 1);
+        self.singletons += u64::from(times == 1);
+        self.singletons -= u64::from(times == 2);
+        self.doubletons += u64::from(times == 2);
+        self.doubletons -= u64::from(times == 3);
+    }
+
     fn check(&self) -> Result<()> {
         if self.observations == 0 {
             return Err(StatsError::TooFew { needed: 1, got: 0 });

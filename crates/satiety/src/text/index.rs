@@ -59,6 +59,8 @@ pub struct JaccardIndex {
     ends: Vec<usize>,
     /// For each word, the statements that have it in their prefix.
     postings: Vec<Vec<Posting>>,
+    /// Statements that are listed by group, so that a search can skip a group as a whole.
+    grouped: GroupedPostings,
     /// Hash of a word set to the first statement that has it; a collision only disables the shortcut.
     by_set: FxHashMap<u64, u32>,
 }
@@ -73,6 +75,36 @@ struct Posting {
     length: u16,
     /// Position of the word in the statement; a value that is too small only weakens the filter.
     position: u16,
+}
+
+/// Posting lists of statements that belong to groups.
+#[derive(Debug, Clone, Default)]
+struct GroupedPostings {
+    /// Groups that have a list for a word, in order of first appearance.
+    groups: FxHashMap<u32, Vec<u32>>,
+    /// List of a word and a group.
+    lists: FxHashMap<(u32, u32), Vec<Posting>>,
+}
+
+impl GroupedPostings {
+    fn push(&mut self, word: u32, group: u32, posting: Posting) {
+        let groups = &mut self.groups;
+        self.lists
+            .entry((word, group))
+            .or_insert_with(|| {
+                groups.entry(word).or_default().push(group);
+                Vec::new()
+            })
+            .push(posting);
+    }
+
+    fn lists_of(&self, word: u32) -> impl Iterator<Item = (u32, &[Posting])> {
+        let groups = self.groups.get(&word).map_or(&[][..], Vec::as_slice);
+        groups.iter().filter_map(move |group| {
+            let list = self.lists.get(&(word, *group))?;
+            Some((*group, list.as_slice()))
+        })
+    }
 }
 
 /// Words of a statement as numbered by one index; only valid with that index.
@@ -100,6 +132,7 @@ impl JaccardIndex {
             arena: Vec::new(),
             ends: Vec::new(),
             postings: Vec::new(),
+            grouped: GroupedPostings::default(),
             by_set: FxHashMap::default(),
         })
     }
@@ -121,7 +154,8 @@ impl JaccardIndex {
 
     /// Bytes of heap memory, computed from capacities.
     pub fn heap_bytes(&self) -> usize {
-        let posted: usize = self.postings.iter().map(Vec::capacity).sum();
+        let lists = self.postings.iter().chain(self.grouped.lists.values());
+        let posted: usize = lists.map(Vec::capacity).sum();
         let spelled: usize = self.words.keys().map(|word| word.len()).sum();
         // A hash map stores its entries plus one control byte each.
         let words = self.words.capacity() * (size_of::<(Box<str>, u32)>() + 1) + spelled;
@@ -150,37 +184,78 @@ impl JaccardIndex {
         WordSet(self.intern(normal))
     }
 
-    /// Like [`matches`](Self::matches).
+    /// Like [`matches`](Self::matches), without the statements of groups.
     pub(crate) fn matches_of(&self, words: &WordSet) -> Vec<Match> {
-        self.search_all(&Query {
-            unknown: 0,
-            signature: signature(&words.0),
-            known: words.0.clone(),
-        })
+        self.search_all(&Query::of(words))
     }
 
-    /// Like [`insert`](Self::insert).
-    pub(crate) fn insert_words(&mut self, words: &WordSet) -> u32 {
-        self.insert_set(&words.0)
+    /// Statements of groups that reach the threshold, in any order; `skips` excludes whole groups.
+    pub(crate) fn matches_in_groups(
+        &self,
+        words: &WordSet,
+        mut skips: impl FnMut(u32) -> bool,
+    ) -> Vec<Match> {
+        let mut found = Vec::new();
+        let lists = |word: u32, scan: &mut dyn FnMut(&[Posting]) -> bool| {
+            for (group, list) in self.grouped.lists_of(word) {
+                if !skips(group) && !scan(list) {
+                    break;
+                }
+            }
+        };
+        self.search(&Query::of(words), lists, |candidate| {
+            found.push(candidate);
+            None
+        });
+        found
+    }
+
+    /// Most similar statement of all groups, the earliest one on ties.
+    pub(crate) fn best_in_groups(&self, words: &WordSet) -> Option<Match> {
+        let lists = |word: u32, scan: &mut dyn FnMut(&[Posting]) -> bool| {
+            for (_, list) in self.grouped.lists_of(word) {
+                if !scan(list) {
+                    break;
+                }
+            }
+        };
+        let mut best: Option<Match> = None;
+        self.search(&Query::of(words), lists, |candidate| {
+            keep_better(&mut best, candidate);
+            best
+        });
+        best
+    }
+
+    /// Similarity to one statement, if it reaches the threshold.
+    pub(crate) fn match_with(&self, words: &WordSet, id: u32) -> Option<Match> {
+        let other = self.set(id);
+        let overlap = overlap(&words.0, other, 1)?;
+        let union = count(words.0.len() + other.len()) - overlap;
+        self.threshold
+            .is_reached_by(overlap, union)
+            .then_some(Match { id, overlap, union })
+    }
+
+    /// Like [`insert`](Self::insert). A statement of a group is only found by the searches in groups.
+    pub(crate) fn insert_words(&mut self, words: &WordSet, group: Option<u32>) -> u32 {
+        self.insert_set(&words.0, group)
     }
 
     fn search_all(&self, query: &Query) -> Vec<Match> {
         let mut found = Vec::new();
-        self.search(query, |candidate| {
+        self.search_main(query, |candidate| {
             found.push(candidate);
             None
         });
-        found.sort_unstable_by_key(|found| found.id);
-        found.dedup();
-        // Stable sort: equal similarities keep their order by id.
-        found.sort_by_key(|found| std::cmp::Reverse(Share(found.overlap, found.union)));
+        sort_matches(&mut found);
         found
     }
 
     /// Inserts `text` and returns its number, starting at zero.
     pub fn insert(&mut self, text: &str) -> u32 {
         let set = self.intern(&normalize(text));
-        self.insert_set(&set)
+        self.insert_set(&set, None)
     }
 
     /// [`best_match`](Self::best_match) followed by [`insert`](Self::insert), tokenizing the text only once.
@@ -195,7 +270,7 @@ impl JaccardIndex {
             known,
         };
         let found = self.search_best(&query);
-        (found, self.insert_set(&set))
+        (found, self.insert_set(&set, None))
     }
 
     fn word_count(&self) -> u32 {
@@ -238,7 +313,7 @@ impl JaccardIndex {
         }
     }
 
-    fn insert_set(&mut self, set: &[u32]) -> u32 {
+    fn insert_set(&mut self, set: &[u32], group: Option<u32>) -> u32 {
         let id = count(self.ends.len());
         self.arena.extend_from_slice(set);
         self.ends.push(self.arena.len());
@@ -247,14 +322,18 @@ impl JaccardIndex {
         let length = u16::try_from(set.len()).unwrap_or(u16::MAX);
         for (position, &word) in set[..self.prefix_length(set.len())].iter().enumerate() {
             let position = u16::try_from(position).unwrap_or(u16::MAX);
-            self.postings[word as usize].push(Posting {
+            let posting = Posting {
                 signature,
                 id,
                 length,
                 position,
-            });
+            };
+            match group {
+                Some(group) => self.grouped.push(word, group, posting),
+                None => self.postings[word as usize].push(posting),
+            }
         }
-        if !set.is_empty() {
+        if !set.is_empty() && group.is_none() {
             self.by_set.entry(hash_set(set)).or_insert(id);
         }
         id
@@ -287,59 +366,123 @@ impl JaccardIndex {
             });
         }
         let mut best: Option<Match> = None;
-        self.search(query, |candidate| {
-            if best.is_none_or(|best| candidate.is_better_than(&best)) {
-                best = Some(candidate);
-            }
+        self.search_main(query, |candidate| {
+            keep_better(&mut best, candidate);
             best
         });
         best
     }
 
-    /// Calls `found` for every statement that reaches the threshold, possibly more than once. The returned
-    /// match raises the bound for the rest of the search: only statements at least as similar are still
-    /// considered.
-    fn search(&self, query: &Query, mut found: impl FnMut(Match) -> Option<Match>) {
+    /// [`search`](Self::search) among the statements without a group.
+    fn search_main(&self, query: &Query, found: impl FnMut(Match) -> Option<Match>) {
+        let lists = |word: u32, scan: &mut dyn FnMut(&[Posting]) -> bool| {
+            // A numbered word that no statement contains yet has no list.
+            scan(self.postings.get(word as usize).map_or(&[][..], Vec::as_slice));
+        };
+        self.search(query, lists, found);
+    }
+
+    /// Calls `found` for every statement of the lists that reaches the threshold, possibly more than once. The
+    /// returned match raises the bound for the rest of the search: later statements must be more similar,
+    /// earlier ones at least as similar. `lists` passes every posting list of a word, each ascending by id, until
+    /// the scan returns `false`.
+    fn search(
+        &self,
+        query: &Query,
+        mut lists: impl FnMut(u32, &mut dyn FnMut(&[Posting]) -> bool),
+        mut found: impl FnMut(Match) -> Option<Match>,
+    ) {
         let size = query.known.len() as u64 + u64::from(query.unknown);
-        let mut bound = Bound::new(self.threshold.fraction(), size);
+        let mut bound = Bound::new(self.threshold.fraction(), size, Side::AtLeast);
+        // The best match so far, and the bound for statements that come after it.
+        let mut best: Option<(Match, Bound)> = None;
         for (rank, &word) in query.known.iter().enumerate() {
-            if rank + query.unknown as usize >= bound.prefix {
+            let position = rank + query.unknown as usize;
+            if position >= bound.prefix {
                 break;
             }
             let remaining = count(query.known.len() - rank);
-            // A numbered word that no statement contains yet has no list.
-            let postings = self.postings.get(word as usize).map_or(&[][..], Vec::as_slice);
-            for posting in postings {
-                let length = match posting.length {
-                    u16::MAX => count(self.set(posting.id).len()),
-                    length => u32::from(length),
-                };
-                let Some(needed) = bound.needed_overlap(length) else {
-                    continue;
-                };
-                // |A ∩ B| is at most the rest of either set from this word on ...
-                if remaining.min(length - u32::from(posting.position)) < needed {
-                    continue;
+            lists(word, &mut |postings| {
+                for posting in postings {
+                    let mut bound_here = &bound;
+                    if let Some((best, above)) = &best
+                        && posting.id > best.id
+                    {
+                        // Ids ascend, so that no later posting of the list can qualify either.
+                        if position >= above.prefix {
+                            break;
+                        }
+                        bound_here = above;
+                    }
+                    let Some(candidate) = self.candidate(query, posting, remaining, bound_here) else {
+                        continue;
+                    };
+                    if let Some(next) = found(candidate) {
+                        let fraction = (u64::from(next.overlap), u64::from(next.union));
+                        bound = Bound::new(fraction, size, Side::AtLeast);
+                        best = Some((next, Bound::new(fraction, size, Side::Above)));
+                    }
                 }
-                // ... and at most (|A| + |B| − |A Δ B|) / 2, where the signatures differ in at most |A Δ B| bits.
-                let different = (query.signature ^ posting.signature).count_ones() + query.unknown;
-                if (bound.size + length).saturating_sub(different) / 2 < needed {
-                    continue;
-                }
-                let Some(overlap) = overlap(&query.known, self.set(posting.id), needed) else {
-                    continue;
-                };
-                let candidate = Match {
-                    id: posting.id,
-                    overlap,
-                    union: bound.size + length - overlap,
-                };
-                if let Some(best) = found(candidate) {
-                    bound = Bound::new((u64::from(best.overlap), u64::from(best.union)), size);
-                }
-            }
+                position < bound.prefix
+            });
         }
     }
+
+    /// The statement of a posting as a match, if it satisfies the bound.
+    fn candidate(&self, query: &Query, posting: &Posting, remaining: u32, bound: &Bound) -> Option<Match> {
+        let length = match posting.length {
+            u16::MAX => count(self.set(posting.id).len()),
+            length => u32::from(length),
+        };
+        let needed = bound.needed_overlap(length)?;
+        // |A ∩ B| is at most the rest of either set from this word on ...
+        if remaining.min(length - u32::from(posting.position)) < needed {
+            return None;
+        }
+        // ... and at most (|A| + |B| − |A Δ B|) / 2, where the signatures differ in at most |A Δ B| bits.
+        let different = (query.signature ^ posting.signature).count_ones() + query.unknown;
+        if (bound.size + length).saturating_sub(different) / 2 < needed {
+            return None;
+        }
+        let overlap = overlap(&query.known, self.set(posting.id), needed)?;
+        Some(Match {
+            id: posting.id,
+            overlap,
+            union: bound.size + length - overlap,
+        })
+    }
+}
+
+impl Query {
+    /// A query whose words are all numbered by the index.
+    fn of(words: &WordSet) -> Self {
+        Self {
+            unknown: 0,
+            signature: signature(&words.0),
+            known: words.0.clone(),
+        }
+    }
+}
+
+/// Sorts the most similar first, earlier ones first on ties, and removes duplicates.
+pub(crate) fn sort_matches(found: &mut Vec<Match>) {
+    found.sort_unstable_by_key(|found| found.id);
+    found.dedup();
+    // Stable sort: equal similarities keep their order by id.
+    found.sort_by_key(|found| std::cmp::Reverse(Share(found.overlap, found.union)));
+}
+
+fn keep_better(best: &mut Option<Match>, candidate: Match) {
+    if best.is_none_or(|best| candidate.is_better_than(&best)) {
+        *best = Some(candidate);
+    }
+}
+
+/// Whether a similarity equal to the bound satisfies it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    AtLeast,
+    Above,
 }
 
 /// Requirements for a statement to be as similar to the query as a given fraction, computed once per query so
@@ -356,10 +499,19 @@ struct Bound {
 }
 
 impl Bound {
-    /// overlap/union ≥ numerator/denominator, for a query of `size` words.
-    fn new((numerator, denominator): (u64, u64), size: u64) -> Self {
-        let shortest = (numerator * size).div_ceil(denominator);
-        let longest = denominator * size / numerator;
+    /// overlap/union ≥ numerator/denominator, or above it, for a query of `size` words.
+    fn new((numerator, denominator): (u64, u64), size: u64, side: Side) -> Self {
+        // The smallest integer that satisfies the bound, from a quotient and its rest.
+        let least = |quotient: u64, rest: u64| match side {
+            Side::AtLeast => quotient + u64::from(rest > 0),
+            Side::Above => quotient + 1,
+        };
+        // |A ∩ B| ≥ t·|A ∪ B| ≥ t·|A|, which also bounds |B| from below, and |B| ≤ |A ∪ B| ≤ |A|/t.
+        let shortest = least(numerator * size / denominator, numerator * size % denominator);
+        let longest = match side {
+            Side::AtLeast => denominator * size / numerator,
+            Side::Above => (denominator * size).div_ceil(numerator).saturating_sub(1),
+        };
         // overlap ≥ t·union with union = |A| + |B| − overlap, so ⌈numerator·(|A| + |B|) / (denominator +
         // numerator)⌉, carried from one length to the next instead of dividing again.
         let divisor = denominator + numerator;
@@ -369,7 +521,7 @@ impl Bound {
         );
         let needed = (shortest..=longest)
             .map(|_| {
-                let needed = narrow(quotient + u64::from(rest > 0));
+                let needed = narrow(least(quotient, rest));
                 rest += numerator;
                 if rest >= divisor {
                     rest -= divisor;
@@ -380,7 +532,7 @@ impl Bound {
             .collect();
         Self {
             size: narrow(size),
-            prefix: prefix_length(size, numerator, denominator),
+            prefix: narrow((size + u64::from(size > 0)).saturating_sub(shortest)) as usize,
             shortest: narrow(shortest),
             needed,
         }

@@ -16,8 +16,8 @@ mod tokens;
 pub(crate) mod words;
 
 pub use bm25::{Bm25, LexicalIndex, Question, Term};
-pub(crate) use index::WordSet;
 pub use index::{JaccardIndex, Match};
+pub(crate) use index::{WordSet, sort_matches};
 pub use normalize::normalize;
 pub use sentences::{Sentence, SentenceKind, sentences};
 pub use stem::StopWords;

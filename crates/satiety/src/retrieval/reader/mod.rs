@@ -12,6 +12,7 @@ pub(super) use lines::Lines;
 
 use super::builder::{self, ArrangedRuns, Builder};
 use super::fast_parse::Ends;
+use super::graded::{GradedRunPart, Grades};
 use super::lists::{OrderOptions, Qrels, Run, Scored, Ties};
 use super::tables::Columns;
 use super::{RetrievalError, RetrievalResult};
@@ -190,6 +191,25 @@ impl RunReader {
         })
     }
 
+    /// Reads the next chunk and grades the queries that it completes. `None` if the run has to be read as a
+    /// whole.
+    pub(super) fn push_graded(
+        &mut self,
+        bytes: &[u8],
+        grades: &mut Grades,
+        qrels: &Qrels,
+        order: OrderOptions,
+    ) -> RetrievalResult<Option<()>> {
+        self.push(bytes)?;
+        Ok(grades.take_complete(&mut self.builder, qrels, order))
+    }
+
+    /// Ends the part.
+    pub(super) fn end_graded(self, graded: Grades, order: OrderOptions) -> RetrievalResult<GradedRunPart> {
+        let rest = self.end(order)?;
+        Ok(GradedRunPart { graded, rest })
+    }
+
     fn take(&mut self, bytes: Option<&[u8]>) -> RetrievalResult<()> {
         let (builder, columns, unranked) = (&mut self.builder, &mut self.columns, &mut self.unranked);
         let (format, ends) = (self.format, &mut self.ends);
@@ -203,6 +223,49 @@ impl RunReader {
                 rows::results(builder, unranked, columns, format, number, line)
             })
         })
+    }
+}
+
+/// Reads a part of a run and grades it, see [`GradedRun`](super::GradedRun).
+#[derive(Debug)]
+pub struct GradingReader<'a> {
+    reader: RunReader,
+    grades: Grades,
+    qrels: &'a Qrels,
+    order: OrderOptions,
+    /// Whether the run has to be read as a whole.
+    is_refused: bool,
+}
+
+impl<'a> GradingReader<'a> {
+    /// Creates a reader for a part of a file, numbered from zero.
+    pub fn part(format: FileFormat, number: u16, qrels: &'a Qrels, order: OrderOptions) -> Self {
+        Self {
+            reader: RunReader::part(format, number),
+            grades: Grades::default(),
+            qrels,
+            order,
+            is_refused: false,
+        }
+    }
+
+    /// Reads the next chunk of the file, which may end anywhere.
+    pub fn push(&mut self, bytes: &[u8]) -> RetrievalResult<()> {
+        if !self.is_refused {
+            let graded = self
+                .reader
+                .push_graded(bytes, &mut self.grades, self.qrels, self.order)?;
+            self.is_refused = graded.is_none();
+        }
+        Ok(())
+    }
+
+    /// Ends the part; `None` if the run has to be read as a whole.
+    pub fn end(self) -> RetrievalResult<Option<GradedRunPart>> {
+        if self.is_refused {
+            return Ok(None);
+        }
+        self.reader.end_graded(self.grades, self.order).map(Some)
     }
 }
 

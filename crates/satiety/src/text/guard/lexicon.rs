@@ -125,9 +125,13 @@ impl Lexicon {
 
     /// Whether two lower-case names are aliases.
     pub(super) fn are_aliases(&self, a: &str, b: &str) -> bool {
-        self.aliases
-            .get(a)
-            .is_some_and(|line| self.aliases.get(b) == Some(line))
+        self.alias_group(a)
+            .is_some_and(|group| self.alias_group(b) == Some(group))
+    }
+
+    /// Number shared by all aliases of a lower-case name.
+    pub(super) fn alias_group(&self, name: &str) -> Option<usize> {
+        self.aliases.get(name).copied()
     }
 
     pub(super) fn unit(&self, word: &str) -> Option<Unit> {

@@ -5,6 +5,7 @@
 //! The guard can only object. It cannot confirm that two texts mean the same, and it finds nothing in texts
 //! that are reworded beyond recognition. Word lists are data files next to this module, English only.
 
+mod candidates;
 mod lexicon;
 mod names;
 mod numbers;
@@ -19,6 +20,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+pub(crate) use candidates::{Candidates, GuardIndex};
 pub(crate) use parsed::ParsedStatement;
 
 /// A contradiction between two similar statements, with the words that show it.

@@ -1,11 +1,12 @@
 //! Differing names: people, products, places, versions and files on both sides that have no counterpart on
 //! the other.
 
-use std::collections::BTreeSet;
-
 use super::Difference;
 use super::lexicon::LEXICON;
 use super::parsed::{Kind, ParsedStatement, Term};
+
+/// Share of common content words from which two different names contradict.
+pub(super) const ENOUGH_IN_COMMON: f64 = 0.5;
 
 /// First pair of names without counterpart. Like a number, a name on one side only is an omitted detail.
 pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Option<Difference> {
@@ -26,13 +27,11 @@ pub(super) fn differences(a: &ParsedStatement, b: &ParsedStatement) -> Option<Di
         return (common_content_share(a, b) >= 0.3).then(|| found(left[x], right[y]));
     }
     let (x, y) = (left.first()?, right.first()?);
-    (common_content_share(a, b) >= 0.5).then(|| found(x, y))
+    (common_content_share(a, b) >= ENOUGH_IN_COMMON).then(|| found(x, y))
 }
 
 fn unmatched<'a>(a: &'a ParsedStatement, b: &ParsedStatement) -> Vec<&'a Term> {
-    a.terms
-        .iter()
-        .filter(|term| matches!(term.kind, Kind::Name | Kind::Identifier))
+    a.names()
         .filter(|term| !b.terms.iter().any(|other| is_counterpart(term, other)) && !is_spelled_out(term, b))
         .collect()
 }
@@ -58,28 +57,30 @@ fn is_counterpart(x: &Term, y: &Term) -> bool {
 
 /// Whether the acronym's letters are the initials of adjacent words in the other text.
 fn is_spelled_out(term: &Term, other: &ParsedStatement) -> bool {
+    acronym_letters(term).is_some_and(|letters| {
+        initials(other)
+            .windows(letters.len())
+            .any(|window| window == letters)
+    })
+}
+
+/// Letters of a name that may be an acronym.
+pub(super) fn acronym_letters(term: &Term) -> Option<Vec<char>> {
     let letters: Vec<char> = term.stem.trim_end_matches('s').chars().collect();
-    if letters.len() < 2 || letters.len() > 6 {
-        return false;
-    }
-    let initials: Vec<char> = other
+    (2..=6).contains(&letters.len()).then_some(letters)
+}
+
+pub(super) fn initials(statement: &ParsedStatement) -> Vec<char> {
+    statement
         .terms
         .iter()
         .filter_map(|term| term.surface.to_lowercase().chars().next())
-        .collect();
-    initials.windows(letters.len()).any(|window| window == letters)
+        .collect()
 }
 
 /// Share of common content words other than names.
 fn common_content_share(a: &ParsedStatement, b: &ParsedStatement) -> f64 {
-    let words = |reading: &ParsedStatement| -> BTreeSet<String> {
-        let plain = reading
-            .terms
-            .iter()
-            .filter(|term| term.kind == Kind::Word && term.is_content());
-        plain.map(|term| term.stem.clone()).collect()
-    };
-    let (a, b) = (words(a), words(b));
+    let (a, b) = (a.plain_content(), b.plain_content());
     match a.len().min(b.len()) {
         0 => f64::from(u8::from(a.is_empty() && b.is_empty())),
         smaller => a.intersection(&b).count() as f64 / smaller as f64,

@@ -104,6 +104,22 @@ impl ParsedStatement {
         })
     }
 
+    /// Names and identifiers.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Term> {
+        self.terms
+            .iter()
+            .filter(|term| matches!(term.kind, Kind::Name | Kind::Identifier))
+    }
+
+    /// Stems of the content words other than names.
+    pub(super) fn plain_content(&self) -> BTreeSet<&str> {
+        self.terms
+            .iter()
+            .filter(|term| term.kind == Kind::Word && term.is_content())
+            .map(|term| term.stem.as_str())
+            .collect()
+    }
+
     pub(super) fn content(&self) -> BTreeSet<&str> {
         self.terms
             .iter()
