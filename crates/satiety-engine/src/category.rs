@@ -260,7 +260,7 @@ impl MemoryError {
     fn category(&self) -> ErrorCategory {
         match self {
             Self::NotFound(_) | Self::OtherProject { .. } => ErrorCategory::NotFound,
-            Self::SelfLink(_) => ErrorCategory::Conflict,
+            Self::SelfLink(_) | Self::Duplicate { .. } => ErrorCategory::Conflict,
             Self::NeedsPerson(_) => ErrorCategory::Refused,
             _ => ErrorCategory::Invalid,
         }

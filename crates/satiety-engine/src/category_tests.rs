@@ -508,6 +508,15 @@ fn table() -> Vec<(EngineError, u16, u8)> {
         ),
         (MemoryError::SelfLink(s()), 409, 2),
         (
+            MemoryError::Duplicate {
+                id: s(),
+                title: s(),
+                kind: "near",
+            },
+            409,
+            2,
+        ),
+        (
             MemoryError::NeedsPerson(satiety::memory::NeedsPerson::Rule),
             403,
             1,

@@ -267,7 +267,12 @@ impl RetrievalOperations<'_> {
                 let mut reports = Vec::with_capacity(runs.len());
                 for (path, run) in request.rankings.runs.iter().zip(&runs) {
                     cancellation.check()?;
-                    reports.push(report(path, &qrels, run, &known, &request)?);
+                    let found = report(path, &qrels, run, &known, &request)?;
+                    // A file of other queries is a mistake, not a system that found nothing.
+                    if found.queries == 0 || found.missing_queries == qrels.queries() {
+                        return Err(wrong(path, RetrievalError::NoSharedQueries));
+                    }
+                    reports.push(found);
                 }
                 Ok(reports)
             })
@@ -399,9 +404,6 @@ fn report(
 ) -> Result<RunReport, EngineError> {
     let options = request.rankings.options;
     let found = request.rankings.measure(qrels, &answers.run, known, path)?;
-    if found.queries().is_empty() || found.missing == qrels.queries() {
-        return Err(wrong(path, RetrievalError::NoSharedQueries));
-    }
     let mut by = BTreeMap::new();
     for name in &request.rankings.by {
         let mut groups = BTreeMap::new();

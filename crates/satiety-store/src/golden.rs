@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::evaluation::{EvalJudgmentRow, Evaluation, FIGURES};
 use crate::memory::{FeedbackRow, feedback};
 use crate::pool::{Connection, in_transaction};
-use crate::sql::{BATCH, Fault, Row, Sql, columns, sql};
+use crate::sql::{BATCH, Fault, Row, Sql, columns, sql, values};
 use crate::{StoreError, now_micros};
 
 /// Marks a logged query as part of the corpus.
@@ -45,6 +45,8 @@ pub struct AnswerRow {
     pub error: Option<String>,
     /// Time in microseconds since the Unix epoch.
     pub created_at: i64,
+    /// Further data, such as the results without the session.
+    pub detail: Option<Value>,
 }
 
 /// A stored measured run.
@@ -121,6 +123,43 @@ impl Evaluation<'_> {
         Ok(all)
     }
 
+    /// Replaces all judgments of these queries with this source and annotator, atomically. Returns how many of
+    /// the earlier ones are gone.
+    pub async fn replace_judgments(
+        self,
+        queries: &[String],
+        source: &str,
+        annotator: &str,
+        judgments: &[EvalJudgmentRow],
+    ) -> Result<u64, StoreError> {
+        let now = now_micros();
+        let rows: Vec<_> = judgments
+            .iter()
+            .map(|row| {
+                values! {
+                    &row.query_id, &row.memory_id, &row.source, row.relevance, &row.annotator, row.confidence,
+                    now
+                }
+            })
+            .collect();
+        in_transaction!(&self.0.pool, |connection| {
+            let mut removed = 0;
+            for query in queries {
+                let delete = sql!(
+                    "DELETE FROM eval_judgments WHERE query_id = $1 AND source = $2 AND annotator = $3";
+                    query, source, annotator
+                );
+                removed += connection.execute(delete).await?;
+            }
+            let head = "INSERT INTO eval_judgments (query_id, memory_id, source, relevance, annotator, confidence, created_at) ";
+            let tail =
+                " ON CONFLICT (query_id, memory_id, source) DO UPDATE SET relevance = excluded.relevance,
+                 annotator = excluded.annotator, confidence = excluded.confidence";
+            connection.insert(head, &rows, tail).await?;
+            removed.saturating_sub(rows.len() as u64)
+        })
+    }
+
     /// Stores an annotation, replacing an earlier one, with the resulting judgment of all annotators.
     pub async fn put_annotation(
         self,
@@ -173,12 +212,13 @@ impl Evaluation<'_> {
     pub async fn put_answer(self, row: &AnswerRow) -> Result<(), StoreError> {
         let results = row.results.to_string();
         let insert = sql!(
-            "INSERT INTO eval_answers (run_id, query_id, system, results, latency_ms, error, created_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)
+            "INSERT INTO eval_answers (run_id, query_id, system, results, latency_ms, error, created_at, detail)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
              ON CONFLICT (run_id, query_id) DO UPDATE SET system = excluded.system, results = excluded.results,
-                 latency_ms = excluded.latency_ms, error = excluded.error, created_at = excluded.created_at";
+                 latency_ms = excluded.latency_ms, error = excluded.error, created_at = excluded.created_at,
+                 detail = excluded.detail";
             &row.run_id, &row.query_id, &row.system, &results, row.latency_ms, row.error.as_deref(),
-            row.created_at
+            row.created_at, row.detail.as_ref().map(Value::to_string)
         );
         self.0.pool.execute(insert).await?;
         Ok(())
@@ -187,7 +227,7 @@ impl Evaluation<'_> {
     /// Returns the answers of a run, ordered by query.
     pub async fn answers(self, run_id: &str) -> Result<Vec<AnswerRow>, StoreError> {
         let select = sql!(
-            "SELECT run_id, query_id, system, results, latency_ms, error, created_at FROM eval_answers
+            "SELECT run_id, query_id, system, results, latency_ms, error, created_at, detail FROM eval_answers
              WHERE run_id = $1 ORDER BY query_id";
             run_id
         );
@@ -285,5 +325,11 @@ fn answer(row: &Row) -> Result<AnswerRow, StoreError> {
         "results",
         format_args!("the answer to {query_id} in run {run_id}"),
     )?;
-    Ok(columns!(row => AnswerRow { system, latency_ms, error, created_at; run_id, query_id, results }))
+    let detail = row.optional_json(
+        "detail",
+        format_args!("the detail of the answer to {query_id} in run {run_id}"),
+    )?;
+    Ok(
+        columns!(row => AnswerRow { system, latency_ms, error, created_at; run_id, query_id, results, detail }),
+    )
 }

@@ -57,7 +57,7 @@ mod url;
 pub use error::StoreError;
 pub use migrate::{Migration, SCHEMA_VERSION, migrations};
 pub use pool::Operation;
-pub use query_log::{LogState, LoggedQuery, QueryLog};
+pub use query_log::{LogState, LoggedQuery, QueryLog, SessionQueryRow};
 pub use status::{Status, TableStatus};
 pub use tables::{Column, Kind, TABLES, Table};
 pub use url::StoreUrl;

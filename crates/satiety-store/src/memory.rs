@@ -40,6 +40,21 @@ pub struct MemoryRow {
     pub project: Option<String>,
     /// Display name of the project.
     pub project_label: Option<String>,
+    /// Author, tags and times besides those of the row.
+    pub provenance: ProvenanceRow,
+}
+
+/// Author, tags and times of a memory. Times are in microseconds since the Unix epoch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProvenanceRow {
+    /// Person, agent or system that said or wrote it.
+    pub author: Option<String>,
+    pub tags: Vec<String>,
+    /// Time when it was said or seen, if it is not that of recording.
+    pub observed_at: Option<i64>,
+    /// Bounds of its validity; the end is exclusive.
+    pub valid_from: Option<i64>,
+    pub valid_until: Option<i64>,
 }
 
 /// A searchable chunk of a memory.
@@ -93,6 +108,9 @@ pub struct MemoryHeaderRow {
     pub project: Option<String>,
     /// Display name of the project.
     pub project_label: Option<String>,
+    /// Time of recording in microseconds since the Unix epoch.
+    pub created_at: i64,
+    pub provenance: ProvenanceRow,
 }
 
 /// A hit of the word search.
@@ -141,7 +159,8 @@ pub struct MemoryState {
 }
 
 const COLUMNS: &str = "memory_id, title, content, tier, triggers, learnt, folder, kind, origin, content_hash, confidence, \
-     validations, created_at, updated_at, expires_at, change, project, project_label";
+     validations, created_at, updated_at, expires_at, change, project, project_label, author, tags, observed_at, valid_from, \
+     valid_until";
 
 /// Increments a counter and returns its new value, in the transaction of the change.
 async fn count(connection: &mut Connection, name: &str, by: i64) -> Result<i64, Fault> {
@@ -204,8 +223,15 @@ fn memory(row: &Row) -> Result<MemoryRow, StoreError> {
     Ok(columns!(row => MemoryRow {
         title, content, tier, folder, kind, origin, content_hash, confidence, validations, created_at,
         updated_at, expires_at, change, project, project_label;
-        memory_id: id, triggers, learnt
+        memory_id: id, triggers, learnt, provenance: provenance(row)?
     }))
+}
+
+fn provenance(row: &Row) -> Result<ProvenanceRow, StoreError> {
+    let tags = row.optional_json("tags", format_args!("the tags of a memory"))?;
+    let tags = tags.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let tags = tags.filter_map(|tag| tag.as_str().map(str::to_owned)).collect();
+    Ok(columns!(row => ProvenanceRow { author, observed_at, valid_from, valid_until; tags: tags }))
 }
 
 fn header(row: &Row) -> Result<MemoryHeaderRow, StoreError> {
@@ -213,8 +239,8 @@ fn header(row: &Row) -> Result<MemoryHeaderRow, StoreError> {
     let mut phrases = row.list("triggers", format_args!("memory {id}"))?;
     phrases.extend(row.list("learnt", format_args!("memory {id}"))?);
     Ok(columns!(row => MemoryHeaderRow {
-        title, tier, folder, kind, confidence, expires_at, change, bytes, project, project_label;
-        memory_id: id, phrases
+        title, tier, folder, kind, confidence, expires_at, change, bytes, project, project_label, created_at;
+        memory_id: id, phrases, provenance: provenance(row)?
     }))
 }
 
@@ -238,19 +264,24 @@ impl Memories<'_> {
                 let insert = sql!(
                     "INSERT INTO memories (memory_id, title, content, tier, triggers, learnt, folder, kind, origin,
                          content_hash, confidence, validations, created_at, updated_at, expires_at, change, project,
-                         project_label)
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+                         project_label, author, tags, observed_at, valid_from, valid_until)
+                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+                         $20, $21, $22, $23)
                      ON CONFLICT (memory_id) DO UPDATE SET title = excluded.title, content = excluded.content,
                          tier = excluded.tier, triggers = excluded.triggers, learnt = excluded.learnt,
                          folder = excluded.folder, kind = excluded.kind, origin = excluded.origin,
                          content_hash = excluded.content_hash, confidence = excluded.confidence,
                          validations = excluded.validations, updated_at = excluded.updated_at,
                          expires_at = excluded.expires_at, change = excluded.change, project = excluded.project,
-                         project_label = excluded.project_label";
+                         project_label = excluded.project_label, author = excluded.author, tags = excluded.tags,
+                         observed_at = excluded.observed_at, valid_from = excluded.valid_from,
+                         valid_until = excluded.valid_until";
                     &row.memory_id, &row.title, &row.content, &row.tier, list(&row.triggers),
                     list(&row.learnt), &row.folder, &row.kind, row.origin.as_deref(), &row.content_hash,
                     row.confidence, row.validations, row.created_at, row.updated_at, row.expires_at, change,
-                    row.project.as_deref(), row.project_label.as_deref()
+                    row.project.as_deref(), row.project_label.as_deref(), row.provenance.author.as_deref(),
+                    list(&row.provenance.tags), row.provenance.observed_at, row.provenance.valid_from,
+                    row.provenance.valid_until
                 );
                 connection.execute(insert).await?;
                 let Some(chunks) = chunks else { continue };
@@ -323,6 +354,15 @@ impl Memories<'_> {
         Ok(all)
     }
 
+    /// Returns memories with this hash of title and content, oldest first.
+    pub async fn by_hash(self, hash: &str, limit: u32) -> Result<Vec<MemoryRow>, StoreError> {
+        let select = format!(
+            "SELECT {COLUMNS} FROM memories WHERE content_hash = $1 ORDER BY created_at, memory_id LIMIT $2"
+        );
+        let rows = self.0.pool.rows(sql!(select; hash, limit)).await?;
+        rows.iter().map(memory).collect()
+    }
+
     /// Returns the memory of a source file.
     pub async fn by_origin(self, origin: &str) -> Result<Option<MemoryRow>, StoreError> {
         let select = format!("SELECT {COLUMNS} FROM memories WHERE origin = $1");
@@ -362,7 +402,8 @@ impl Memories<'_> {
     pub async fn headers_after(self, change: i64, limit: u32) -> Result<Vec<MemoryHeaderRow>, StoreError> {
         let select = sql!(
             "SELECT memory_id, title, tier, triggers, learnt, folder, kind, confidence, expires_at, change,
-                 CAST(octet_length(content) AS BIGINT) AS bytes, project, project_label
+                 CAST(octet_length(content) AS BIGINT) AS bytes, project, project_label, created_at, author, tags,
+                 observed_at, valid_from, valid_until
              FROM memories WHERE change > $1 ORDER BY change LIMIT $2";
             change, limit
         );
@@ -547,6 +588,20 @@ impl Memories<'_> {
         }
         rows.dedup();
         Ok(rows)
+    }
+
+    /// Returns links after one, ordered by source, target and kind, one page at a time.
+    pub async fn links_after(self, after: Option<&LinkRow>, limit: u32) -> Result<Vec<LinkRow>, StoreError> {
+        let (from, to, kind) = after.map_or(("", "", ""), |link| (&link.from_id, &link.to_id, &link.kind));
+        let select = sql!(
+            "SELECT from_id, to_id, kind FROM memory_links
+             WHERE from_id > $1 OR (from_id = $1 AND (to_id > $2 OR (to_id = $2 AND kind > $3)))
+             ORDER BY from_id, to_id, kind LIMIT $4";
+            from, to, kind, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let link = |row: &Row| Ok(columns!(row => LinkRow { from_id, to_id, kind }));
+        rows.iter().map(link).collect()
     }
 
     /// Stores feedback events.

@@ -42,19 +42,6 @@ pub struct SessionRow {
     pub last_at: i64,
 }
 
-/// A query of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionQueryRow {
-    pub query_id: String,
-    pub query: String,
-    /// Classified intent of the query.
-    pub intent: Option<String>,
-    /// Ids of the results, best first.
-    pub result_ids: Vec<String>,
-    /// Time in microseconds since the Unix epoch.
-    pub created_at: i64,
-}
-
 const COLUMNS: &str = "task_id, session_id, folder, task, query_id, preflight, outcome, postflight, learning_index, summary, \
      opened_at, closed_at";
 
@@ -117,26 +104,6 @@ impl Tasks<'_> {
         let rows = self.0.pool.rows(select).await?;
         let session = |row: &Row| Ok(columns!(row => SessionRow { session_id, queries, first_at, last_at }));
         rows.iter().map(session).collect()
-    }
-
-    /// Returns the queries of a session, newest first.
-    pub async fn session_queries(
-        self,
-        session: &str,
-        limit: u32,
-    ) -> Result<Vec<SessionQueryRow>, StoreError> {
-        let select = sql!(
-            "SELECT query_id, query, intent, result_ids, created_at FROM eval_queries WHERE session_id = $1
-             ORDER BY created_at DESC, query_id DESC LIMIT $2";
-            session, limit
-        );
-        let rows = self.0.pool.rows(select).await?;
-        let query = |row: &Row| {
-            let id: String = row.get("query_id")?;
-            let result_ids = row.list("result_ids", format_args!("query {id}"))?;
-            Ok(columns!(row => SessionQueryRow { query, intent, created_at; query_id: id, result_ids }))
-        };
-        rows.iter().map(query).collect()
     }
 }
 

@@ -102,6 +102,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "hooks",
         sql: include_str!("migrations/0017_hooks.sql"),
     },
+    Migration {
+        version: 18,
+        name: "memory_truth",
+        sql: include_str!("migrations/0018_memory_truth.sql"),
+    },
 ];
 
 /// Schema version that this program writes.

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
 use crate::evaluation::{EvalQueryRow, INSERT_QUERIES, query_values};
 use crate::memory::{FeedbackRow, feedback_values, insert_feedback};
 use crate::pool::{Pool, in_transaction};
-use crate::sql::sql;
+use crate::sql::{columns, sql};
 use crate::{Store, StoreError};
 
 /// Maximum number of queued searches; more wait until there is capacity.
@@ -162,26 +163,29 @@ impl QueryLog<'_> {
         }
     }
 
-    /// Returns the queries of a session with their results, newest first, including those not yet written:
-    /// id, query, results.
-    pub async fn queries_of_session(self, session: &str, limit: u32) -> Result<Vec<QueryFound>, StoreError> {
+    /// Returns the queries of a session with their results, newest first, including those not yet written.
+    pub async fn queries_of_session(
+        self,
+        session: &str,
+        limit: u32,
+    ) -> Result<Vec<SessionQueryRow>, StoreError> {
         let waiting = self.waiting_queries(session);
         let written = self.written_queries(session, limit).await?;
         Ok(newest_queries(written, &waiting, limit as usize))
     }
 
-    /// Returns the written queries of a session with their times.
-    async fn written_queries(self, session: &str, limit: u32) -> Result<Vec<(i64, QueryFound)>, StoreError> {
+    async fn written_queries(self, session: &str, limit: u32) -> Result<Vec<SessionQueryRow>, StoreError> {
         let select = sql!(
-            "SELECT created_at, query_id, query, result_ids FROM eval_queries WHERE session_id = $1
+            "SELECT created_at, query_id, query, intent, result_ids, detail FROM eval_queries WHERE session_id = $1
              ORDER BY created_at DESC, query_id DESC LIMIT $2";
             session, limit
         );
         let rows = self.0.pool.rows(select).await?;
         let written = rows.iter().map(|row| {
             let id: String = row.get("query_id")?;
-            let results = row.list("result_ids", format_args!("query {id}"))?;
-            Ok((row.get("created_at")?, (id, row.get("query")?, results)))
+            let result_ids = row.list("result_ids", format_args!("query {id}"))?;
+            let detail = row.json("detail", format_args!("query {id}"))?;
+            Ok(columns!(row => SessionQueryRow { query, intent, created_at; query_id: id, result_ids, detail }))
         });
         written.collect()
     }
@@ -196,29 +200,44 @@ impl QueryLog<'_> {
     }
 }
 
-/// A logged query: id, text, results.
-pub(crate) type QueryFound = (String, String, Vec<String>);
+/// A logged query of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionQueryRow {
+    pub query_id: String,
+    pub query: String,
+    /// Classified intent of the query.
+    pub intent: Option<String>,
+    /// Ids of the results, best first.
+    pub result_ids: Vec<String>,
+    /// Time in microseconds since the Unix epoch.
+    pub created_at: i64,
+    /// Further data.
+    pub detail: Value,
+}
 
 /// Merges queued and written queries, newest first. A queued one may have been written since the queue was
 /// read, and may be newer or older than the written ones.
 fn newest_queries(
-    written: Vec<(i64, QueryFound)>,
+    written: Vec<SessionQueryRow>,
     waiting: &[Arc<LoggedQuery>],
     limit: usize,
-) -> Vec<QueryFound> {
-    let known: HashSet<String> = written.iter().map(|(_, (id, ..))| id.clone()).collect();
+) -> Vec<SessionQueryRow> {
+    let known: HashSet<String> = written.iter().map(|row| row.query_id.clone()).collect();
     let unknown = waiting
         .iter()
         .filter(|query| !known.contains(&query.row.query_id));
-    let unknown = unknown.map(|query| {
-        let row = &query.row;
-        let found = (row.query_id.clone(), row.query.clone(), row.result_ids.clone());
-        (query.at, found)
+    let unknown = unknown.map(|query| SessionQueryRow {
+        query_id: query.row.query_id.clone(),
+        query: query.row.query.clone(),
+        intent: query.row.intent.clone(),
+        result_ids: query.row.result_ids.clone(),
+        created_at: query.at,
+        detail: query.row.detail.clone(),
     });
     let mut rows: Vec<_> = written.into_iter().chain(unknown).collect();
-    rows.sort_by(|(a, (a_id, ..)), (b, (b_id, ..))| (b, b_id).cmp(&(a, a_id)));
+    rows.sort_by(|a, b| (b.created_at, &b.query_id).cmp(&(a.created_at, &a.query_id)));
     rows.truncate(limit);
-    rows.into_iter().map(|(_, row)| row).collect()
+    rows
 }
 
 async fn write_until_closed(pool: Pool, shared: Arc<Shared>) {
@@ -277,8 +296,6 @@ async fn insert(pool: &Pool, batch: &[Arc<LoggedQuery>]) -> Result<(), StoreErro
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     #[test]
@@ -313,13 +330,20 @@ mod tests {
         let read = |numbers: &[i64]| {
             numbers
                 .iter()
-                .map(|number| (*number, (id(*number), String::new(), Vec::new())))
+                .map(|number| SessionQueryRow {
+                    query_id: id(*number),
+                    query: String::new(),
+                    intent: None,
+                    result_ids: Vec::new(),
+                    created_at: *number,
+                    detail: Value::Null,
+                })
                 .collect()
         };
         // All had been written when the two newest were read; all but the newest; none.
         for written in [&[3, 2][..], &[2, 1], &[]] {
             let found = newest_queries(read(written), &waiting, 2);
-            let found: Vec<_> = found.into_iter().map(|(id, ..)| id).collect();
+            let found: Vec<_> = found.into_iter().map(|row| row.query_id).collect();
             assert_eq!(found, [id(3), id(2)], "{written:?}");
         }
     }

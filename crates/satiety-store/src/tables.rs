@@ -184,7 +184,8 @@ pub const TABLES: &[Table] = tables! {
         memory_id: text, title: text, content: text, tier: text, triggers: text, learnt: text, folder: text,
         kind: text, origin: optional text, content_hash: text, confidence: float, validations: integer,
         created_at: integer, updated_at: integer, expires_at: optional integer, change: integer,
-        project: optional text, project_label: optional text
+        project: optional text, project_label: optional text, author: optional text, tags: optional text,
+        observed_at: optional integer, valid_from: optional integer, valid_until: optional integer
     }
     memory_chunks since 8 key(doc) {
         doc: integer, memory_id: text, position: integer, title: text, body: text, phrases: text,
@@ -218,7 +219,7 @@ pub const TABLES: &[Table] = tables! {
     }
     eval_answers since 10 key(run_id, query_id) {
         run_id: text, query_id: text, system: text, results: text, latency_ms: optional float,
-        error: optional text, created_at: integer
+        error: optional text, created_at: integer, detail: optional text
     }
     eval_ab_tests since 11 key(feature_id) age(updated_at) {
         feature_id: text, status: text, log_likelihood_ratio: float, upper_bound: float, lower_bound: float,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use satiety::memory::TimePoint;
 
 /// Arguments of `memory`.
 #[derive(Debug, Args)]
@@ -91,6 +92,24 @@ pub(crate) struct MemorySaveArgs {
     /// Days until the memory expires [default: 7 for temporary memories, otherwise never]
     #[arg(long, value_name = "DAYS")]
     pub(crate) expires: Option<i64>,
+    /// Tag for filters; repeatable
+    #[arg(long = "tag", value_name = "TAG", help_heading = "Provenance")]
+    pub(crate) tags: Vec<String>,
+    /// Who said or wrote it [default: agent]
+    #[arg(long, value_name = "NAME", help_heading = "Provenance")]
+    pub(crate) author: Option<String>,
+    /// When it was said or seen, in RFC 3339 or as a date [default: now]
+    #[arg(long, value_name = "TIME", help_heading = "Provenance")]
+    pub(crate) observed_at: Option<TimePoint>,
+    /// Start of its validity, in RFC 3339 or as a date
+    #[arg(long, value_name = "TIME", help_heading = "Provenance")]
+    pub(crate) valid_from: Option<TimePoint>,
+    /// End of its validity, in RFC 3339 or as a date
+    #[arg(long, value_name = "TIME", help_heading = "Provenance")]
+    pub(crate) valid_until: Option<TimePoint>,
+    /// If a memory says the same: keep both, update it, merge into it, or reject
+    #[arg(long, value_name = "ACTION", default_value = "keep")]
+    pub(crate) on_duplicate: MemoryOnDuplicate,
     /// Make it visible to all projects; asks for confirmation on the terminal
     #[arg(long)]
     pub(crate) global: bool,
@@ -128,12 +147,60 @@ pub(crate) struct MemorySearchArgs {
     /// Agent session; raises memories it used, and `context` sends nothing twice
     #[arg(long)]
     pub(crate) session: Option<String>,
+    /// Results that hold at this time, in RFC 3339 or as a date [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) as_of: Option<TimePoint>,
+    #[command(flatten)]
+    pub(crate) filter: MemoryFilterArgs,
     /// Method of combining the channels' rankings
     #[arg(long, default_value = "score")]
     pub(crate) fusion: MemoryFusion,
     /// Constant k of reciprocal-rank fusion
     #[arg(long, default_value_t = 60, value_name = "K")]
     pub(crate) rrf_k: u32,
+}
+
+/// Conditions that all results satisfy.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Filters")]
+pub(crate) struct MemoryFilterArgs {
+    /// Only this kind; repeatable, any of them
+    #[arg(long = "kind", value_name = "KIND")]
+    pub(crate) kinds: Vec<String>,
+    /// Only with this tag; repeatable, all of them
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Vec<String>,
+    /// Only by this author; repeatable, any of them
+    #[arg(long = "author", value_name = "NAME")]
+    pub(crate) authors: Vec<String>,
+    /// Only this tier; repeatable, any of them
+    #[arg(long = "tier", value_name = "TIER")]
+    pub(crate) tiers: Vec<String>,
+    /// Recorded at this time or later, in RFC 3339 or as a date
+    #[arg(long, value_name = "TIME")]
+    pub(crate) recorded_from: Option<TimePoint>,
+    /// Recorded before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) recorded_until: Option<TimePoint>,
+    /// Observed at this time or later
+    #[arg(long, value_name = "TIME")]
+    pub(crate) observed_from: Option<TimePoint>,
+    /// Observed before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) observed_until: Option<TimePoint>,
+}
+
+/// What saving does if a memory says the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MemoryOnDuplicate {
+    /// Save it as another memory.
+    Keep,
+    /// Replace the text of the existing memory.
+    Update,
+    /// Add what is new to the existing memory.
+    Merge,
+    /// Save nothing and fail.
+    Reject,
 }
 
 /// Search depth.
@@ -187,6 +254,27 @@ pub(crate) struct MemoryListArgs {
     /// List only this tier
     #[arg(long)]
     pub(crate) tier: Option<String>,
+    /// List only this kind
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// List only memories with this tag
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
+    /// List only memories of this author
+    #[arg(long, value_name = "NAME")]
+    pub(crate) author: Option<String>,
+    /// Recorded at this time or later, in RFC 3339 or as a date
+    #[arg(long, value_name = "TIME")]
+    pub(crate) recorded_from: Option<TimePoint>,
+    /// Recorded before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) recorded_until: Option<TimePoint>,
+    /// Observed at this time or later
+    #[arg(long, value_name = "TIME")]
+    pub(crate) observed_from: Option<TimePoint>,
+    /// Observed before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) observed_until: Option<TimePoint>,
     /// Maximum number of memories
     #[arg(long, default_value_t = 50)]
     pub(crate) limit: usize,
@@ -221,6 +309,18 @@ pub(crate) struct MemoryUpdateArgs {
     /// New kind of memory
     #[arg(long)]
     pub(crate) kind: Option<String>,
+    /// New tags, replacing the existing ones; repeatable
+    #[arg(long = "tag", value_name = "TAG")]
+    pub(crate) tags: Option<Vec<String>>,
+    /// When it was said or seen, in RFC 3339 or as a date
+    #[arg(long, value_name = "TIME")]
+    pub(crate) observed_at: Option<TimePoint>,
+    /// Start of its validity, in RFC 3339 or as a date
+    #[arg(long, value_name = "TIME")]
+    pub(crate) valid_from: Option<TimePoint>,
+    /// End of its validity, in RFC 3339 or as a date
+    #[arg(long, value_name = "TIME")]
+    pub(crate) valid_until: Option<TimePoint>,
     /// Remove a trigger phrase that was learned from a validation
     #[arg(long, value_name = "PHRASE")]
     pub(crate) unlearn: Option<String>,

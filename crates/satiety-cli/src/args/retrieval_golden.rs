@@ -51,6 +51,9 @@ pub(crate) struct JudgeArgs {
     /// Print the judgments without storing them
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Attribute all uses to queries again, and replace judgments from earlier feedback
+    #[arg(long)]
+    pub(crate) rederive: bool,
 }
 
 /// Options of `retrieval annotate`.

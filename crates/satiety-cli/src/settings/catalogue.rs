@@ -345,6 +345,16 @@ pub(crate) const KEYS: &[Key] = &[
                 log keeps the first 512 characters of a query.",
     },
     Key {
+        name: "memory.attribution",
+        takes: ValueType::Text,
+        default: "fit",
+        flag: None,
+        trust: Trust::Safe,
+        about: "Query that a read, a quotation or a validation of a memory is credited to: `fit` is the query \
+                that the memory fits by meaning, words, rank and time, or none; `latest` is the session's \
+                latest query that returned it.",
+    },
+    Key {
         name: "hooks.enabled",
         takes: ValueType::Boolean,
         default: "true",

@@ -17,7 +17,7 @@ use clap::ValueEnum;
 use etcetera::BaseStrategy;
 use satiety::bench::SandboxRequirement;
 use satiety::harness::Driver;
-use satiety::memory::Scope;
+use satiety::memory::{AttributionRule, Scope};
 use satiety_engine::agent_hooks::{FinishReaction, HookPolicy, ProgressReaction};
 use satiety_engine::experiment::ExperimentSettings;
 use satiety_engine::memory::MemorySettings;
@@ -122,6 +122,8 @@ pub(crate) struct Settings {
     pub(crate) ignored: Option<Ignored>,
     /// Maximum size of a memory query in bytes.
     pub(crate) max_query_bytes: usize,
+    /// Rule by which a use of a memory is credited to a query.
+    pub(crate) attribution: AttributionRule,
     /// Environment variables that start with `SATIETY_` but match no setting.
     unknown_variables: Vec<String>,
 }
@@ -492,6 +494,7 @@ fn parse_settings(
         },
         traces: unless_none("server.traces"),
         max_query_bytes: max_query_bytes(&values)?,
+        attribution: attribution(&values)?,
         values,
         file,
         ignored: None,
@@ -527,6 +530,7 @@ impl Settings {
         let memory = MemorySettings {
             project,
             max_query_bytes: self.max_query_bytes,
+            attribution: self.attribution,
         };
         Ok(Engine::new(self.for_engine())
             .with_experiments(self.ab)
@@ -661,6 +665,21 @@ impl fmt::Display for Ignored {
         }
         f.write_str(". `satiety trust --show` shows them, `satiety trust` trusts the file")
     }
+}
+
+fn attribution(values: &BTreeMap<&'static str, Value>) -> Result<AttributionRule, Failure> {
+    let Some(value) = values.get("memory.attribution") else {
+        return Ok(AttributionRule::default());
+    };
+    AttributionRule::named(value.text.trim()).ok_or_else(|| {
+        Failure::bad_input(
+            format!(
+                "{}: memory.attribution: unknown rule `{}` (expected one of: fit, latest)",
+                value.origin, value.text
+            ),
+            "give `fit` or `latest`",
+        )
+    })
 }
 
 fn max_query_bytes(values: &BTreeMap<&'static str, Value>) -> Result<usize, Failure> {

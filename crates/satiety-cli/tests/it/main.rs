@@ -35,6 +35,7 @@ mod mcp_http;
 mod memory;
 mod memory_rules;
 mod memory_sharing;
+mod memory_truth;
 mod progress;
 #[cfg(target_os = "linux")]
 mod promptfoo;

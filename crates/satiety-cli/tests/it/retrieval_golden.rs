@@ -491,3 +491,45 @@ fn an_http_endpoint_is_evaluated_and_missing_answers_are_reported() {
         "{text}"
     );
 }
+
+/// The reference server without entities: every answer is empty.
+const EMPTY_SERVER: &str = r#"
+import json, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    if m["method"] == "initialize":
+        r = {"protocolVersion": m["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
+    else:
+        r = {"content": [{"type": "text", "text": json.dumps({"entities": [], "relations": []})}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"#;
+
+#[test]
+fn a_server_that_finds_nothing_counts_as_zero() {
+    let (place, _) = place();
+    retrieval(&place, &["harvest"]);
+    retrieval(&place, &["judge", "--from-feedback"]);
+    retrieval(&place, &["run", "--memory"]);
+    place.write("server.py", EMPTY_SERVER);
+    let run = [
+        "run",
+        "--mcp",
+        "python3 -S server.py",
+        "--preset",
+        "server-memory",
+        "--baseline",
+        "last",
+    ];
+    let found = retrieval(&place, &run);
+    assert_eq!(
+        (&found["answered"], &found["failed"]),
+        (&found["queries"], &json!([])),
+        "{found}"
+    );
+    assert_eq!(found["report"]["metrics"]["mrr@10"]["mean"], 0.0, "{found}");
+    assert!(
+        found["comparison"]["comparisons"][0]["verdict"].is_string(),
+        "{found}"
+    );
+}

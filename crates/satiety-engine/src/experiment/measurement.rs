@@ -5,27 +5,43 @@ use crate::handles::ExperimentOperations;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use satiety::experiment::{Bounds, CorpusEvidence, Feature, MeasuredChange};
-use satiety::memory::ValidPipeline;
-use satiety::retrieval::{
-    ComparisonError, ComparisonSettings, EvaluationOptions, Measure, OrderOptions, Qrels, QrelsReader,
-    RetrievalError, Run, RunReader, Tier, compare, constitutional_surfacing, evaluate,
+use satiety::experiment::{
+    Bounds, CorpusEvidence, Feature, GraduationLimits, LatencyComparison, MeasuredChange, compare_latency,
 };
-use satiety::stats::{Alternative, mean, quantile, sign_flip};
+use satiety::memory::{Intent, ValidPipeline, classify};
+use satiety::retrieval::{
+    ComparisonError, ComparisonSettings, Document, EvalQuery, EvaluationOptions, Facts, Measure,
+    OrderOptions, Qrels, QrelsReader, RetrievalError, Run, RunReader, Tier, causal_chain, compare,
+    constitutional_surfacing, evaluate, evaluate_with,
+};
+use satiety::stats::mean;
 use satiety_store::evaluation::EvalResultRow;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::assignment::apply_change;
 use crate::EngineError;
 use crate::memory::{MemorySearch, SearchRequest};
 
-/// Repetitions of each query per pipeline. The fastest counts, because other load on the machine can only add
-/// to it.
+/// Repetitions of each query per pipeline.
 const REPEATS: usize = 5;
 /// Measures; the first decides, the others must not be worse.
 const MEASURES: [&str; 3] = ["mrr@5", "ndcg@10", "recall@10"];
-/// Random sign patterns, if there are too many to enumerate.
-const PERMUTATIONS: u64 = 9_999;
+/// Further measures that are recorded, and the columns of all measures.
+const COLUMNS: [(&str, &str); 7] = [
+    ("mrr_at_5", "mrr@5"),
+    ("mrr_at_10", "mrr@10"),
+    ("ndcg_at_5", "ndcg@5"),
+    ("ndcg_at_10", "ndcg@10"),
+    ("ndcg_at_20", "ndcg@20"),
+    ("recall_at_5", "recall@5"),
+    ("recall_at_10", "recall@10"),
+];
+/// Measures that need facts about memories, with their columns.
+const FACT_COLUMNS: [(&str, &str); 3] = [
+    ("importance_weighted_recall", "importance_recall@10"),
+    ("causal_chain_completeness", "chain@10"),
+    ("result_diversity_score", "ils@10"),
+];
 /// Constitutional memories are expected within this many top results.
 const SURFACING_DEPTH: usize = 5;
 
@@ -33,20 +49,36 @@ const SURFACING_DEPTH: usize = 5;
 #[derive(Default)]
 struct Answers {
     lists: Vec<Vec<String>>,
-    times: Vec<f64>,
+    /// Latency of every repetition of each query, in milliseconds.
+    times: Vec<Vec<f64>>,
     surfaced: Vec<f64>,
+    /// Results by channel of each query.
+    channels: Vec<BTreeMap<&'static str, usize>>,
+}
+
+/// Metrics of one pipeline for its row.
+#[derive(Default)]
+struct RecordedMetrics {
+    figures: Vec<(String, f64)>,
+    per_query: Value,
+    channels: Value,
 }
 
 impl Answers {
     /// Records the first answer to a query.
     fn take(&mut self, found: MemorySearch, rules: &[String], time: f64) {
+        let mut channels = BTreeMap::new();
+        for channel in found.results.iter().flat_map(|result| result.channels.keys()) {
+            *channels.entry(channel.name()).or_default() += 1;
+        }
+        self.channels.push(channels);
         let list: Vec<String> = found.results.into_iter().map(|result| result.id).collect();
         let ids: Vec<&str> = list.iter().map(String::as_str).collect();
         let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
         let surfaced = constitutional_surfacing(&ids, &rules, SURFACING_DEPTH);
         self.surfaced.extend(surfaced.map(|found| found.fraction));
         self.lists.push(list);
-        self.times.push(time);
+        self.times.push(vec![time]);
     }
 }
 
@@ -89,8 +121,9 @@ impl ExperimentOperations<'_> {
             }
         }
         let [control, treatment] = &answers;
-        let evidence = compare_runs(&questions, control, treatment)?;
-        self.record_measured(feature, &evidence).await?;
+        let facts = self.corpus_facts(&questions).await?;
+        let (evidence, metrics) = compare_runs(&questions, control, treatment, &facts)?;
+        self.record_measured(feature, &evidence, metrics).await?;
         Ok(Some(evidence))
     }
 
@@ -118,7 +151,7 @@ impl ExperimentOperations<'_> {
             let found = self.engine.memory().search_with(pipeline, &request).await?;
             let time = found.telemetry.total_latency_ms;
             match answers.times.get_mut(number) {
-                Some(best) => *best = best.min(time),
+                Some(times) => times.push(time),
                 None => answers.take(found, rules, time),
             }
         }
@@ -147,21 +180,49 @@ impl ExperimentOperations<'_> {
         Ok(rules)
     }
 
+    /// Returns tiers, folders and causal chains of memories and queries, for measures that need them.
+    async fn corpus_facts(
+        self,
+        questions: &[(String, BTreeMap<String, i32>)],
+    ) -> Result<CorpusFacts, EngineError> {
+        let (documents, links) = self.engine.retrieval().memory_facts().await?;
+        let relevant = |grades: &BTreeMap<String, i32>| -> Vec<String> {
+            let all = grades.iter();
+            all.filter(|(_, grade)| **grade >= satiety::experiment::RELEVANT)
+                .map(|(id, _)| id.clone())
+                .collect()
+        };
+        let chains = questions
+            .iter()
+            .map(|(question, grades)| {
+                let decides = classify(question).intent == Some(Intent::FindDecision);
+                if decides {
+                    causal_chain(&relevant(grades), &links)
+                } else {
+                    Vec::new()
+                }
+            })
+            .collect();
+        Ok(CorpusFacts { documents, chains })
+    }
+
     /// Stores the metrics of both pipelines as two measured runs.
-    async fn record_measured(self, feature: &Feature, evidence: &CorpusEvidence) -> Result<(), EngineError> {
+    async fn record_measured(
+        self,
+        feature: &Feature,
+        evidence: &CorpusEvidence,
+        metrics: [RecordedMetrics; 2],
+    ) -> Result<(), EngineError> {
         let store = self.engine.store().await?;
         let control_id = satiety::ids::prefixed("eval", uuid::Uuid::now_v7());
-        let value = |name: &str, treatment: bool| {
+        let difference = |name: &str| {
             let found = evidence.measures.iter().find(|one| one.measure == name);
-            found.map(|one| if treatment { one.treatment } else { one.control })
+            found.map(|one| one.difference)
         };
-        for treatment in [false, true] {
-            let mut figures: Vec<(String, f64)> = Vec::new();
+        for (treatment, measured) in [false, true].into_iter().zip(metrics) {
+            let mut figures = measured.figures;
             let mut put =
                 |name: &str, value: Option<f64>| figures.extend(value.map(|value| (name.to_owned(), value)));
-            put("mrr_at_5", value("mrr@5", treatment));
-            put("ndcg_at_10", value("ndcg@10", treatment));
-            put("recall_at_10", value("recall@10", treatment));
             let (surfacing, first) = if treatment {
                 (evidence.treatment_surfacing, evidence.measures.first())
             } else {
@@ -169,6 +230,7 @@ impl ExperimentOperations<'_> {
             };
             put("constitutional_surfacing_rate", surfacing);
             put("mrr_delta", first.map(|one| one.difference));
+            put("ndcg_delta", first.and_then(|_| difference("ndcg@10")));
             put("p_value", first.map(|one| one.p_value));
             put(
                 "confidence_interval_lower",
@@ -187,15 +249,85 @@ impl ExperimentOperations<'_> {
                 run_type: "ab_test".into(),
                 feature_id: Some(feature.feature_id.clone()),
                 figures,
+                channel_contribution: Some(measured.channels),
                 query_count: i64::try_from(evidence.queries).unwrap_or(i64::MAX),
                 control_run_id: treatment.then(|| control_id.clone()),
                 is_significant: first.map(|one| one.p_value <= 0.05),
+                per_query_results: measured.per_query,
                 report: json!(evidence),
-                ..EvalResultRow::default()
             };
             store.evaluation().put_result(&row).await?;
         }
         Ok(())
+    }
+}
+
+/// Facts about memories and queries of the corpus.
+struct CorpusFacts {
+    documents: Vec<Document>,
+    /// Causal chain of each query; empty if it does not ask for a decision.
+    chains: Vec<Vec<String>>,
+}
+
+/// Metrics of one run for its row, under the names that the comparison gave to queries and memories.
+fn recorded_metrics(
+    qrels: &Qrels,
+    run: &Run,
+    answers: &Answers,
+    questions: &[(String, BTreeMap<String, i32>)],
+    facts: &Facts,
+) -> Result<RecordedMetrics, EngineError> {
+    let parse = |columns: &[(&'static str, &'static str)]| -> Vec<(&'static str, Measure)> {
+        let all = columns.iter();
+        all.filter_map(|(column, name)| Some((*column, name.parse().ok()?)))
+            .collect()
+    };
+    let mut columns = parse(&COLUMNS);
+    columns.extend(
+        parse(&FACT_COLUMNS)
+            .into_iter()
+            .filter(|(_, measure)| facts.check(*measure).is_ok()),
+    );
+    let measures: Vec<Measure> = columns.iter().map(|(_, measure)| *measure).collect();
+    let found =
+        evaluate_with(qrels, run, &measures, &EvaluationOptions::default(), facts).map_err(refused)?;
+    let mut figures = Vec::new();
+    for (index, (column, _)) in columns.iter().enumerate() {
+        let values: Vec<f64> = found.column(index).flatten().collect();
+        figures.extend(mean(&values).ok().map(|mean| ((*column).to_owned(), mean)));
+    }
+    let times: Vec<f64> = answers.times.iter().flatten().copied().collect();
+    figures.extend(mean(&times).ok().map(|mean| ("avg_latency_ms".to_owned(), mean)));
+    let mut per_query = serde_json::Map::new();
+    for (position, query) in found.queries().iter().enumerate() {
+        let at = query
+            .strip_prefix('q')
+            .and_then(|number| number.parse::<usize>().ok());
+        let Some((question, _)) = at.and_then(|at| questions.get(at)) else {
+            continue;
+        };
+        let values = measures.iter().zip(found.row(position));
+        let values: BTreeMap<String, f64> = values
+            .filter_map(|(measure, value)| Some((measure.to_string(), (*value)?)))
+            .collect();
+        per_query.insert(question.clone(), json!(values));
+    }
+    let results: usize = answers.lists.iter().map(Vec::len).sum();
+    let mut channels: BTreeMap<&str, f64> = BTreeMap::new();
+    for (name, count) in answers.channels.iter().flatten() {
+        *channels.entry(name).or_default() += *count as f64 / results.max(1) as f64;
+    }
+    Ok(RecordedMetrics {
+        figures,
+        per_query: Value::Object(per_query),
+        channels: json!(channels),
+    })
+}
+
+fn refused(problem: RetrievalError) -> EngineError {
+    EngineError::Ranking {
+        name: "the corpus".into(),
+        problem,
     }
 }
 
@@ -204,14 +336,13 @@ fn compare_runs(
     questions: &[(String, BTreeMap<String, i32>)],
     control: &Answers,
     treatment: &Answers,
-) -> Result<CorpusEvidence, EngineError> {
-    let refused = |problem: RetrievalError| EngineError::Ranking {
-        name: "the corpus".into(),
-        problem,
-    };
+    about: &CorpusFacts,
+) -> Result<(CorpusEvidence, [RecordedMetrics; 2]), EngineError> {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     let judged = questions.iter().flat_map(|(_, grades)| grades.keys());
+    let chained = about.chains.iter().flatten();
     for id in judged
+        .chain(chained)
         .chain(control.lists.iter().flatten())
         .chain(treatment.lists.iter().flatten())
     {
@@ -271,25 +402,44 @@ fn compare_runs(
             verdict: one.verdict,
         })
         .collect();
-    let p95 = |answers: &Answers| quantile(&answers.times, 0.95).map_err(EngineError::Figures);
-    Ok(CorpusEvidence {
+    let mut facts = Facts::default();
+    for document in &about.documents {
+        // A memory that no list contains still counts if it is constitutional.
+        if let Some(number) = names.get(document.id.as_str()) {
+            facts.add_document(Document {
+                id: format!("d{number}"),
+                ..document.clone()
+            });
+        }
+    }
+    for (query, chain) in about
+        .chains
+        .iter()
+        .enumerate()
+        .filter(|(_, chain)| !chain.is_empty())
+    {
+        facts.add_query(&EvalQuery {
+            query_id: format!("q{query}"),
+            causal_chain: chain.iter().map(|id| format!("d{}", number(id))).collect(),
+            ..EvalQuery::default()
+        });
+    }
+    let metrics = [
+        recorded_metrics(&qrels, &old, control, questions, &facts)?,
+        recorded_metrics(&qrels, &new, treatment, questions, &facts)?,
+    ];
+    let limits = GraduationLimits::default();
+    let latency = compare_latency(&control.times, &treatment.times, &limits);
+    let p95 = |of: &dyn Fn(&LatencyComparison) -> f64| latency.as_ref().map_or(0.0, of);
+    let evidence = CorpusEvidence {
         queries: found.queries,
         measures,
         control_surfacing: mean(&control.surfaced).ok(),
         treatment_surfacing: mean(&treatment.surfaced).ok(),
-        control_p95_ms: p95(control)?,
-        treatment_p95_ms: p95(treatment)?,
-        slower_p_value: slowdown_p_value(control, treatment)?,
-    })
-}
-
-/// Returns the p-value of the slowdown under the null hypothesis of equal latency: a randomisation test of
-/// the latency ratios.
-fn slowdown_p_value(control: &Answers, treatment: &Answers) -> Result<f64, EngineError> {
-    let pairs = control.times.iter().zip(&treatment.times);
-    let ratios: Vec<f64> = pairs
-        .map(|(before, after)| (after.max(1e-6) / before.max(1e-6)).ln())
-        .collect();
-    let found = sign_flip(&ratios, Alternative::Greater, PERMUTATIONS, 1).map_err(EngineError::Figures)?;
-    Ok(found.p_value)
+        control_p95_ms: p95(&|compared| compared.control_p95_ms),
+        treatment_p95_ms: p95(&|compared| compared.treatment_p95_ms),
+        slower_p_value: latency.as_ref().map_or(1.0, |compared| compared.slower_p_value),
+        latency,
+    };
+    Ok((evidence, metrics))
 }

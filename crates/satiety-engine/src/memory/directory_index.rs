@@ -175,6 +175,7 @@ impl MemoryOperations<'_> {
             created_at: old.created_at,
             project: old.project.clone(),
             project_label: old.project_label.clone(),
+            provenance: old.provenance.clone(),
             ..new
         }))
     }

@@ -30,6 +30,13 @@ pub enum MemoryError {
         bytes: usize,
         most: usize,
     },
+    /// The memory repeats an existing one, and the request rejects that.
+    #[error("memory `{id}` ({title}) is {kind}")]
+    Duplicate {
+        id: String,
+        title: String,
+        kind: &'static str,
+    },
     #[error("cannot link memory `{0}` to itself")]
     SelfLink(String),
     #[error("empty query")]
@@ -84,6 +91,10 @@ impl MemoryError {
             Self::TooLong { .. } => {
                 "shorten it; for queries, the setting `memory.max_query_bytes` is the limit".into()
             }
+            Self::Duplicate { .. } => Hint::with_command(
+                "nothing was saved; update the existing memory, or save with `on_duplicate` keep, update or merge",
+                "--on-duplicate",
+            ),
             Self::EmptyQuery => Hint::with_command("give a query", "satiety memory search \"why sqlite\""),
             Self::NoTask(_) | Self::NoSession(_) => {
                 Hint::with_command("list the sessions and their tasks", "satiety memory sessions")

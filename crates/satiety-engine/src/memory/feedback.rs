@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::MemoryError;
+use super::attribution::{MAX_QUERIES, attribution_metadata};
+use super::read::learnable_query;
 use crate::EngineError;
 
 /// Request to record whether a memory was useful.
@@ -25,7 +27,7 @@ pub struct ValidateRequest {
     pub id: String,
     /// Whether the memory helped.
     pub useful: bool,
-    /// Session whose latest query with this result is judged.
+    /// Session whose fitting query is judged.
     #[serde(default)]
     pub session: Option<String>,
     /// Project to search, by name or id, or `all`.
@@ -45,10 +47,13 @@ pub struct ValidateResponse {
     pub validations: i64,
     /// Whether it may be promoted to a higher tier.
     pub promotion_eligible: bool,
-    /// Id of the query that found it, if any.
+    /// Id of the session's query that it fits, if any.
     pub query_id: Option<String>,
     /// Rank in the results of that query, from 1.
     pub rank_in_results: Option<i64>,
+    /// Probability that the validation belongs to that query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probability: Option<f64>,
     /// Trigger phrase learned from this validation, if any.
     pub learnt_trigger: Option<String>,
 }
@@ -101,18 +106,23 @@ impl MemoryOperations<'_> {
         };
         let after = validate(before, request.useful);
         let queries = match &request.session {
-            Some(session) => store.query_log().queries_of_session(session, 50).await?,
+            Some(session) => self.past_queries(session, MAX_QUERIES).await?,
             None => Vec::new(),
         };
-        let found = queries
-            .into_iter()
-            .find(|(_, _, results)| results.contains(&request.id));
+        let judged = std::slice::from_ref(&request.id);
+        let uses = self.attribute_uses(&queries, judged, now_micros()).await?;
+        let attribution = uses.get(&request.id).cloned().unwrap_or_default();
+        let credit = attribution.credited.clone();
+        let found = credit
+            .as_ref()
+            .and_then(|credit| queries.iter().find(|query| query.id == credit.query_id));
         let session = request.session.clone().unwrap_or_default();
         let event = |kind: FeedbackKind, memory: &str, metadata: Value| {
-            let place = found.as_ref().and_then(|(query, _, results)| {
-                let at = results.iter().position(|result| result == memory)?;
-                Some((query.as_str(), i64::try_from(at + 1).ok()?))
+            let place = found.and_then(|query| {
+                let at = query.results.iter().position(|result| result == memory)?;
+                Some((query.id.as_str(), i64::try_from(at + 1).ok()?))
             });
+            let metadata = attribution_metadata(&attribution, metadata);
             super::read::event(&session, kind, place, memory, metadata)
         };
         let kind = if request.useful {
@@ -126,11 +136,12 @@ impl MemoryOperations<'_> {
             json!({"confidence": after.confidence.value}),
         )];
         let mut learnt_trigger = None;
-        if let Some((_, query, results)) = found.as_ref().filter(|_| request.useful) {
+        if let Some(query) = found.filter(|_| request.useful) {
             let used = BTreeSet::from([request.id.clone()]);
-            let passed = scroll_past(results, &used).iter();
+            let passed = scroll_past(&query.results, &used).iter();
             events.extend(passed.map(|id| event(FeedbackKind::ScrollPast, id, json!({}))));
-            learnt_trigger = learn_from_selection(query, &row.triggers, &row.learnt);
+            learnt_trigger = learnable_query(&queries, Some(&attribution))
+                .and_then(|query| learn_from_selection(query, &row.triggers, &row.learnt));
         }
         row.learnt.extend(learnt_trigger.clone());
         row.confidence = after.confidence.value;
@@ -143,8 +154,9 @@ impl MemoryOperations<'_> {
             confidence: row.confidence,
             validations: row.validations,
             promotion_eligible: after.promotion_eligible,
-            query_id: events.first().and_then(|event| event.query_id.clone()),
-            rank_in_results: events.first().and_then(|event| event.rank_in_results),
+            rank_in_results: credit.as_ref().map(|credit| credit.rank),
+            probability: credit.as_ref().map(|credit| credit.probability),
+            query_id: credit.map(|credit| credit.query_id),
             learnt_trigger,
         })
     }

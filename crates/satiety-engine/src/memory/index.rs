@@ -5,10 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use satiety::memory::{IndexedChunk, IndexedMemory, MemoryIndex, Project};
+use satiety::memory::{IndexedChunk, IndexedMemory, MemoryIndex, Project, Provenance};
 use satiety::retrieval::Tier;
 use satiety_store::Store;
-use satiety_store::memory::{ChunkTextRow, MemoryHeaderRow, MemoryState};
+use satiety_store::memory::{ChunkTextRow, MemoryHeaderRow, MemoryState, ProvenanceRow};
 use tokio::sync::Mutex;
 
 use crate::EngineError;
@@ -185,6 +185,19 @@ fn indexed(row: MemoryHeaderRow) -> IndexedMemory {
             id,
         }),
         phrases: row.phrases,
+        provenance: provenance(row.provenance, row.created_at),
+    }
+}
+
+/// Provenance of a row that was recorded at a time.
+pub(super) fn provenance(row: ProvenanceRow, recorded_at: i64) -> Provenance {
+    Provenance {
+        author: row.author,
+        tags: row.tags,
+        recorded_at,
+        observed_at: row.observed_at,
+        valid_from: row.valid_from,
+        valid_until: row.valid_until,
     }
 }
 

@@ -2,17 +2,18 @@
 
 use crate::handles::MemoryOperations;
 use satiety::memory::{
-    Author, ChunkSettings, Draft, NeedsPerson, Project, Scope, chunk, content_hash, encode_vector, in_folder,
-    may_write,
+    Author, ChunkSettings, Draft, MemoryFilter, NeedsPerson, OnDuplicate, Project, Provenance, Scope,
+    TimePoint, chunk, content_hash, encode_vector, in_folder, may_write,
 };
 use satiety::retrieval::Tier;
-use satiety_store::memory::{ChunkRow, MemoryRow};
+use satiety_store::memory::{ChunkRow, MemoryRow, ProvenanceRow};
 use satiety_store::{LogState, now_micros};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::MemoryError;
+use super::duplicates::{ConflictingMemory, DuplicateMemory, SaveAction};
 use super::scope::{check_names, project_of};
 use crate::EngineError;
 
@@ -51,6 +52,26 @@ pub struct SaveRequest {
     #[serde(default)]
     #[schemars(with = "Option<u32>", range(min = 1, max = 36500))]
     pub expires_in_days: Option<i64>,
+    /// Labels for filters.
+    #[serde(default)]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 100)))]
+    pub tags: Vec<String>,
+    /// Who said or wrote it; `agent` or `person` by default.
+    #[serde(default, rename = "author")]
+    #[schemars(length(max = 100))]
+    pub written_by: Option<String>,
+    /// When it was said or seen, if not now: RFC 3339 or a date.
+    #[serde(default)]
+    pub observed_at: Option<TimePoint>,
+    /// Holds from this time.
+    #[serde(default)]
+    pub valid_from: Option<TimePoint>,
+    /// No longer holds from this time.
+    #[serde(default)]
+    pub valid_until: Option<TimePoint>,
+    /// If a memory says the same: keep both, update or merge it, or reject.
+    #[serde(default)]
+    pub on_duplicate: OnDuplicate,
     /// Path of the source file.
     #[serde(skip)]
     pub origin: Option<String>,
@@ -121,6 +142,19 @@ pub struct UpdateRequest {
     /// Kind to change to.
     #[serde(default)]
     pub kind: Option<String>,
+    /// New tags, replacing all.
+    #[serde(default)]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 100)))]
+    pub tags: Option<Vec<String>>,
+    /// When it was said or seen: RFC 3339 or a date.
+    #[serde(default)]
+    pub observed_at: Option<TimePoint>,
+    /// Holds from this time.
+    #[serde(default)]
+    pub valid_from: Option<TimePoint>,
+    /// No longer holds from this time.
+    #[serde(default)]
+    pub valid_until: Option<TimePoint>,
     /// Learned phrase to remove.
     #[serde(default)]
     pub unlearn: Option<String>,
@@ -163,6 +197,30 @@ pub struct ListRequest {
     /// Only memories of this tier.
     #[serde(default)]
     pub tier: Option<Tier>,
+    /// Only memories of this kind.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    pub kind: Option<String>,
+    /// Only memories with this tag.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    pub tag: Option<String>,
+    /// Only memories of this author.
+    #[serde(default, rename = "author")]
+    #[schemars(length(max = 100))]
+    pub written_by: Option<String>,
+    /// Recorded at this time or later: RFC 3339 or a date.
+    #[serde(default)]
+    pub recorded_from: Option<TimePoint>,
+    /// Recorded before this time.
+    #[serde(default)]
+    pub recorded_until: Option<TimePoint>,
+    /// Observed at this time or later.
+    #[serde(default)]
+    pub observed_from: Option<TimePoint>,
+    /// Observed before this time.
+    #[serde(default)]
+    pub observed_until: Option<TimePoint>,
     /// `next_cursor` of the previous page.
     #[serde(default)]
     #[schemars(regex(pattern = "^[0-9]{1,18}$"))]
@@ -178,6 +236,20 @@ pub struct ListRequest {
 }
 
 impl ListRequest {
+    /// Conditions of the request as the filter of a search.
+    pub fn filter(&self) -> MemoryFilter {
+        MemoryFilter {
+            kinds: self.kind.iter().cloned().collect(),
+            tags: self.tag.iter().cloned().collect(),
+            authors: self.written_by.iter().cloned().collect(),
+            tiers: self.tier.into_iter().collect(),
+            recorded_from: self.recorded_from,
+            recorded_until: self.recorded_until,
+            observed_from: self.observed_from,
+            observed_until: self.observed_until,
+        }
+    }
+
     /// Requests the page after a change: [`Memories::next`] of the previous page.
     #[must_use]
     pub fn after(change: i64) -> Self {
@@ -223,6 +295,21 @@ pub struct Memory {
     pub expires_at: Option<String>,
     /// Project of the memory; null if it is global.
     pub project: Option<Project>,
+    /// Person, agent or system that said or wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// Labels for filters, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Time when it was said or seen, if it is not that of saving.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_at: Option<String>,
+    /// Time from which it holds, if bounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_from: Option<String>,
+    /// Time from which it no longer holds, if bounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid_until: Option<String>,
 }
 
 /// Result of saving a memory.
@@ -234,6 +321,14 @@ pub struct SaveResponse {
     pub chunks: usize,
     /// Model that embedded the chunks; without one, the memory is found by words and triggers only.
     pub embedder: Option<String>,
+    /// Whether it was saved as a new memory, or changed an existing one that says the same.
+    pub action: SaveAction,
+    /// Existing memories that say the same, most similar first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub duplicates: Vec<DuplicateMemory>,
+    /// Existing memories that say something different about the same, most similar first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<ConflictingMemory>,
 }
 
 /// A page of memories.
@@ -329,11 +424,21 @@ impl MemoryOperations<'_> {
         let project = self.project(request.scope.as_ref(), request.author)?;
         let session = request.session.clone();
         check_names(session.as_deref(), None, None)?;
+        check_author(request.written_by.as_deref(), request.author)?;
+        let (on_duplicate, author) = (request.on_duplicate, request.author);
         let now = now_micros();
         let expired = self.engine.store().await?.memories().expired(now).await?;
         self.engine.store().await?.memories().remove(&expired).await?;
-        let row = new_row(request, project, now)?;
+        let row = new_row(request, project.clone(), now)?;
         let (chunks, embedder) = self.chunks(&row).await?;
+        let found = self.compare_with_stored(&row, &chunks, project.as_ref()).await?;
+        if let Some(changed) = self
+            .apply_to_duplicate(&row, &found, on_duplicate, author)
+            .await?
+        {
+            self.record_quotes(session.as_deref(), &row).await?;
+            return Ok(changed);
+        }
         self.engine
             .store()
             .await?
@@ -345,6 +450,9 @@ impl MemoryOperations<'_> {
             memory: to_memory(row),
             chunks: chunks.len(),
             embedder,
+            action: SaveAction::Saved,
+            duplicates: found.duplicates,
+            conflicts: found.conflicts,
         })
     }
 
@@ -383,7 +491,29 @@ impl MemoryOperations<'_> {
         let before = super::index::tier(&old.tier);
         may_write(request.author, Some(before), Some(draft.tier)).map_err(MemoryError::from)?;
         let (project, project_label) = project.map(|project| (project.id, project.label)).unzip();
+        let provenance = provenance_row(
+            Provenance {
+                author: old.provenance.author.clone(),
+                tags: request.tags.unwrap_or_else(|| old.provenance.tags.clone()),
+                recorded_at: old.created_at,
+                observed_at: request
+                    .observed_at
+                    .map(TimePoint::micros)
+                    .or(old.provenance.observed_at),
+                valid_from: request
+                    .valid_from
+                    .map(TimePoint::micros)
+                    .or(old.provenance.valid_from),
+                valid_until: request
+                    .valid_until
+                    .map(TimePoint::micros)
+                    .or(old.provenance.valid_until),
+            }
+            .checked()
+            .map_err(MemoryError::from)?,
+        );
         let row = MemoryRow {
+            provenance,
             content_hash: content_hash(&draft.title, &draft.content),
             title: draft.title,
             content: draft.content,
@@ -409,6 +539,9 @@ impl MemoryOperations<'_> {
             memory: to_memory(row),
             chunks: chunks.len(),
             embedder,
+            action: SaveAction::Updated,
+            duplicates: Vec::new(),
+            conflicts: Vec::new(),
         })
     }
 
@@ -446,6 +579,8 @@ impl MemoryOperations<'_> {
     pub async fn list(self, request: &ListRequest) -> Result<Memories, EngineError> {
         let folder = request.folder.as_deref().unwrap_or_default();
         let scope = self.scope(request.scope.as_ref());
+        let filter = request.filter();
+        filter.check().map_err(MemoryError::from)?;
         let now = now_micros();
         let cursor = request.cursor.as_deref().unwrap_or("0");
         let mut after: i64 = cursor.parse().map_err(|_| MemoryError::OutOfRange {
@@ -463,7 +598,8 @@ impl MemoryOperations<'_> {
             for row in rows {
                 let tier = super::index::tier(&row.tier);
                 let expired = row.expires_at.is_some_and(|at| at <= now);
-                let wanted = request.tier.is_none_or(|wanted| wanted == tier)
+                let about = super::index::provenance(row.provenance.clone(), row.created_at);
+                let wanted = filter.matches(&row.kind, tier, &about)
                     && in_folder(&row.folder, folder)
                     && scope.sees(row.project.as_deref());
                 if wanted && !expired {
@@ -616,9 +752,19 @@ pub(super) fn new_row(
         });
     }
     let (project, project_label) = project.map(|project| (project.id, project.label)).unzip();
+    let author = request.written_by.unwrap_or_else(|| request.author.name().into());
+    let provenance = Provenance {
+        author: Some(author),
+        tags: request.tags,
+        recorded_at: now,
+        observed_at: request.observed_at.map(TimePoint::micros),
+        valid_from: request.valid_from.map(TimePoint::micros),
+        valid_until: request.valid_until.map(TimePoint::micros),
+    };
     Ok(MemoryRow {
         project,
         project_label,
+        provenance: provenance_row(provenance.checked()?),
         memory_id: satiety::ids::prefixed("mem", Uuid::now_v7()),
         content_hash: content_hash(&draft.title, &draft.content),
         title: draft.title,
@@ -638,6 +784,30 @@ pub(super) fn new_row(
     })
 }
 
+/// Rejects an author that claims to be a person.
+fn check_author(written_by: Option<&str>, author: Author) -> Result<(), MemoryError> {
+    let claims_person =
+        written_by.is_some_and(|name| name.trim().eq_ignore_ascii_case(Author::Person.name()));
+    if claims_person && author != Author::Person {
+        return Err(MemoryError::OutOfRange {
+            what: "the author",
+            range: "the name of an agent, a system or a speaker",
+            value: Author::Person.name().into(),
+        });
+    }
+    Ok(())
+}
+
+fn provenance_row(provenance: Provenance) -> ProvenanceRow {
+    ProvenanceRow {
+        author: provenance.author,
+        tags: provenance.tags,
+        observed_at: provenance.observed_at,
+        valid_from: provenance.valid_from,
+        valid_until: provenance.valid_until,
+    }
+}
+
 fn to_memory(row: MemoryRow) -> Memory {
     let time = |micros: i64| {
         jiff::Timestamp::from_microsecond(micros).map_or_else(|_| micros.to_string(), |at| at.to_string())
@@ -648,6 +818,11 @@ fn to_memory(row: MemoryRow) -> Memory {
         created_at: time(row.created_at),
         updated_at: time(row.updated_at),
         expires_at: row.expires_at.map(time),
+        author: row.provenance.author,
+        tags: row.provenance.tags,
+        observed_at: row.provenance.observed_at.map(time),
+        valid_from: row.provenance.valid_from.map(time),
+        valid_until: row.provenance.valid_until.map(time),
         id: row.memory_id,
         title: row.title,
         content: row.content,

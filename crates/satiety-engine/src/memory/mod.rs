@@ -1,7 +1,9 @@
 //! An agent's memory: save, change, search, learn. The index is an immutable snapshot that follows the
 //! database, including changes of other processes; the library decides what is found, and why.
 
+mod attribution;
 mod directory_index;
+mod duplicates;
 mod error;
 mod feedback;
 mod index;
@@ -13,7 +15,9 @@ mod search;
 mod sessions;
 mod tasks;
 
+pub(crate) use attribution::{attributed_probability, past_query};
 pub use directory_index::{IndexRequest, IndexResponse, RefusedFile};
+pub use duplicates::{ConflictingMemory, DuplicateMemory, SaveAction};
 pub use error::MemoryError;
 pub use feedback::{LinkRequest, LinkResponse, ValidateRequest, ValidateResponse};
 pub(crate) use index::Cache;
@@ -24,6 +28,7 @@ pub use memories::{
 pub use read::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
 pub use satiety::memory::{ExcludedResult, MemoryResult, MemorySearch, SearchTelemetry, TriggerMatch};
 pub use scope::MemorySettings;
+pub(crate) use search::link_of;
 pub use search::{MatchedTriggers, SearchRequest};
 pub use sessions::{SessionSummary, Sessions, TaskMetrics, TaskSummary};
 pub use tasks::{Lesson, Postflight, PostflightRequest, Preflight, PreflightRequest};

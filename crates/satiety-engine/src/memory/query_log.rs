@@ -3,7 +3,7 @@
 use crate::handles::MemoryOperations;
 use std::collections::BTreeMap;
 
-use satiety::memory::{MemorySearch, Scope, SessionHistory, SessionSettings, truncate_query};
+use satiety::memory::{MemorySearch, PastQuery, Scope, SessionHistory, SessionSettings, truncate_query};
 use satiety_store::LoggedQuery;
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::FeedbackRow;
@@ -11,7 +11,8 @@ use satiety_store::now_micros;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::search::SearchRequest;
+use super::attribution::{logged_vector, past_query};
+use super::search::{QueryVector, SearchRequest};
 use crate::EngineError;
 
 impl MemoryOperations<'_> {
@@ -19,6 +20,7 @@ impl MemoryOperations<'_> {
     pub(super) async fn session_history(
         self,
         request: &SearchRequest,
+        vector: Option<&QueryVector>,
         settings: SessionSettings,
     ) -> Result<SessionHistory, EngineError> {
         let Some(name) = &request.session else {
@@ -36,7 +38,13 @@ impl MemoryOperations<'_> {
             )
         });
         let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, event.query_id.as_deref())));
-        Ok(SessionHistory::new(&request.query, &queries, used, settings))
+        let asked = PastQuery {
+            text: truncate_query(&request.query).into_owned(),
+            vector: vector.cloned(),
+            ..PastQuery::default()
+        };
+        let queries: Vec<PastQuery> = queries.into_iter().map(past_query).collect();
+        Ok(SessionHistory::new(&asked, &queries, used, settings))
     }
 
     /// Enqueues a search for the query log, which writes it asynchronously.
@@ -44,6 +52,7 @@ impl MemoryOperations<'_> {
         self,
         request: &SearchRequest,
         answer: &MemorySearch,
+        vector: Option<&QueryVector>,
     ) -> Result<(), EngineError> {
         let mut contributions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for result in &answer.results {
@@ -58,6 +67,20 @@ impl MemoryOperations<'_> {
             Scope::All => None,
         };
         let mut detail = json!({"degraded": answer.degraded, "folder": request.folder, "project": project});
+        // Later uses and queries of the session are compared with it.
+        if let Some(vector) = vector.filter(|_| request.session.is_some()) {
+            detail["vector"] = logged_vector(vector);
+        }
+        if request.skip_shown {
+            let tokens: usize = answer.already_shown.iter().map(|result| result.tokens).sum();
+            detail["already_shown"] = json!({"results": answer.already_shown.len(), "tokens": tokens});
+        }
+        if !request.filter.is_empty() {
+            detail["filter"] = json!(request.filter);
+        }
+        if let Some(time) = request.as_of {
+            detail["as_of"] = json!(time);
+        }
         if logged != request.query {
             detail["query_bytes"] = request.query.len().into();
             detail["query_blake3"] = blake3::hash(request.query.as_bytes()).to_hex()[..32].into();

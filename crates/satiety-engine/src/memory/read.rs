@@ -1,9 +1,11 @@
 //! Reads memories, and detects that a text quotes one: implicit feedback on search results.
 
 use crate::handles::MemoryOperations;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use satiety::memory::{FeedbackKind, LinkKind, Scope, found_by, learn_from_selection, references};
+use satiety::memory::{
+    Attribution, FeedbackKind, LinkKind, PastQuery, Scope, learn_from_selection, references,
+};
 use satiety_store::memory::FeedbackRow;
 use satiety_store::now_micros;
 use schemars::JsonSchema;
@@ -11,13 +13,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::attribution::{MAX_QUERIES, attribution_metadata};
 use super::memories::Memory;
 use super::scope::{check_names, check_text};
 use super::search::MatchedTriggers;
 use crate::EngineError;
 
-/// Number of a session's queries that a read or a quotation is attributed to.
-const MAX_QUERIES: u32 = 50;
 /// Number of results that a text is compared with, most recent first.
 const MAX_RESULTS: usize = 60;
 /// Maximum bytes of a text that are compared; the rest is ignored.
@@ -49,10 +50,13 @@ pub struct ReadMemory {
     pub memory: Memory,
     /// Links from and to the memory.
     pub links: Vec<MemoryLink>,
-    /// Id of the session's query that found it, if any.
+    /// Id of the session's query that it fits, if any.
     pub query_id: Option<String>,
     /// Rank in the results of that query, from 1.
     pub rank_in_results: Option<i64>,
+    /// Probability that the read belongs to that query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probability: Option<f64>,
 }
 
 /// A causal link of a memory.
@@ -88,8 +92,8 @@ pub struct MatchRequest {
     pub scope: Option<Scope>,
 }
 
-/// A session's queries with their results, newest first.
-type Queries = Vec<(String, String, Vec<String>)>;
+/// Memories that were used, each with its attribution.
+pub(super) type Uses = BTreeMap<String, Attribution>;
 
 impl MemoryOperations<'_> {
     /// Returns a complete memory. If a search of the session found it, the read is recorded with query and
@@ -99,33 +103,21 @@ impl MemoryOperations<'_> {
         let memory = self.get(&request.id, request.scope.as_ref()).await?;
         let scope = self.scope(request.scope.as_ref());
         let links = self.links_of(&request.id, &scope).await?;
-        let (mut query_id, mut rank_in_results) = (None, None);
+        let mut credit = None;
         if let Some(session) = &request.session {
-            let queries = self
-                .engine
-                .store()
-                .await?
-                .query_log()
-                .queries_of_session(session, MAX_QUERIES)
-                .await?;
-            if let Some((query, _, rank)) = found_by(&queries, &request.id) {
-                (query_id, rank_in_results) = (Some(query.to_owned()), Some(rank));
-                let kind = FeedbackKind::ReadAfterSearch;
-                self.record_use(
-                    session,
-                    kind,
-                    &queries,
-                    std::slice::from_ref(&request.id),
-                    &json!({}),
-                )
-                .await?;
-            }
+            let queries = self.past_queries(session, MAX_QUERIES).await?;
+            let read = std::slice::from_ref(&request.id);
+            let uses = self.attribute_uses(&queries, read, now_micros()).await?;
+            let kind = FeedbackKind::ReadAfterSearch;
+            self.record_use(session, kind, &uses, &json!({})).await?;
+            credit = uses.into_values().next().and_then(|use_of| use_of.credited);
         }
         Ok(ReadMemory {
             memory,
             links,
-            query_id,
-            rank_in_results,
+            rank_in_results: credit.as_ref().map(|credit| credit.rank),
+            probability: credit.as_ref().map(|credit| credit.probability),
+            query_id: credit.map(|credit| credit.query_id),
         })
     }
 
@@ -152,11 +144,11 @@ impl MemoryOperations<'_> {
     ) -> Result<Vec<String>, EngineError> {
         check_names(Some(session), None, None)?;
         let store = self.engine.store().await?;
-        let queries = store.query_log().queries_of_session(session, MAX_QUERIES).await?;
+        let queries = self.past_queries(session, MAX_QUERIES).await?;
         let mut seen = BTreeSet::new();
         let recent: Vec<String> = queries
             .iter()
-            .flat_map(|(_, _, results)| results)
+            .flat_map(|query| &query.results)
             .filter(|id| Some(id.as_str()) != except && seen.insert(id.as_str()))
             .take(MAX_RESULTS)
             .cloned()
@@ -171,59 +163,53 @@ impl MemoryOperations<'_> {
         let quoted = references(truncated(text), contents);
         if !quoted.is_empty() {
             let kind = FeedbackKind::Reference;
-            let new = self
-                .record_use(session, kind, &queries, &quoted, &json!({}))
-                .await?;
-            self.learn_phrases(&queries, &new).await?;
+            let uses = self.attribute_uses(&queries, &quoted, now_micros()).await?;
+            let new = self.record_use(session, kind, &uses, &json!({})).await?;
+            self.learn_phrases(&queries, &uses, &new).await?;
         }
         Ok(quoted)
     }
 
-    /// Records a use of memories for the latest query that found each, without duplicates. Returns the new
-    /// ones.
+    /// Records a use of memories for the query that each fits, without duplicates. Returns the new ones. A use
+    /// that fits no query is recorded without one.
     pub(super) async fn record_use(
         self,
         session: &str,
         kind: FeedbackKind,
-        queries: &Queries,
-        memories: &[String],
+        uses: &Uses,
         metadata: &Value,
     ) -> Result<Vec<String>, EngineError> {
         let store = self.engine.store().await?;
         let known = store.memories().feedback_of_session(session, 1000).await?;
         let mut events = Vec::new();
-        for memory in memories {
-            let Some((query, _, rank)) = found_by(queries, memory) else {
-                continue;
-            };
+        for (memory, attribution) in uses {
+            let credit = attribution.credited.as_ref();
+            let query = credit.map(|credit| credit.query_id.as_str());
             let again = known.iter().any(|event| {
                 event.event_type == kind.name()
-                    && event.query_id.as_deref() == Some(query)
+                    && event.query_id.as_deref() == query
                     && event.memory_id.as_deref() == Some(memory)
             });
             if !again {
-                events.push(event(
-                    session,
-                    kind,
-                    Some((query, rank)),
-                    memory,
-                    metadata.clone(),
-                ));
+                let metadata = attribution_metadata(attribution, metadata.clone());
+                let place = credit.map(|credit| (credit.query_id.as_str(), credit.rank));
+                events.push(event(session, kind, place, memory, metadata));
             }
         }
         store.memories().put_feedback(&events).await?;
         Ok(events.into_iter().filter_map(|event| event.memory_id).collect())
     }
 
-    /// Adds the words of the query that found each memory to its learned phrases, within the limits of
-    /// learning.
+    /// Adds the words of the query that each memory fits to its learned phrases, within the limits of
+    /// learning and if the attribution is certain enough.
     pub(super) async fn learn_phrases(
         self,
-        queries: &Queries,
+        queries: &[PastQuery],
+        uses: &Uses,
         memories: &[String],
     ) -> Result<(), EngineError> {
         for memory in memories {
-            let Some((_, query, _)) = found_by(queries, memory) else {
+            let Some(query) = learnable_query(queries, uses.get(memory)) else {
                 continue;
             };
             let mut row = self.row(memory).await?;
@@ -265,6 +251,17 @@ impl MemoryOperations<'_> {
         });
         Ok(described.collect())
     }
+}
+
+/// Text of the query whose words a memory may learn.
+pub(super) fn learnable_query<'q>(
+    queries: &'q [PastQuery],
+    attribution: Option<&Attribution>,
+) -> Option<&'q str> {
+    let attribution = attribution.filter(|attribution| attribution.may_learn)?;
+    let credited = attribution.credited.as_ref()?;
+    let query = queries.iter().find(|query| query.id == credited.query_id)?;
+    Some(&query.text)
 }
 
 /// Builds a feedback event, with its query and rank if known.

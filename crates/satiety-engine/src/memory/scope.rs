@@ -1,7 +1,7 @@
 //! Scope of memory requests and limits on their size.
 
 use crate::handles::MemoryOperations;
-use satiety::memory::{Author, NeedsPerson, Project, Scope};
+use satiety::memory::{AttributionRule, Author, NeedsPerson, Project, Scope};
 use satiety_store::memory::MemoryRow;
 
 use super::MemoryError;
@@ -21,6 +21,8 @@ pub struct MemorySettings {
     pub project: Option<Project>,
     /// Maximum bytes of a query.
     pub max_query_bytes: usize,
+    /// Rule by which a use of a memory is credited to a query.
+    pub attribution: AttributionRule,
 }
 
 impl Default for MemorySettings {
@@ -28,6 +30,7 @@ impl Default for MemorySettings {
         Self {
             project: None,
             max_query_bytes: 16 << 10,
+            attribution: AttributionRule::default(),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use satiety::memory::{
-    Action, MemorySearch, Mode, Observation, Scope, SearchMachine, SearchQuery, TriggerMatch, ValidPipeline,
+    Action, Link, MemoryFilter, MemorySearch, Mode, Observation, Scope, SearchMachine, SearchQuery,
+    SessionHistory, TimePoint, TriggerMatch, ValidPipeline,
 };
 use satiety_models::Embedder;
 use satiety_store::now_micros;
@@ -56,9 +57,18 @@ pub struct SearchRequest {
     /// Also return the telemetry of each stage.
     #[serde(default)]
     pub explain: bool,
+    /// Conditions that all results satisfy.
+    #[serde(default)]
+    pub filter: MemoryFilter,
+    /// Time at which results should hold, in RFC 3339 or as a date; now by default.
+    #[serde(default)]
+    pub as_of: Option<TimePoint>,
     /// Search pipeline to use.
     #[serde(skip)]
     pub pipeline: Arc<ValidPipeline>,
+    /// History to use instead of that of the session, to repeat an earlier search.
+    #[serde(skip)]
+    pub history: Option<Arc<SessionHistory>>,
     /// Calling tool, for the log.
     #[serde(skip, default = "default_tool")]
     pub tool: &'static str,
@@ -85,6 +95,9 @@ impl Default for SearchRequest {
             session: None,
             skip_shown: false,
             explain: false,
+            filter: MemoryFilter::default(),
+            as_of: None,
+            history: None,
             pipeline: Arc::clone(ValidPipeline::standard()),
             tool: default_tool(),
             scope: None,
@@ -103,20 +116,29 @@ impl<'e> MemoryOperations<'e> {
     /// Searches, and logs the query with its results.
     pub async fn search(self, mut request: SearchRequest) -> Result<MemorySearch, EngineError> {
         let assignment = self.engine.experiments().assign(&mut request).await?;
-        let answer = self.search_with(&request.pipeline, &request).await?;
-        self.log_search(&request, &answer).await?;
+        let (answer, vector) = self.search_embedded(&request.pipeline, &request).await?;
+        self.log_search(&request, &answer, vector.as_ref()).await?;
         self.engine.experiments().shadow(&assignment, &request, &answer);
         Ok(answer)
     }
 
     /// Searches with this pipeline instead of the request's, without logging, so that a pipeline can be tried
     /// next to another.
-    #[tracing::instrument(name = "search memory", skip_all)]
     pub async fn search_with(
         self,
         pipeline: &Arc<ValidPipeline>,
         request: &SearchRequest,
     ) -> Result<MemorySearch, EngineError> {
+        Ok(self.search_embedded(pipeline, request).await?.0)
+    }
+
+    /// Like `search_with`, and returns the vector of the query with its model, if it was embedded.
+    #[tracing::instrument(name = "search memory", skip_all)]
+    async fn search_embedded(
+        self,
+        pipeline: &Arc<ValidPipeline>,
+        request: &SearchRequest,
+    ) -> Result<(MemorySearch, Option<QueryVector>), EngineError> {
         check(request)?;
         self.check_query(&request.query)?;
         let began = Instant::now();
@@ -130,10 +152,13 @@ impl<'e> MemoryOperations<'e> {
             folder: request.folder.clone().unwrap_or_default(),
             scope: self.scope(request.scope.as_ref()),
             skip_shown: request.skip_shown,
+            filter: request.filter.clone(),
+            as_of: request.as_of,
         };
         let store = self.engine.store().await?;
         let mut machine = Box::new(SearchMachine::new(Arc::clone(pipeline), query));
         let (mut embedder, mut degraded) = (None, None);
+        let mut query_vector: Option<QueryVector> = None;
         loop {
             let observation = match machine.next() {
                 Action::EmbedQuery => {
@@ -144,6 +169,8 @@ impl<'e> MemoryOperations<'e> {
                         None => None,
                     };
                     let took_ms = elapsed_ms() - from;
+                    let model = embedder.map(|embedder| embedder.id().to_string());
+                    query_vector = model.zip(vector.clone());
                     Observation::QueryVector { vector, took_ms }
                 }
                 Action::OpenIndex => {
@@ -152,7 +179,12 @@ impl<'e> MemoryOperations<'e> {
                         .as_ref()
                         .map(|(name, dimension)| (name.as_str(), *dimension));
                     let index = self.engine.memory.current(store, wanted).await?;
-                    let history = self.session_history(request, pipeline.session).await?;
+                    let history = if let Some(history) = &request.history {
+                        SessionHistory::clone(history)
+                    } else {
+                        let vector = query_vector.as_ref();
+                        self.session_history(request, vector, pipeline.session).await?
+                    };
                     let now = now_micros();
                     Observation::Index { index, history, now }
                 }
@@ -166,7 +198,7 @@ impl<'e> MemoryOperations<'e> {
                 }
                 Action::ReadLinks(ids) => {
                     let links = store.memories().links(&ids).await?.into_iter();
-                    Observation::Links(links.map(|link| (link.from_id, link.to_id)).collect())
+                    Observation::Links(links.filter_map(link_of).collect())
                 }
                 Action::ReadTexts(docs) => {
                     let rows = store.memories().chunk_texts(&docs).await?.into_iter();
@@ -177,7 +209,8 @@ impl<'e> MemoryOperations<'e> {
             machine.observe(observation);
         }
         let id = |kind| satiety::ids::prefixed(kind, Uuid::now_v7());
-        Ok(machine.finish(id("eq"), id("trace"), degraded, elapsed_ms()))
+        let found = machine.finish(id("eq"), id("trace"), degraded, elapsed_ms());
+        Ok((found, query_vector))
     }
 
     /// Returns memories whose trigger phrases occur in a text.
@@ -201,7 +234,7 @@ impl<'e> MemoryOperations<'e> {
     }
 
     /// Runs work that scans this many bytes, on another thread unless they are few.
-    async fn compute_bytes<T: Send + 'static>(
+    pub(super) async fn compute_bytes<T: Send + 'static>(
         self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
@@ -227,7 +260,20 @@ impl<'e> MemoryOperations<'e> {
     }
 }
 
+/// Embedding model and vector of a query.
+pub(super) type QueryVector = (String, Vec<f32>);
+
+/// A link of the database; `None` for a kind of a newer version.
+pub(crate) fn link_of(row: satiety_store::memory::LinkRow) -> Option<Link> {
+    Some(Link {
+        kind: row.kind.parse().ok()?,
+        from: row.from_id,
+        to: row.to_id,
+    })
+}
+
 fn check(request: &SearchRequest) -> Result<(), MemoryError> {
+    request.filter.check()?;
     if request.query.trim().is_empty() {
         return Err(MemoryError::EmptyQuery);
     }

@@ -130,7 +130,7 @@ impl MemoryOperations<'_> {
         closing: Option<&TaskRow>,
     ) -> Result<SessionEvalSummary, EngineError> {
         let store = self.engine.store().await?;
-        let queries = store.tasks().session_queries(session, MAX_EVENTS).await?;
+        let queries = store.query_log().queries_of_session(session, MAX_EVENTS).await?;
         let ids: Vec<String> = queries.iter().map(|query| query.query_id.clone()).collect();
         let mut relevant: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (query, memory) in store.evaluation().relevant_memories(&ids).await? {
@@ -156,6 +156,10 @@ impl MemoryOperations<'_> {
             intent: query.intent,
             result_ids: query.result_ids,
             at: query.created_at,
+            saved_tokens: query
+                .detail
+                .pointer("/already_shown/tokens")
+                .and_then(serde_json::Value::as_u64),
         });
         let mut tasks = store.tasks().list(Some(session), MAX_TASKS).await?;
         if let Some(closing) = closing {

@@ -5,8 +5,8 @@ use crate::handles::MemoryOperations;
 use std::collections::{BTreeMap, BTreeSet};
 
 use satiety::memory::{
-    Author, Draft, FeedbackKind, Outcome, Scope, SessionEvalSummary, TaskDeltas, TaskScores, scroll_past,
-    task_deltas, truncate_query,
+    Author, Draft, FeedbackKind, Outcome, PastQuery, Scope, SessionEvalSummary, TaskDeltas, TaskScores,
+    scroll_past, task_deltas, truncate_query,
 };
 use satiety::retrieval::Tier;
 use satiety_store::memory::FeedbackRow;
@@ -285,7 +285,7 @@ impl MemoryOperations<'_> {
             }
         }
         let events = store.memories().feedback_of_session(&session, MAX_EVENTS).await?;
-        let queries = store.query_log().queries_of_session(&session, MAX_EVENTS).await?;
+        let queries = self.past_queries(&session, MAX_EVENTS).await?;
         store
             .memories()
             .put_feedback(&passed_over(&session, &queries, &events))
@@ -297,7 +297,18 @@ impl MemoryOperations<'_> {
                 .filter(|(_, judged)| !**judged)
                 .map(|(id, _)| id.clone())
                 .collect();
-            self.learn_phrases(&queries, &selected).await?;
+            // The time of each use is in its event; the end of the task would make all queries equally old.
+            let mut uses = super::read::Uses::new();
+            for memory in &selected {
+                let latest = events
+                    .iter()
+                    .find(|event| event.memory_id.as_ref() == Some(memory));
+                if let Some(event) = latest {
+                    let one = std::slice::from_ref(memory);
+                    uses.extend(self.attribute_uses(&queries, one, event.created_at).await?);
+                }
+            }
+            self.learn_phrases(&queries, &uses, &selected).await?;
         }
         let mut saved = Vec::new();
         for lesson in lessons {
@@ -398,13 +409,12 @@ fn used_memories(events: &[FeedbackRow]) -> BTreeMap<String, bool> {
 
 /// Returns results that ranked above the first used result of each query and were not used. This is known
 /// only at the end of a task: an agent may read the third result before the first.
-fn passed_over(
-    session: &str,
-    queries: &[(String, String, Vec<String>)],
-    events: &[FeedbackRow],
-) -> Vec<FeedbackRow> {
+fn passed_over(session: &str, queries: &[PastQuery], events: &[FeedbackRow]) -> Vec<FeedbackRow> {
     let mut rows = Vec::new();
-    for (query, _, results) in queries {
+    for PastQuery {
+        id: query, results, ..
+    } in queries
+    {
         let of = |kinds: &[FeedbackKind]| -> BTreeSet<String> {
             events
                 .iter()

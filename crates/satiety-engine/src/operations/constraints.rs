@@ -9,7 +9,7 @@ use crate::root_path::BELOW_ROOT;
 /// Pattern of a non-blank string.
 const NOT_BLANK: &str = "\\S";
 /// Pattern of a retrieval measure.
-pub(crate) const MEASURE: &str = "^(?:mrr|ndcg|ndcg_linear|recall|p|map|success|bpref|judged|importance_recall|constitutional|constitutional_share|chain|ils|tier_p\\((?:temporary|normal|important|critical|constitutional)\\)|rbp\\(0\\.[0-9]{0,3}[1-9]\\))(?:@[1-9][0-9]{0,8})?$";
+pub(crate) const MEASURE: &str = "^(?:mrr|ndcg|ndcg_linear|recall|p|P|precision|map|success|bpref|judged|importance_recall|constitutional|constitutional_share|chain|ils|tier_p\\((?:temporary|normal|important|critical|constitutional)\\)|rbp\\(0\\.[0-9]{0,3}[1-9]\\))(?:@[1-9][0-9]{0,8})?$";
 
 /// Parts of requests whose readers accept more than their schema describes: traces and session logs as
 /// conversations, items with additional fields, rounds of other loops.

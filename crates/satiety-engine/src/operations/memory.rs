@@ -199,6 +199,9 @@ static RESULT: View = View(&[
     keep("project").at("project.label").otherwise("global"),
     keep("score").decimals(3),
     keep("channels").pick("rank"),
+    keep("superseded_by").optional(),
+    keep("contradicts").optional(),
+    keep("validity").optional(),
 ]);
 
 impl Preflight {

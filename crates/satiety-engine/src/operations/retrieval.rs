@@ -8,7 +8,7 @@ use super::constraints::MEASURE;
 use super::page::PageRequest;
 use super::{Call, CallError, Effect, IdRequest, Operation};
 use crate::EngineError;
-use crate::retrieval::{InlineRankings, MeasuredRun, RunChanges, UnfinishedRun};
+use crate::retrieval::{InlineRankings, JudgeFeedbackRequest, MeasuredRun, RunChanges, UnfinishedRun};
 use crate::tokens::Scope;
 
 /// Maximum number of recent runs that a list covers.
@@ -39,6 +39,15 @@ pub(super) fn operations() -> Vec<Operation> {
                     .into());
                 }
                 call.engine.retrieval().compare_inline(&request).await
+            },
+        ),
+        Operation::new(
+            "judge_feedback",
+            "Derive judgments of the corpus from agents' use of results; optionally replace earlier ones",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, request: JudgeFeedbackRequest| async move {
+                call.engine.retrieval().judge_from_feedback(request).await
             },
         ),
         Operation::new(

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use satiety::ids;
+use satiety::memory::{FeedbackKind, Intent, Link, PastQuery, SessionHistory};
 use satiety::retrieval::{
     Comparison, ComparisonSettings, Document, DocumentMatcher, EvalQuery, EvaluationOptions, FileFormat,
-    Gate, JudgmentSource, Latency, Measure, OrderOptions, Qrels, QrelsReader, RunReader, TraceReader,
-    Verdict, compare, evaluate_with, query_changes,
+    Gate, JudgmentSource, Latency, Measure, MissingQueries, OrderOptions, Qrels, QrelsReader, RunReader,
+    TraceReader, Verdict, causal_chain, compare, evaluate_with, query_changes,
 };
 use satiety::stats::BootstrapSettings;
 use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow, EvalResultRow};
@@ -30,6 +31,9 @@ use super::{
 };
 use crate::EngineError;
 use crate::bench::Stop;
+
+/// Maximum number of queries and events of a session that are read to repeat one of its searches.
+const MAX_SESSION_QUERIES: u32 = 1000;
 
 /// Request to replay the corpus.
 #[derive(Debug, Clone)]
@@ -172,6 +176,7 @@ impl RetrievalOperations<'_> {
         let system = System::open(&request.system, request.depth, &request.context)?;
         let (run_id, mut answers) = self.begun(&request, &system.name).await?;
         let (known, facts) = self.known_documents(&request, &system).await?;
+        let links = self.memory_links().await?;
         let asked = self
             .ask_all(&system, &corpus, &known, &run_id, &mut answers, stop, &seen)
             .await;
@@ -209,8 +214,17 @@ impl RetrievalOperations<'_> {
             return Ok(replayed);
         }
         let (run_id, per_query) = (replayed.run_id.clone(), request.per_query);
-        let (report, comparison) =
-            blocking(move || measured(&corpus, &rows, baseline.as_ref(), facts, &request, &run_id)).await?;
+        let (report, comparison) = blocking(move || {
+            measured(
+                &corpus,
+                &rows,
+                baseline.as_ref(),
+                (facts, links),
+                &request,
+                &run_id,
+            )
+        })
+        .await?;
         replayed.latency_ms = report
             .as_ref()
             .and_then(|report| report.pipeline.as_ref()?.latency_ms.get("total").copied());
@@ -287,10 +301,15 @@ impl RetrievalOperations<'_> {
             }
             if !warm {
                 // A warm-up query: starting a server and loading a model is not part of the search latency.
-                system.ask(self.engine, &row.query, known).await?;
+                system.ask(self.engine, &row.query, known, None).await?;
                 warm = true;
             }
-            let answer = system.ask(self.engine, &row.query, known).await?;
+            let history = if system.is_memory() {
+                self.session_before(row).await?
+            } else {
+                None
+            };
+            let answer = system.ask(self.engine, &row.query, known, history).await?;
             prose += usize::from(answer.prose);
             failed += usize::from(answer.results.is_err());
             let (results, error) = match answer.results {
@@ -309,6 +328,7 @@ impl RetrievalOperations<'_> {
                 latency_ms: error.is_none().then_some(answer.latency.as_secs_f64() * 1000.0),
                 error,
                 created_at: now_micros(),
+                detail: answer.session.map(|session| session.trace()),
             };
             store.evaluation().put_answer(&answer).await?;
             answers.insert(row.query_id.clone(), answer);
@@ -319,6 +339,85 @@ impl RetrievalOperations<'_> {
             });
         }
         Ok(prose)
+    }
+
+    /// Returns what the session of a query had seen and used before it; `None` for a query without a session.
+    async fn session_before(self, row: &EvalQueryRow) -> Result<Option<SessionHistory>, EngineError> {
+        let line = query_line(row.clone(), Vec::new())?;
+        let context = line.session_context.unwrap_or_default();
+        let session = row.session_id.clone().or(context.session_id);
+        let settings = satiety::memory::Pipeline::default().session;
+        let asked = PastQuery {
+            text: row.query.clone(),
+            ..PastQuery::default()
+        };
+        let (mut earlier, mut events) = (Vec::new(), Vec::new());
+        if let Some(session) = &session {
+            let store = self.engine.store().await?;
+            let queries = store
+                .query_log()
+                .queries_of_session(session, MAX_SESSION_QUERIES)
+                .await?;
+            let at = queries.iter().find(|query| query.query_id == row.query_id);
+            if let Some(at) = at.map(|query| query.created_at) {
+                let before = queries.into_iter().filter(|query| query.created_at < at);
+                earlier = before.map(crate::memory::past_query).collect();
+                earlier.truncate(settings.look_back as usize);
+                events = store
+                    .memories()
+                    .feedback_of_session(session, MAX_SESSION_QUERIES)
+                    .await?;
+                events.retain(|event| event.created_at < at);
+            }
+        }
+        if earlier.is_empty() && context.working_memory_ids.is_empty() {
+            return Ok(None);
+        }
+        let used = events.iter().filter(|event| {
+            let kind = FeedbackKind::named(&event.event_type);
+            kind.is_some_and(FeedbackKind::is_use)
+        });
+        let used = used.filter_map(|event| Some((event.memory_id.as_deref()?, event.query_id.as_deref())));
+        let working = context.working_memory_ids.iter().map(|id| (id.as_str(), None));
+        let history = SessionHistory::new(&asked, &earlier, used.chain(working), settings);
+        Ok(Some(history))
+    }
+
+    /// Returns all links between memories.
+    async fn memory_links(self) -> Result<Vec<Link>, EngineError> {
+        let store = self.engine.store().await?;
+        let (mut links, mut last) = (Vec::new(), None);
+        loop {
+            let page = store.memories().links_after(last.as_ref(), 5000).await?;
+            let Some(end) = page.last().cloned() else { break };
+            last = Some(end);
+            links.extend(page.into_iter().filter_map(crate::memory::link_of));
+        }
+        Ok(links)
+    }
+
+    /// Returns tier and folder of every memory, and all links between them.
+    pub(crate) async fn memory_facts(self) -> Result<(Vec<Document>, Vec<Link>), EngineError> {
+        let mut documents = Vec::new();
+        let mut after = 0;
+        loop {
+            let rows = self
+                .engine
+                .store()
+                .await?
+                .memories()
+                .headers_after(after, 5000)
+                .await?;
+            let Some(last) = rows.last() else { break };
+            after = last.change;
+            documents.extend(rows.into_iter().map(|row| Document {
+                id: row.memory_id,
+                tier: satiety::memory::parse_tier(&row.tier).ok(),
+                folder: Some(row.folder),
+                ..Document::default()
+            }));
+        }
+        Ok((documents, self.memory_links().await?))
     }
 
     /// Loads documents to identify results by, and the facts that measures need.
@@ -429,7 +528,7 @@ fn measured(
     corpus: &Corpus,
     rows: &[AnswerRow],
     baseline: Option<&(String, Vec<AnswerRow>)>,
-    documents: Vec<Document>,
+    (documents, links): (Vec<Document>, Vec<Link>),
     request: &ReplayRequest,
     run_id: &str,
 ) -> Result<(Option<RunReport>, Option<CompareResponse>), EngineError> {
@@ -437,11 +536,22 @@ fn measured(
     for document in documents {
         known.facts.add_document(document);
     }
-    for (row, _) in corpus {
-        let query = EvalQuery {
+    for (row, judgments) in corpus {
+        let mut query = EvalQuery {
             judgments: Vec::new(),
             ..query_line(row.clone(), Vec::new())?
         };
+        if query.causal_chain.is_empty() && asks_for_decision(row) {
+            let threshold = i64::from(request.options.relevance_threshold);
+            let counted = judgments
+                .iter()
+                .filter(|one| request.judgments.takes(one))
+                .cloned();
+            let counted: Vec<EvalJudgmentRow> = counted.collect();
+            let relevant = trusted(&counted).filter(|one| one.relevance >= threshold);
+            let relevant: Vec<String> = relevant.map(|one| one.memory_id.clone()).collect();
+            query.causal_chain = causal_chain(&relevant, &links);
+        }
         known.facts.add_query(&query);
         known.queries.insert(query.query_id.clone(), query);
     }
@@ -469,7 +579,7 @@ fn measured(
             qrels: PathBuf::new(),
             runs: Vec::new(),
             order: OrderOptions::default(),
-            options: request.options,
+            options: answered_options(request),
             measures,
             known: FactFiles::default(),
             by: request.by.clone(),
@@ -520,7 +630,7 @@ fn compare_runs(
             qrels,
             &answers.run,
             &request.decisive,
-            &request.options,
+            &answered_options(request),
             &known.facts,
         )
         .map_err(|problem| super::wrong(Path::new(name), problem))
@@ -551,6 +661,20 @@ fn compare_runs(
         options: request.options,
         settings,
     })
+}
+
+/// Options for answered queries: one that found nothing counts as zero.
+fn answered_options(request: &ReplayRequest) -> EvaluationOptions {
+    EvaluationOptions {
+        missing: MissingQueries::Zero,
+        ..request.options
+    }
+}
+
+/// Whether a query asks why something was decided, so that its causal chain matters.
+fn asks_for_decision(row: &EvalQueryRow) -> bool {
+    row.intent.as_deref() == Some(Intent::FindDecision.name())
+        || row.eval_category.as_deref() == Some("causal-query")
 }
 
 fn successful(rows: &[AnswerRow]) -> impl Iterator<Item = &AnswerRow> {
@@ -594,7 +718,10 @@ fn answers(rows: &[AnswerRow]) -> Result<Answers, EngineError> {
     let mut run = RunReader::new(FileFormat::JsonLines);
     let mut traces = TraceReader::default();
     for row in successful(rows) {
-        let line = json!({"queryId": row.query_id, "results": row.results, "latencyMs": {"total": row.latency_ms.unwrap_or(0.0)}});
+        let mut line = json!({"queryId": row.query_id, "results": row.results, "latencyMs": {"total": row.latency_ms.unwrap_or(0.0)}});
+        if let (Some(line), Some(Value::Object(trace))) = (line.as_object_mut(), &row.detail) {
+            line.extend(trace.clone());
+        }
         let line = format!("{line}\n");
         run.push(line.as_bytes()).map_err(stored_wrong)?;
         traces.push(line.as_bytes()).map_err(stored_wrong)?;

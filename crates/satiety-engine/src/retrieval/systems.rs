@@ -1,14 +1,14 @@
 //! Systems that a corpus can be replayed against: the built-in memory, a tool of any MCP server, or any HTTP
 //! endpoint. Sends queries and parses responses; knows nothing of judgments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use satiety::bench::contract::spec::{HttpSpec, McpSpec};
 use satiety::bench::contract::{Request, TargetSpec};
-use satiety::memory::{Mode, ValidPipeline};
+use satiety::memory::{Mode, SessionHistory, ValidPipeline};
 use satiety::retrieval::{AnswerPaths, DocumentMatcher, PRESETS, read_answer};
 use serde_json::{Map, Value, json};
 
@@ -111,6 +111,27 @@ pub(super) struct SystemAnswer {
     pub(super) results: Result<Ranking, String>,
     pub(super) latency: Duration,
     pub(super) prose: bool,
+    /// Effects of the session, if the query has one.
+    pub(super) session: Option<SessionEffects>,
+}
+
+/// Effects of a session on a search of the built-in memory.
+pub(super) struct SessionEffects {
+    /// Results without the session.
+    without_session: Vec<String>,
+    /// Tokens of each result that the session already has.
+    repeated_tokens: Vec<usize>,
+}
+
+impl SessionEffects {
+    /// Fields of the trace of a run.
+    pub(super) fn trace(&self) -> Value {
+        let repeated = self
+            .repeated_tokens
+            .iter()
+            .map(|tokens| json!({"tokens": tokens}));
+        json!({"withoutSession": self.without_session, "removedDuplicates": repeated.collect::<Vec<_>>()})
+    }
 }
 
 impl System {
@@ -210,6 +231,7 @@ impl System {
         engine: &Engine,
         query: &str,
         known: &DocumentMatcher,
+        history: Option<SessionHistory>,
     ) -> Result<SystemAnswer, EngineError> {
         match &self.way {
             SystemClient::Memory {
@@ -224,7 +246,12 @@ impl System {
                     token_budget: Some(token_budget.unwrap_or(usize::MAX / 2)),
                     // Judgments refer to memories of any project.
                     scope: Some(satiety::memory::Scope::All),
+                    history: history.clone().map(Arc::new),
                     ..SearchRequest::default()
+                };
+                let session = match history {
+                    Some(_) => Some(Box::pin(session_effects(engine, pipeline, &request)).await?),
+                    None => None,
                 };
                 let began = Instant::now();
                 let asked =
@@ -252,6 +279,7 @@ impl System {
                     results,
                     latency,
                     prose: false,
+                    session,
                 })
             }
             SystemClient::Target { target, paths } => {
@@ -282,6 +310,7 @@ impl System {
                     results,
                     latency: attempt.latency,
                     prose,
+                    session: None,
                 })
             }
         }
@@ -298,6 +327,38 @@ impl System {
             target.close().await;
         }
     }
+}
+
+/// Repeats a search without its session, and once more without what the session already has.
+async fn session_effects(
+    engine: &Engine,
+    pipeline: &Arc<ValidPipeline>,
+    request: &SearchRequest,
+) -> Result<SessionEffects, EngineError> {
+    let without = SearchRequest {
+        history: None,
+        ..request.clone()
+    };
+    let fresh = SearchRequest {
+        skip_shown: true,
+        ..request.clone()
+    };
+    let without = engine.memory().search_with(pipeline, &without).await?;
+    let fresh = engine.memory().search_with(pipeline, &fresh).await?;
+    // What an agent would have received a second time.
+    let shown = without
+        .results
+        .iter()
+        .map(|result| &result.id)
+        .collect::<BTreeSet<_>>();
+    let repeated = fresh
+        .already_shown
+        .iter()
+        .filter(|result| shown.contains(&result.id));
+    Ok(SessionEffects {
+        repeated_tokens: repeated.map(|result| result.tokens).collect(),
+        without_session: without.results.into_iter().map(|result| result.id).collect(),
+    })
 }
 
 /// A tool call with all defaults resolved.

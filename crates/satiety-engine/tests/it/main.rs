@@ -7,6 +7,8 @@ mod harness;
 mod llm_judge;
 mod memory;
 mod memory_golden;
+mod memory_story;
+mod memory_truth;
 mod remote_targets;
 mod research_fetch;
 mod research_loop;

@@ -351,7 +351,7 @@ async fn searches_are_logged_once_and_feedback_finds_them_at_once() {
         .unwrap();
     let written = store.query_log().queries_of_session("s", 10).await.unwrap();
     assert_eq!(
-        written.iter().map(|(id, ..)| id).collect::<Vec<_>>(),
+        written.iter().map(|row| &row.query_id).collect::<Vec<_>>(),
         [&again.query_id, &found.query_id]
     );
     let events = store.memories().feedback_of_session("s", 10).await.unwrap();

@@ -1,6 +1,7 @@
 //! Memory pages: the list, search results with their ranking, one memory.
 
-use satiety_engine::memory::{Memories, Memory, MemoryHealth, MemorySearch};
+use satiety::memory::Validity;
+use satiety_engine::memory::{Memories, Memory, MemoryHealth, MemoryResult, MemorySearch};
 
 use jiff::Timestamp;
 use satiety_report::document::{badge, link};
@@ -91,6 +92,9 @@ pub(super) fn search(found: &MemorySearch) -> String {
             .then(link(format!("/memory/{}", segment(&result.id)), &result.title))
             .then(" ")
             .then(badge(Tone::Plain, result.tier.name()));
+        let title = marks(result)
+            .into_iter()
+            .fold(title, |title, mark| title.then(" ").then(mark));
         let why = format!("{why}; project: {}", project(result.project.as_ref()));
         let parts = vec![Block::text(why), Block::Verbatim(result.excerpt.clone())];
         body.push(Block::Section(title, parts));
@@ -107,6 +111,25 @@ pub(super) fn search(found: &MemorySearch) -> String {
     let summary = format!("Stages: {:.1} ms", found.telemetry.total_latency_ms);
     body.push(Block::details(summary, vec![Block::Table(stages)]));
     frame("/memory", "Memory search", &[form(&found.query), blocks(&body)])
+}
+
+/// Marks of a result that is not simply current; each names or links the other memory.
+fn marks(result: &MemoryResult) -> Vec<Text> {
+    let other = |label: &str, id: &str| {
+        badge(Tone::Unsure, label)
+            .then(" ")
+            .then(link(format!("/memory/{}", segment(id)), id))
+    };
+    let mut marks = Vec::new();
+    marks.extend(result.superseded_by.as_ref().map(|id| other("superseded by", id)));
+    marks.extend(result.contradicts.iter().map(|id| other("contradicts", id)));
+    let validity = result.validity.and_then(|validity| match validity {
+        Validity::Current => None,
+        Validity::Past => Some("no longer valid"),
+        Validity::Future => Some("not valid yet"),
+    });
+    marks.extend(validity.map(|label| badge(Tone::Unsure, label)));
+    marks
 }
 
 pub(super) fn detail_page(memory: &Memory, now: Timestamp) -> String {
@@ -131,6 +154,11 @@ pub(super) fn detail_page(memory: &Memory, now: Timestamp) -> String {
             ),
         ),
         ("origin", memory.origin.as_ref().map(Text::from)),
+        ("author", memory.author.as_ref().map(Text::from)),
+        ("tags", list(&memory.tags)),
+        ("observed", memory.observed_at.as_ref().map(Text::from)),
+        ("valid from", memory.valid_from.as_ref().map(Text::from)),
+        ("valid until", memory.valid_until.as_ref().map(Text::from)),
         ("changed", Some(ago_text(&memory.updated_at, now))),
         ("expires", memory.expires_at.as_ref().map(Text::from)),
     ];

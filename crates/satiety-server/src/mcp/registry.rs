@@ -121,6 +121,8 @@ pub(super) struct ToolProfile {
     pub(super) defaults: &'static [(&'static str, u32)],
     /// Projection of the response; `None` returns all of it.
     pub(super) view: Option<&'static View>,
+    /// Objects among the arguments that are described by one sentence instead of a schema per field.
+    pub(super) brief: &'static [(&'static str, &'static str)],
 }
 
 impl ToolProfile {
@@ -203,6 +205,11 @@ impl Tool {
         let mut input = schema::input(operation.request.schema);
         if let Some(Value::Object(properties)) = input.get_mut("properties") {
             properties.retain(|name, _| !offer.hidden.contains(&name.as_str()));
+            for (name, about) in offer.brief {
+                if let Some(schema) = properties.get_mut(*name) {
+                    *schema = json!({"type": "object", "description": about});
+                }
+            }
         }
         let properties = input.get("properties");
         let has_session = properties.is_some_and(|properties| properties.get("session").is_some());

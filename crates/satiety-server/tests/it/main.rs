@@ -8,6 +8,7 @@ mod document;
 mod fields;
 mod idempotency;
 mod memory_rules;
+mod memory_truth;
 mod operation;
 mod progress;
 mod run_pages;

@@ -38,6 +38,7 @@ fn answer(run: &str, query: &str, error: Option<&str>) -> AnswerRow {
         latency_ms: error.is_none().then_some(0.1 + 0.2),
         error: error.map(Into::into),
         created_at: 7,
+        detail: None,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Memories: stored completely, found by words on both engines, and removed by deletion.
 
 use satiety_store::evaluation::EvalQueryRow;
-use satiety_store::memory::{ChunkRow, FeedbackRow, LinkRow, MemoryRow};
+use satiety_store::memory::{ChunkRow, FeedbackRow, LinkRow, MemoryRow, ProvenanceRow};
 use satiety_store::memory_tasks::TaskRow;
-use satiety_store::{LoggedQuery, Store};
+use satiety_store::{LoggedQuery, SessionQueryRow, Store};
 use serde_json::json;
 
 use crate::support::on_both_engines;
@@ -28,6 +28,7 @@ fn memory(id: &str, title: &str, content: &str) -> MemoryRow {
         change: 0,
         project: None,
         project_label: None,
+        provenance: ProvenanceRow::default(),
     }
 }
 
@@ -129,7 +130,7 @@ on_both_engines! {
         let sessions = store.tasks().sessions(9).await.unwrap();
         let found: Vec<_> = sessions.iter().map(|one| (one.session_id.as_str(), one.queries)).collect();
         assert_eq!(found, [("asked", 1), ("s", 0)]);
-        let [query] = &store.tasks().session_queries("asked", 9).await.unwrap()[..] else { panic!("one") };
+        let [query] = &store.query_log().queries_of_session("asked", 9).await.unwrap()[..] else { panic!("one") };
         assert_eq!(query.query_id, "q1");
         let relevant = store.evaluation().relevant_memories(&["q1".into(), "q2".into()]).await.unwrap();
         assert_eq!(relevant, [("q1".to_owned(), "m1".to_owned())]);
@@ -249,7 +250,7 @@ on_both_engines! {
         for number in 0..3 {
             store.query_log().append(logged(number, "s")).await;
         }
-        let ids = |rows: Vec<(String, String, Vec<String>)>| rows.into_iter().map(|(id, ..)| id).collect::<Vec<_>>();
+        let ids = |rows: Vec<SessionQueryRow>| rows.into_iter().map(|row| row.query_id).collect::<Vec<_>>();
         let newest_first = ["eq-00002", "eq-00001", "eq-00000"];
         assert_eq!(ids(store.query_log().queries_of_session("s", 10).await.unwrap()), newest_first);
         assert_eq!(ids(store.query_log().queries_of_session("s", 2).await.unwrap()), newest_first[..2]);
@@ -344,7 +345,10 @@ on_both_engines! {
         // An export from before projects lacks the columns.
         let text = String::from_utf8(export).unwrap();
         let lines: Vec<&str> = text.lines().collect();
-        let older = lines[..lines.len() - 1].join("\n").replace(",\"project\":null,\"project_label\":null", "");
+        let older = lines[..lines.len() - 1].join("\n").replace(
+            ",\"project\":null,\"project_label\":null,\"author\":null,\"tags\":\"[]\",\"observed_at\":null,\"valid_from\":null,\"valid_until\":null",
+            "",
+        );
         assert_ne!(older.len(), lines[..lines.len() - 1].join("\n").len());
         let older = format!("{older}\n");
         let end = lines[lines.len() - 1];
@@ -354,5 +358,69 @@ on_both_engines! {
         let older = format!("{older}{end}\n");
         store.import_without_rules(&mut older.as_bytes()).await.unwrap();
         assert_eq!(store.memories().ids().await.unwrap(), ["r"]);
+    }
+}
+
+on_both_engines! {
+    async fn a_memory_keeps_its_provenance_and_is_found_by_its_hash(fixture: Fixture) {
+        let store = fixture.open().await;
+        let provenance = ProvenanceRow {
+            author: Some("Ada".into()),
+            tags: vec!["billing".into(), "a \"tag\"".into()],
+            observed_at: Some(-5),
+            valid_from: Some(1),
+            valid_until: Some(i64::MAX),
+        };
+        let row = MemoryRow { provenance: provenance.clone(), ..memory("m", "Title", "Text.") };
+        store.memories().put(&row, Some(&[chunk("Title", "Text.")])).await.unwrap();
+        assert_eq!(store.memories().by_id(&["m".to_owned()]).await.unwrap()[0].provenance, provenance);
+        let heads = store.memories().headers_after(0, 10).await.unwrap();
+        assert_eq!((&heads[0].provenance, heads[0].created_at), (&provenance, 1));
+        let other = MemoryRow { content_hash: "other".into(), ..memory("n", "Title", "Text.") };
+        store.memories().put(&other, None).await.unwrap();
+        store.memories().put(&memory("o", "Title", "Text."), None).await.unwrap();
+        let same: Vec<String> =
+            store.memories().by_hash("h", 10).await.unwrap().into_iter().map(|row| row.memory_id).collect();
+        assert_eq!(same, ["m", "o"]);
+        assert_eq!(store.memories().by_hash("h", 1).await.unwrap().len(), 1);
+        assert_eq!(store.memories().by_hash("unknown", 1).await.unwrap(), []);
+    }
+}
+
+on_both_engines! {
+    async fn memories_of_an_older_schema_have_no_provenance(fixture: Fixture) {
+        let old = Store::open_with(&fixture.url, satiety_store::Migrate::UpTo(17)).await.unwrap();
+        old.close().await;
+        let insert = "INSERT INTO memories (memory_id, title, content, tier, triggers, learnt, folder, kind, origin,
+            content_hash, confidence, validations, created_at, updated_at, expires_at, change)
+            VALUES ('m', 'Old', 'Text.', 'normal', '[]', '[]', '', 'note', NULL, 'h', 0.5, 0, 1, 1, NULL, 1)";
+        crate::migrations::raw(&fixture.url_text, insert).await;
+        let store = fixture.open().await;
+        let read = store.memories().by_id(&["m".to_owned()]).await.unwrap();
+        assert_eq!(read[0].provenance, ProvenanceRow::default());
+    }
+}
+
+on_both_engines! {
+    async fn all_links_are_read_page_by_page(fixture: Fixture) {
+        let store = fixture.open().await;
+        for id in ["a", "b", "c"] {
+            put(&store, id, "Title", "Text.").await;
+        }
+        let mut links = Vec::new();
+        for (from, to, kind) in [("a", "b", "caused"), ("a", "b", "supports"), ("a", "c", "caused"), ("b", "a", "caused")] {
+            let link = LinkRow { from_id: from.into(), to_id: to.into(), kind: kind.into() };
+            store.memories().link(&link).await.unwrap();
+            links.push(link);
+        }
+        let mut read: Vec<LinkRow> = Vec::new();
+        loop {
+            let page = store.memories().links_after(read.last(), 1).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            read.extend(page);
+        }
+        assert_eq!(read, links);
     }
 }

@@ -5,12 +5,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Standing};
+use super::{Decision, LatencyComparison, Standing};
 use crate::retrieval::Verdict;
 use crate::stats::PValue;
 
 /// Significance level below which a latency increase is not attributed to chance.
 const SLOWER_ALPHA: f64 = 0.01;
+/// Significance level below which latency counts as within the limit.
+const WITHIN_ALPHA: f64 = 0.05;
+/// Share of slower queries from which the 95th percentile is affected.
+const SLOWER_SHARE: f64 = 0.05;
 
 /// Limits that a feature must satisfy to graduate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,8 +87,11 @@ pub struct CorpusEvidence {
     pub control_p95_ms: f64,
     /// 95th percentile of the treatment's latency in milliseconds.
     pub treatment_p95_ms: f64,
-    /// P-value of the test that the treatment is not slower.
+    /// P-value of the slower queries if the treatment is within the limit.
     pub slower_p_value: f64,
+    /// Paired comparison of the latency; absent in evidence of earlier versions.
+    #[serde(default)]
+    pub latency: Option<LatencyComparison>,
 }
 
 /// Counts of the shadow runs of a feature.
@@ -309,27 +316,42 @@ fn surfacing(corpus: &CorpusEvidence) -> (Check, String) {
 }
 
 fn latency(corpus: &CorpusEvidence, limits: &GraduationLimits) -> (Check, String) {
-    let (control, treatment) = (corpus.control_p95_ms, corpus.treatment_p95_ms);
-    let fine = treatment < control * (1.0 + limits.latency_increase)
-        || treatment - control < limits.latency_floor_ms;
+    match &corpus.latency {
+        Some(compared) => check_latency(compared, limits),
+        None => (
+            Check::Undecided,
+            "latency was measured by an earlier version, measure again".into(),
+        ),
+    }
+}
+
+/// Checks a paired comparison of latency.
+pub(super) fn check_latency(compared: &LatencyComparison, limits: &GraduationLimits) -> (Check, String) {
+    let LatencyComparison {
+        queries,
+        repetitions,
+        slower_queries,
+        ..
+    } = *compared;
     let reason = format!(
-        "p95 {control:.2} ms → {treatment:.2} ms ({:+.1} %, limit {:+.0} %)",
-        100.0 * (treatment / control.max(1e-9) - 1.0),
+        "p95 {:.2} ms → {:.2} ms, median {:+.1} %; {slower_queries} of {queries} queries exceed {:+.0} % in all {repetitions} repetitions",
+        compared.control_p95_ms,
+        compared.treatment_p95_ms,
+        100.0 * compared.median_increase,
         100.0 * limits.latency_increase
     );
-    // A single busy moment of the machine can determine a 95th percentile; only a significant increase
-    // counts.
-    if fine {
+    let affects_p95 = slower_queries as f64 >= SLOWER_SHARE * queries as f64 && slower_queries > 0;
+    if affects_p95 && compared.slower_p_value <= SLOWER_ALPHA {
+        (
+            Check::Fail,
+            format!("{reason} ({})", PValue(compared.slower_p_value)),
+        )
+    } else if !affects_p95 && compared.within_p_value <= WITHIN_ALPHA {
         (Check::Pass, reason)
-    } else if corpus.slower_p_value <= SLOWER_ALPHA {
-        (Check::Fail, reason)
     } else {
         (
             Check::Undecided,
-            format!(
-                "{reason}; not significant (p = {:.2}), measure again",
-                corpus.slower_p_value
-            ),
+            format!("{reason}; not enough evidence, measure again on more queries"),
         )
     }
 }

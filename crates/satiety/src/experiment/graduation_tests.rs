@@ -44,7 +44,17 @@ fn good() -> GraduationEvidence {
             treatment_surfacing: Some(1.0),
             control_p95_ms: 10.0,
             treatment_p95_ms: 11.9,
-            slower_p_value: 0.001,
+            slower_p_value: 1.0,
+            latency: Some(LatencyComparison {
+                queries: 40,
+                repetitions: 5,
+                control_p95_ms: 10.0,
+                treatment_p95_ms: 11.9,
+                median_increase: 0.1,
+                slower_queries: 0,
+                slower_p_value: 1.0,
+                within_p_value: 0.001,
+            }),
         }),
         shadow: ShadowCounts {
             runs: 130,
@@ -64,7 +74,7 @@ fn every_condition_must_pass() {
         check_graduation(&good(), &GraduationLimits::default()).verdict,
         GraduationVerdict::Graduate
     );
-    let cases: [(&str, Check, Change); 18] = [
+    let cases: [(&str, Check, Change); 20] = [
         ("corpus_improvement", Check::Undecided, |e| e.corpus = None),
         ("corpus_improvement", Check::Undecided, |e| {
             corpus(e).measures.clear();
@@ -102,14 +112,23 @@ fn every_condition_must_pass() {
         ("constitutional_surfacing", Check::Pass, |e| {
             (corpus(e).control_surfacing, corpus(e).treatment_surfacing) = (None, None);
         }),
-        ("latency_p95", Check::Fail, |e| corpus(e).treatment_p95_ms = 12.0),
+        ("latency_p95", Check::Fail, |e| {
+            let latency = corpus(e).latency.as_mut().unwrap();
+            (latency.slower_queries, latency.slower_p_value) = (10, 1e-6);
+        }),
+        // Too few slow queries for chance to be excluded.
         ("latency_p95", Check::Undecided, |e| {
-            (corpus(e).treatment_p95_ms, corpus(e).slower_p_value) = (50.0, 0.2);
+            let latency = corpus(e).latency.as_mut().unwrap();
+            (latency.slower_queries, latency.slower_p_value) = (3, 0.13);
         }),
-        // A relative increase of a fifth is irrelevant for a tiny latency.
+        ("latency_p95", Check::Undecided, |e| {
+            corpus(e).latency.as_mut().unwrap().within_p_value = 0.2;
+        }),
+        // A 95th percentile alone proves nothing.
         ("latency_p95", Check::Pass, |e| {
-            (corpus(e).control_p95_ms, corpus(e).treatment_p95_ms) = (1.0, 1.5);
+            corpus(e).latency.as_mut().unwrap().treatment_p95_ms = 50.0;
         }),
+        ("latency_p95", Check::Undecided, |e| corpus(e).latency = None),
         ("treatment_answers", Check::Fail, |e| e.shadow.failed = 7),
         ("treatment_answers", Check::Undecided, |e| {
             e.shadow = ShadowCounts::default();

@@ -21,6 +21,7 @@ mod bucket;
 mod feature;
 mod graduation;
 mod history;
+mod latency;
 mod outcome;
 mod overrides;
 mod shadow;
@@ -33,6 +34,7 @@ pub use graduation::{
     MeasuredChange, ShadowCounts, check_graduation,
 };
 pub use history::History;
+pub use latency::{LatencyComparison, compare_latency};
 pub use outcome::{Outcome, RELEVANT, Used, grades_from_usage, outcome};
 pub use overrides::{OverrideError, overridden};
 pub use shadow::{ListDifference, Listed, compare_lists};

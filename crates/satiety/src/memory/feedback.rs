@@ -6,15 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::query_terms;
+use crate::text::normalize;
 use crate::text::words::WordRule;
-use crate::text::{jaccard, normalize};
 
 /// Maximum number of phrases that a memory learns from selections.
 pub(crate) const LEARNT_PHRASES: usize = 5;
 /// Number of words of a learnt phrase: fewer are not specific enough, more are a complete question.
 const LEARNT_PHRASE_WORDS: std::ops::RangeInclusive<usize> = 2..=6;
-/// Minimum word similarity of a query that repeats an earlier one.
-const REPEAT_SIMILARITY: f64 = 0.5;
 /// Number of consecutive words that identify a quotation.
 const QUOTE_WORDS: usize = 8;
 
@@ -46,6 +44,14 @@ impl FeedbackKind {
         Self::ValidateUseful,
         Self::ValidateNotUseful,
     ];
+
+    /// Whether the memory was read, quoted or judged useful.
+    pub fn is_use(self) -> bool {
+        matches!(
+            self,
+            Self::ReadAfterSearch | Self::Reference | Self::ValidateUseful
+        )
+    }
 
     /// Returns the kind with the given name.
     pub fn named(name: &str) -> Option<Self> {
@@ -103,18 +109,6 @@ pub fn validate(before: Confidence, useful: bool) -> Validation {
         confidence,
         promotion_eligible: value >= 0.9 && confidence.validations >= 5,
     }
-}
-
-/// Whether a query repeats an earlier one of the same session, literally or in similar words.
-pub(crate) fn is_research(query: &str, earlier: &str) -> bool {
-    let words = |text| {
-        query_terms(text, false)
-            .terms
-            .into_iter()
-            .collect::<BTreeSet<_>>()
-    };
-    let (one, other) = (words(query), words(earlier));
-    !one.is_empty() && jaccard(&one, &other) >= REPEAT_SIMILARITY
 }
 
 /// Results that were passed over: those ranked above the first used one. Empty when none was used, because
@@ -201,18 +195,6 @@ mod tests {
         );
         let after = validate(now, false);
         assert_eq!((after.confidence.value, after.promotion_eligible), (0.95, true));
-    }
-
-    #[test]
-    fn repeated_queries_are_distinguished_from_new_ones() {
-        for (query, earlier, expected) in [
-            ("sqlite locked error", "why is sqlite locked", true),
-            ("sqlite locked", "sqlite locked", true),
-            ("postgres pool size", "sqlite locked", false),
-            ("", "", false),
-        ] {
-            assert_eq!(is_research(query, earlier), expected, "{query}");
-        }
     }
 
     #[test]

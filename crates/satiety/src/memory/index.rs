@@ -10,7 +10,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::shared::{SharedMap, SharedVec};
-use super::{LexicalIndex, Project, Scope, TriggerIndex, VectorIndex, decode_vector, in_folder};
+use super::{
+    LexicalIndex, MemoryFilter, Project, Provenance, Scope, TriggerIndex, VectorIndex, decode_vector,
+    in_folder,
+};
 use crate::retrieval::Tier;
 
 /// Minimum number of removed chunks for a rebuild, which also requires that more chunks are removed than
@@ -40,6 +43,8 @@ pub struct IndexedMemory {
     pub project: Option<Project>,
     /// Trigger phrases, including learnt ones.
     pub phrases: Vec<String>,
+    /// Author, tags and times of the memory.
+    pub provenance: Provenance,
 }
 
 /// A chunk of a memory as input of the index.
@@ -84,6 +89,13 @@ pub(super) struct MemoryHeader {
     pub(super) bytes: usize,
     folder: u32,
     project: u32,
+    /// Number of its author and of its set of tags; few memories differ in them.
+    author: u32,
+    tags: u32,
+    recorded_at: i64,
+    observed_at: Option<i64>,
+    valid_from: Option<i64>,
+    valid_until: Option<i64>,
     /// First of its chunks, which are contiguous.
     first: u32,
     chunks: u32,
@@ -118,6 +130,11 @@ pub struct MemoryIndex {
     /// Projects by number; `None` for global memories.
     projects: Vec<Option<Project>>,
     project_numbers: HashMap<Option<Project>, u32>,
+    authors: Vec<Option<String>>,
+    author_numbers: HashMap<Option<String>, u32>,
+    /// Distinct sets of tags.
+    tag_sets: Vec<Vec<String>>,
+    tag_set_numbers: HashMap<Vec<String>, u32>,
     constitutional: BTreeSet<u32>,
     expiring: BTreeSet<u32>,
 }
@@ -188,6 +205,9 @@ impl MemoryIndex {
     pub fn put(&mut self, memory: IndexedMemory) {
         let folder = intern(&mut self.folders, &mut self.folder_numbers, memory.folder);
         let project = intern(&mut self.projects, &mut self.project_numbers, memory.project);
+        let about = memory.provenance;
+        let author = intern(&mut self.authors, &mut self.author_numbers, about.author);
+        let tags = intern(&mut self.tag_sets, &mut self.tag_set_numbers, about.tags);
         let at = self
             .position(&memory.id)
             .unwrap_or_else(|| to_u32(self.headers.len()));
@@ -205,6 +225,12 @@ impl MemoryIndex {
             bytes: memory.bytes,
             folder,
             project,
+            author,
+            tags,
+            recorded_at: about.recorded_at,
+            observed_at: about.observed_at,
+            valid_from: about.valid_from,
+            valid_until: about.valid_until,
             first: old.map_or(0, |old| old.first),
             chunks: old.map_or(0, |old| old.chunks),
             live: true,
@@ -314,6 +340,61 @@ impl MemoryIndex {
         matches
     }
 
+    /// Memories visible in the scope that share words with a text or are near its vector, which is written as
+    /// by [`super::encode_vector`]: up to `most` per channel, each with the cosine if it is known.
+    pub fn similar(
+        &self,
+        text: &str,
+        vector: Option<&str>,
+        scope: &Scope,
+        now: i64,
+        most: usize,
+    ) -> Vec<(String, Option<f64>)> {
+        let filter = self.filter("", scope, now);
+        let terms = super::query_terms(text, false).weighed(1.0);
+        let question = self.lexical.question(&terms);
+        let settings = super::Pipeline::default().lexical;
+        let by_words = question.search(settings, most, |memory| filter.allows(self, memory));
+        let vector = vector.and_then(super::read_vector);
+        let mut found: Vec<(u32, Option<f64>)> = Vec::new();
+        if let Some(vector) = &vector {
+            let owner = |chunk: u32| self.chunk(chunk).map(|chunk| chunk.memory);
+            let near = self.vectors.nearest(vector, 3 * most, |chunk| {
+                owner(chunk).is_some_and(|memory| filter.allows(self, memory))
+            });
+            for (chunk, cosine) in near {
+                if let Some(memory) = owner(chunk)
+                    && found.len() < most
+                    && found.iter().all(|(known, _)| *known != memory)
+                {
+                    found.push((memory, Some(cosine)));
+                }
+            }
+        }
+        for (memory, _) in by_words {
+            if found.iter().all(|(known, _)| *known != memory) {
+                let id = self.get(memory).map(|header| header.id.as_str());
+                let cosine = vector
+                    .as_ref()
+                    .zip(id)
+                    .and_then(|(vector, id)| self.cosine(id, vector));
+                found.push((memory, cosine));
+            }
+        }
+        let named = found.into_iter();
+        named
+            .filter_map(|(memory, cosine)| Some((self.get(memory)?.id.clone(), cosine)))
+            .collect()
+    }
+
+    /// Cosine of a vector and the nearest chunk of a memory; `None` without vectors.
+    pub fn cosine(&self, id: &str, vector: &[f32]) -> Option<f64> {
+        let memory = self.position(id)?;
+        let chunks = self.chunks_of(memory).filter_map(|chunk| chunk.vector);
+        let cosines = chunks.filter_map(|chunk| self.vectors.cosine(chunk, vector));
+        cosines.max_by(f64::total_cmp)
+    }
+
     pub(super) fn get(&self, memory: u32) -> Option<&MemoryHeader> {
         self.headers.get(memory as usize).filter(|header| header.live)
     }
@@ -345,6 +426,22 @@ impl MemoryIndex {
         self.projects.get(header.project as usize)?.as_ref()
     }
 
+    /// Author, tags and times of a memory.
+    pub(super) fn provenance(&self, header: &MemoryHeader) -> Provenance {
+        Provenance {
+            author: self.authors.get(header.author as usize).cloned().flatten(),
+            tags: self
+                .tag_sets
+                .get(header.tags as usize)
+                .cloned()
+                .unwrap_or_default(),
+            recorded_at: header.recorded_at,
+            observed_at: header.observed_at,
+            valid_from: header.valid_from,
+            valid_until: header.valid_until,
+        }
+    }
+
     /// Filter for memories visible in a folder and scope at the given time, in microseconds since 1970.
     pub(super) fn filter(&self, folder: &str, scope: &Scope, now: i64) -> Filter {
         let everywhere = folder.trim_matches('/').is_empty();
@@ -356,6 +453,35 @@ impl MemoryIndex {
             projects: (*scope != Scope::All).then(|| self.projects.iter().map(sees).collect()),
             folders: (!everywhere).then(|| self.folders.iter().map(|own| in_folder(own, folder)).collect()),
             expired: expiring.filter(|at| is_expired(at).is_some()).collect(),
+            conditions: None,
+        }
+    }
+
+    /// Restricts a filter to memories that satisfy the caller's conditions.
+    pub(super) fn narrow(&self, filter: Filter, wanted: &MemoryFilter) -> Filter {
+        if wanted.is_empty() {
+            return filter;
+        }
+        let author = |author: &Option<String>| wanted.matches_author(author.as_deref());
+        let only_tags = MemoryFilter {
+            tags: wanted.tags.clone(),
+            ..MemoryFilter::default()
+        };
+        let tags = |tags: &Vec<String>| {
+            let about = Provenance {
+                tags: tags.clone(),
+                ..Provenance::default()
+            };
+            only_tags.matches("", Tier::Normal, &about)
+        };
+        let conditions = Conditions {
+            authors: self.authors.iter().map(author).collect(),
+            tag_sets: self.tag_sets.iter().map(tags).collect(),
+            wanted: wanted.clone(),
+        };
+        Filter {
+            conditions: Some(conditions),
+            ..filter
         }
     }
 
@@ -365,6 +491,7 @@ impl MemoryIndex {
             self.get(*at).is_some_and(|header| {
                 let own = self.folder(header);
                 filter.in_project(self, *at)
+                    && filter.meets_conditions(self, *at)
                     && !filter.expired.contains(at)
                     && (in_folder(own, folder) || in_folder(folder, own))
             })
@@ -381,6 +508,16 @@ pub(super) struct Filter {
     /// Visible folders by number; `None` when all are visible.
     folders: Option<Vec<bool>>,
     expired: HashSet<u32>,
+    /// Conditions of the caller, if any.
+    conditions: Option<Conditions>,
+}
+
+/// A [`MemoryFilter`] resolved to the numbers of an index.
+#[derive(Debug)]
+struct Conditions {
+    authors: Vec<bool>,
+    tag_sets: Vec<bool>,
+    wanted: MemoryFilter,
 }
 
 impl Filter {
@@ -391,7 +528,31 @@ impl Filter {
         });
         in_folder
             && self.in_project(index, memory)
+            && self.meets_conditions(index, memory)
             && (self.expired.is_empty() || !self.expired.contains(&memory))
+    }
+
+    /// Whether the memory satisfies the conditions of the caller.
+    fn meets_conditions(&self, index: &MemoryIndex, memory: u32) -> bool {
+        let Some(conditions) = &self.conditions else {
+            return true;
+        };
+        let wanted = &conditions.wanted;
+        index.headers.get(memory as usize).is_some_and(|header| {
+            conditions.authors.get(header.author as usize) == Some(&true)
+                && conditions.tag_sets.get(header.tags as usize) == Some(&true)
+                && (wanted.tiers.is_empty() || wanted.tiers.contains(&header.tier))
+                && wanted.in_time(
+                    header.recorded_at,
+                    header.observed_at.unwrap_or(header.recorded_at),
+                )
+                && wanted.matches_kind(&header.kind)
+        })
+    }
+
+    /// Whether the memory is in a visible project and has not expired, whatever the caller filters by.
+    pub(super) fn may_see(&self, index: &MemoryIndex, memory: u32) -> bool {
+        self.in_project(index, memory) && !self.expired.contains(&memory)
     }
 
     /// Whether the memory belongs to a visible project or is global.

@@ -15,8 +15,10 @@
 //! assert_eq!(fused[0].channels[&Channel::Vector].rank, 1);
 //! ```
 
+mod attribution;
 mod chunk;
 mod cpu;
+mod duplicates;
 mod feedback;
 mod fusion;
 mod index;
@@ -27,6 +29,7 @@ mod mode;
 mod model;
 mod pipeline;
 mod project;
+mod provenance;
 mod query;
 mod rank;
 mod search;
@@ -38,8 +41,15 @@ mod trigger;
 mod vectors;
 
 pub use crate::text::{LexicalIndex, Question, Term};
+pub use attribution::{
+    Attribution, AttributionRule, AttributionSettings, Credit, PastQuery, UsedMemory, attribute,
+    attribution_settings, reattribute, repeated_query,
+};
 pub use chunk::{Chunk, ChunkSettings, chunk};
-pub(crate) use feedback::is_research;
+pub use duplicates::{
+    DuplicateKind, DuplicateSettings, MemoryText, OnDuplicate, Resemblance, compare_memories,
+    duplicate_settings, merged_content, suggested_link,
+};
 pub use feedback::{
     Confidence, FeedbackKind, Validation, learn_from_selection, references, scroll_past, unlearn, validate,
 };
@@ -51,12 +61,13 @@ pub use lexical::LexicalSettings;
 pub use markdown::{MarkdownError, read_markdown};
 pub(crate) use mode::choose_mode;
 pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, estimate_tokens};
-pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, parse_tier};
+pub use model::{Draft, DraftError, Link, LinkKind, content_hash, in_folder, parse_tier};
 pub use pipeline::{
-    ChannelSwitches, IntentWeights, LinkSettings, ModeTable, Pipeline, PipelineError, RerankSettings,
-    SessionSettings, ValidPipeline,
+    ChannelSwitches, CurrencySettings, IntentWeights, LinkSettings, ModeTable, OutdatedRule, Pipeline,
+    PipelineError, RerankSettings, SessionSettings, ValidPipeline,
 };
 pub use project::{Author, NeedsPerson, Project, ProjectError, Scope, indexed_tier, may_write};
+pub use provenance::{MemoryFilter, Provenance, TimePoint, Validity};
 pub use query::{QueryTerms, query_terms, truncate_query};
 pub(crate) use rank::session_attention;
 pub use rank::{
@@ -68,11 +79,11 @@ pub use search::{
 };
 pub use session::{
     LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId,
-    found_by, session_summary,
+    session_summary,
 };
 pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
 pub(crate) use telemetry::quality_proxy;
 pub use telemetry::{Stage, StageTrace};
 pub use trigger::TriggerIndex;
 pub(crate) use vectors::decode_vector;
-pub use vectors::{VectorIndex, encode_vector};
+pub use vectors::{VectorIndex, encode_vector, read_vector};

@@ -64,6 +64,19 @@ pub enum DraftError {
     /// The kind of link does not exist.
     #[error("unknown link kind `{0}` (expected one of: caused, enabled, supersedes, contradicts, supports)")]
     Link(String),
+    /// A time cannot be read.
+    #[error(
+        "invalid time `{0}` (expected RFC 3339 such as 2026-11-17T09:30:00Z, or a date such as 2026-11-17)"
+    )]
+    Time(String),
+    /// A validity ends before it starts.
+    #[error("`valid_until` must be after `valid_from` (got {from} until {until})")]
+    EmptyValidity {
+        /// Start of the validity.
+        from: String,
+        /// End of the validity.
+        until: String,
+    },
 }
 
 impl Draft {
@@ -181,6 +194,17 @@ pub fn content_hash(title: &str, content: &str) -> String {
     hasher.finalize().to_hex()[..32].to_owned()
 }
 
+/// A link from one memory to another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Link {
+    /// Id of the memory that the link starts from.
+    pub from: String,
+    /// Id of the memory that the link points to.
+    pub to: String,
+    /// Relation of the first to the second.
+    pub kind: LinkKind,
+}
+
 /// Relation of one memory to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -206,6 +230,12 @@ impl LinkKind {
         Self::Contradicts,
         Self::Supports,
     ];
+
+    /// Whether a linked memory inherits relevance. A memory does not become relevant because it replaces or
+    /// contradicts a relevant one; those links mark results instead.
+    pub fn carries_relevance(self) -> bool {
+        matches!(self, Self::Caused | Self::Enabled | Self::Supports)
+    }
 
     /// Name as used in JSON and messages.
     pub fn name(self) -> &'static str {

@@ -51,6 +51,8 @@ pub struct Pipeline {
     pub session: SessionSettings,
     /// Influence of causal links on the results.
     pub links: LinkSettings,
+    /// Treatment of memories that were superseded or are not valid at the time of the search.
+    pub currency: CurrencySettings,
     /// Number of candidates that are reranked.
     pub rerank: RerankSettings,
     /// Context usage thresholds for shallower searches.
@@ -175,6 +177,31 @@ pub struct LinkSettings {
     pub share: f64,
     /// Number of best results whose links are followed.
     pub seeds: usize,
+}
+
+/// Treatment of memories that were superseded or are not valid at the time of the search.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = optional)]
+pub struct CurrencySettings {
+    /// What happens to a superseded memory.
+    pub superseded: OutdatedRule,
+    /// What happens to a memory outside its validity.
+    pub invalid: OutdatedRule,
+    /// Score factor of a memory outside its validity, if it is demoted.
+    pub factor: f64,
+}
+
+/// What happens to a result that is not current.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OutdatedRule {
+    /// It is marked and ranked lower: a superseded memory never above its successor.
+    Demote,
+    /// It is not returned.
+    Hide,
+    /// It is marked and keeps its rank.
+    Mark,
 }
 
 /// Number of candidates that are reranked.
@@ -341,6 +368,7 @@ const RANGES: &[(&str, f64, f64)] = &[
     ("session.look_back", 0.0, 1000.0),
     ("links.share", 0.0, 1.0),
     ("links.seeds", 0.0, 500.0),
+    ("currency.factor", 0.0, 1.0),
     ("rerank.per_result", 1.0, 100.0),
     ("rerank.least", 1.0, 1000.0),
     ("pressure.*", 0.0, 1.0),

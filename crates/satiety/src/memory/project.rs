@@ -164,6 +164,16 @@ pub enum Author {
     Person,
 }
 
+impl Author {
+    /// Name as used in JSON and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Person => "person",
+        }
+    }
+}
+
 /// An operation that requires a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -5,18 +5,23 @@
 //! the folder are added, the best candidates are ranked, and results within limit and token budget are
 //! returned.
 
+mod currency;
+#[cfg(test)]
+mod currency_tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use currency::Currency;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::index::{ChunkEntry, Filter, MemoryHeader, MemoryIndex};
 use super::{
-    Candidate, Channel, ChannelRank, Classified, FusedHit, Hit, Mode, ModeChoice, ModeSettings, Project,
-    Ranking, Scope, SessionSettings, Stage, StageTrace, ValidPipeline, Weights, choose_mode, classify,
-    estimate_tokens, fuse, is_research, quality_proxy, query_terms, rank, session_attention, truncate_query,
-    wants_depth,
+    Candidate, Channel, ChannelRank, Classified, FusedHit, Hit, Link, MemoryFilter, Mode, ModeChoice,
+    ModeSettings, PastQuery, Project, Ranking, Scope, SessionSettings, Stage, StageTrace, TimePoint,
+    ValidPipeline, Validity, Weights, choose_mode, classify, estimate_tokens, fuse, quality_proxy,
+    query_terms, repeated_query, session_attention, wants_depth,
 };
 use crate::retrieval::Tier;
 use crate::text::{Tokenization, jaccard};
@@ -41,6 +46,10 @@ pub struct SearchQuery {
     pub scope: Scope,
     /// Whether to exclude results that the session has already received.
     pub skip_shown: bool,
+    /// Conditions that all results satisfy, including constitutional memories.
+    pub filter: MemoryFilter,
+    /// Time at which results should hold; the time of the search if absent.
+    pub as_of: Option<TimePoint>,
 }
 
 /// Earlier queries and feedback of the session.
@@ -52,30 +61,28 @@ pub struct SessionHistory {
 }
 
 impl SessionHistory {
-    /// `queries` are those of the session with id, text and results, newest first. `used` are memories that
-    /// were read, quoted or judged useful, each with the query that found it.
+    /// `asked` is the query of this search with its vector, `queries` are the earlier ones of the session,
+    /// newest first. `used` are memories that were read, quoted or judged useful, each with the query that
+    /// found it.
     pub fn new<'a>(
-        asked: &str,
-        queries: &[(String, String, Vec<String>)],
+        asked: &PastQuery,
+        queries: &[PastQuery],
         used: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
         settings: SessionSettings,
     ) -> Self {
         // Number of queries since the one that the use belongs to.
         let turns = |query: Option<&str>| {
-            let at = queries.iter().position(|(id, ..)| Some(id.as_str()) == query);
+            let at = queries.iter().position(|past| Some(past.id.as_str()) == query);
             u32::try_from(at.unwrap_or(0)).unwrap_or(settings.look_back)
         };
         let used = used.into_iter().map(|(memory, query)| (memory, turns(query)));
-        let again = queries
-            .first()
-            .filter(|(_, query, _)| is_research(&truncate_query(asked), query));
         Self {
             attention: session_attention(used, settings.decay),
             shown: queries
                 .iter()
-                .flat_map(|(_, _, results)| results.iter().cloned())
+                .flat_map(|past| past.results.iter().cloned())
                 .collect(),
-            research_of: again.map(|(id, ..)| id.clone()),
+            research_of: repeated_query(asked, queries).map(|past| past.id.clone()),
         }
     }
 }
@@ -119,8 +126,8 @@ pub enum Observation {
         /// Current time in microseconds since 1970.
         now: i64,
     },
-    /// Links, each from one memory to another.
-    Links(Vec<(String, String)>),
+    /// Links of the memories.
+    Links(Vec<Link>),
     /// Texts by chunk number. A missing one was changed or deleted in the meantime.
     Texts(Vec<(i64, String)>),
 }
@@ -133,6 +140,7 @@ enum Phase {
     Channels,
     Links,
     Fuse,
+    Currency,
     CompareTexts,
     Rank,
     ResultTexts,
@@ -158,6 +166,7 @@ pub struct SearchMachine {
     hits: ChannelHits,
     fused: Vec<FusedHit>,
     links: LinkWalk,
+    currency: Currency,
     head: Vec<Head>,
     candidates: Vec<Candidate>,
     /// Chunks whose texts are awaited.
@@ -230,6 +239,7 @@ impl SearchMachine {
             hits: ChannelHits::default(),
             fused: Vec::new(),
             links: LinkWalk::default(),
+            currency: Currency::default(),
             head: Vec::new(),
             candidates: Vec::new(),
             wanted: Vec::new(),
@@ -247,6 +257,7 @@ impl SearchMachine {
             Phase::Embed => Action::EmbedQuery,
             Phase::Open => Action::OpenIndex,
             Phase::Links => Action::ReadLinks(self.links.border.keys().cloned().collect()),
+            Phase::Currency => Action::ReadLinks(self.currency.wanted.iter().cloned().collect()),
             Phase::CompareTexts | Phase::ResultTexts => Action::ReadTexts(self.wanted.clone()),
             Phase::Channels | Phase::Fuse | Phase::Rank | Phase::Results => Action::Compute {
                 bytes: self.next_work_bytes(),
@@ -263,13 +274,22 @@ impl SearchMachine {
                 self.phase = Phase::Open;
             }
             (Phase::Open, Observation::Index { index, history, now }) => {
-                self.filter = index.filter(&self.query.folder, &self.query.scope, now);
+                let visible = index.filter(&self.query.folder, &self.query.scope, now);
+                self.filter = index.narrow(visible, &self.query.filter);
+                self.currency = Currency::new(self.query.as_of.map_or(now, TimePoint::micros));
                 (self.index, self.history) = (index, history);
                 self.phase = Phase::Channels;
             }
             (Phase::Links, Observation::Links(links)) => {
+                let read: Vec<String> = self.links.border.keys().cloned().collect();
+                self.take_links(read, &links);
                 self.follow_links(&links);
                 self.phase = self.after_hop();
+            }
+            (Phase::Currency, Observation::Links(links)) => {
+                let read: Vec<String> = self.currency.wanted.iter().cloned().collect();
+                self.take_links(read, &links);
+                self.end_head();
             }
             (Phase::CompareTexts, Observation::Texts(texts)) => {
                 self.texts.extend(texts);
@@ -294,6 +314,7 @@ impl SearchMachine {
             Phase::Embed
             | Phase::Open
             | Phase::Links
+            | Phase::Currency
             | Phase::CompareTexts
             | Phase::ResultTexts
             | Phase::Done => {}
@@ -431,15 +452,15 @@ impl SearchMachine {
     }
 
     /// Follows links for one hop, only through memories of visible projects.
-    fn follow_links(&mut self, links: &[(String, String)]) {
+    fn follow_links(&mut self, links: &[Link]) {
         let may_pass = |id: &str| {
             let memory = self.index.position(id);
             memory.is_some_and(|memory| self.filter.in_project(&self.index, memory))
         };
         let walk = &mut self.links;
         let mut next: BTreeMap<String, f64> = BTreeMap::new();
-        for (one, other) in links {
-            for (from, to) in [(one, other), (other, one)] {
+        for link in links.iter().filter(|link| link.kind.carries_relevance()) {
+            for (from, to) in [(&link.from, &link.to), (&link.to, &link.from)] {
                 let Some(score) = walk.border.get(from).filter(|_| may_pass(to)) else {
                     continue;
                 };
@@ -498,28 +519,19 @@ impl SearchMachine {
             head.push((*memory, fused));
         }
         for (memory, fused) in head {
-            let (Some(chunk), Some(header)) = (self.excerpt_chunk(memory, &fused), self.index.get(memory))
-            else {
-                continue;
-            };
-            // Equals `estimate_tokens` of the chunk and of the title.
-            let tokens = (chunk.bytes as usize).div_ceil(4) + estimate_tokens(&header.title);
-            self.candidates.push(Candidate {
-                id: header.id.clone(),
-                score: fused.score,
-                tier: header.tier,
-                confidence: header.confidence,
-                attention: self.history.attention.get(&header.id).copied().unwrap_or(0.0),
-                tokens,
-                already_shown: self.query.skip_shown && self.history.shown.contains(&header.id),
-            });
-            self.head.push(Head {
-                memory,
-                fused,
-                chunk,
-                tokens,
-            });
+            self.push_candidate(memory, fused);
         }
+        self.want_links();
+        self.end_head();
+    }
+
+    /// Completes the candidates once all their links are known.
+    fn end_head(&mut self) {
+        if self.needs_links() {
+            self.phase = Phase::Currency;
+            return;
+        }
+        self.settle_currency();
         // Vector similarity is used only if this search uses the vector channel, regardless of the vectors in
         // the index.
         let by_words = |head: &&Head| self.vector.is_none() || head.chunk.vector.is_none();
@@ -566,7 +578,8 @@ impl SearchMachine {
         let diversity = self.pipeline.diversity;
         let budget = self.query.token_budget.unwrap_or(self.settings.token_budget);
         let settings = self.pipeline.rank_settings(self.limit(), budget);
-        self.ranked = rank(&self.candidates, &settings, |one, other| {
+        let currency = &self.currency;
+        self.ranked = currency.rank_current(&self.candidates, &settings, |one, other| {
             let vectors = self.head[one].chunk.vector.zip(self.head[other].chunk.vector);
             let vectors = vectors.filter(|_| self.vector.is_some());
             let cosine = vectors.and_then(|(one, other)| self.index.vectors.similarity(one, other));
@@ -575,6 +588,7 @@ impl SearchMachine {
                 None => diversity.by_words(jaccard(&words[one], &words[other])),
             }
         });
+        currency.attach(&self.candidates, &settings, &mut self.ranked);
         let (all, chosen) = (self.candidates.len(), self.ranked.chosen.len());
         self.end_stage(Stage::Rerank, all, chosen, elapsed_ms());
         let chosen = self.ranked.chosen.iter();
@@ -597,6 +611,7 @@ impl SearchMachine {
             let (Some(excerpt), Some(header)) = (text, self.index.get(head.memory)) else {
                 continue;
             };
+            let marks = self.currency.marks(&header.id);
             self.results.push(MemoryResult {
                 rank: self.results.len() + 1,
                 id: header.id.clone(),
@@ -607,10 +622,14 @@ impl SearchMachine {
                 kind: header.kind.clone(),
                 project: self.index.project(header).cloned(),
                 score: chosen.score,
-                constitutional_only: chosen.lifted || head.fused.channels.is_empty(),
+                constitutional_only: chosen.lifted
+                    || (head.fused.channels.is_empty() && header.tier == Tier::Constitutional),
                 channels: head.fused.channels.clone(),
                 tokens: head.tokens,
                 excerpt,
+                superseded_by: marks.superseded_by,
+                contradicts: self.currency.contradictions(&header.id).cloned().collect(),
+                validity: marks.validity,
             });
         }
         let (chosen, shown) = (self.ranked.chosen.len(), self.results.len());
@@ -725,6 +744,15 @@ pub struct MemoryResult {
     pub channels: BTreeMap<Channel, ChannelRank>,
     /// Number of tokens of the excerpt.
     pub tokens: usize,
+    /// Id of the current memory that replaced this one; absent if it was not replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<String>,
+    /// Ids of visible memories that contradict this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contradicts: Vec<String>,
+    /// Whether it held earlier or will hold later; absent if it holds at the time of the search.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity: Option<Validity>,
 }
 
 /// A result that was excluded from the list.
@@ -768,7 +796,7 @@ pub struct SearchTelemetry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{IndexedChunk, IndexedMemory, Pipeline, encode_vector};
+    use super::super::{IndexedChunk, IndexedMemory, LinkKind, Pipeline, Provenance, encode_vector};
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
@@ -780,14 +808,14 @@ mod tests {
 
     /// Test fixture of a caller: an index, chunk texts and links.
     #[derive(Default)]
-    struct World {
-        index: MemoryIndex,
-        texts: HashMap<i64, String>,
-        links: Vec<(String, String)>,
+    pub(super) struct World {
+        pub(super) index: MemoryIndex,
+        pub(super) texts: HashMap<i64, String>,
+        pub(super) links: Vec<Link>,
     }
 
     impl World {
-        fn add(&mut self, id: &str, bodies: &[&str], tier: Tier, folder: &str) {
+        pub(super) fn add(&mut self, id: &str, bodies: &[&str], tier: Tier, folder: &str) {
             self.index.put(IndexedMemory {
                 id: id.into(),
                 title: id.into(),
@@ -799,6 +827,7 @@ mod tests {
                 folder: folder.into(),
                 project: None,
                 phrases: Vec::new(),
+                provenance: Provenance::default(),
             });
             let first = i64::try_from(self.texts.len()).unwrap();
             let vectors: Vec<String> = bodies.iter().map(|body| encode_vector(&embed(body))).collect();
@@ -819,7 +848,7 @@ mod tests {
         }
 
         /// Runs a search to completion and returns the actions it took.
-        fn search(&self, mut machine: SearchMachine) -> (MemorySearch, Vec<Action>) {
+        pub(super) fn search(&self, mut machine: SearchMachine) -> (MemorySearch, Vec<Action>) {
             let index = Arc::new(self.index.clone());
             let mut actions = Vec::new();
             loop {
@@ -838,7 +867,7 @@ mod tests {
                     Action::Compute { .. } => machine.compute(&|| 0.0),
                     Action::ReadLinks(ids) => {
                         let at = |id: &String| ids.contains(id);
-                        let links = self.links.iter().filter(|(from, to)| at(from) || at(to));
+                        let links = self.links.iter().filter(|link| at(&link.from) || at(&link.to));
                         machine.observe(Observation::Links(links.cloned().collect()));
                     }
                     Action::ReadTexts(docs) => {
@@ -861,7 +890,7 @@ mod tests {
         vector.iter().map(|value| value / length).collect()
     }
 
-    fn query(text: &str, mode: Mode) -> SearchQuery {
+    pub(super) fn query(text: &str, mode: Mode) -> SearchQuery {
         SearchQuery {
             text: text.into(),
             mode: Some(mode),
@@ -871,10 +900,20 @@ mod tests {
             folder: String::new(),
             scope: Scope::All,
             skip_shown: false,
+            filter: MemoryFilter::default(),
+            as_of: None,
         }
     }
 
-    fn standard(query: SearchQuery) -> SearchMachine {
+    fn caused(from: &str, to: &str) -> Link {
+        Link {
+            from: from.into(),
+            to: to.into(),
+            kind: LinkKind::Caused,
+        }
+    }
+
+    pub(super) fn standard(query: SearchQuery) -> SearchMachine {
         SearchMachine::new(Arc::clone(ValidPipeline::standard()), query)
     }
 
@@ -891,7 +930,7 @@ mod tests {
         );
         world.add("b", &["rollback of a deploy"], Tier::Normal, "web");
         world.add("c", &["never log secrets"], Tier::Constitutional, "");
-        world.links = vec![("a".into(), "b".into()), ("b".into(), "c".into())];
+        world.links = vec![caused("a", "b"), caused("b", "c")];
         world
     }
 
@@ -923,12 +962,13 @@ mod tests {
         );
         assert!(found.results[0].partial && found.results[0].rank == 1);
         assert_eq!(found.telemetry.stages.len(), 5);
-        // Without vectors there is no embedding, texts are compared by words, and no link is followed.
+        // Without vectors there is no embedding, texts are compared by words, and links are read only to
+        // know which memories are current.
         let (found, actions) = world.search(standard(query("cold cache", Mode::Quick)));
         assert_eq!(
             kinds(&actions),
             [
-                "open", "compute", "compute", "texts", "compute", "compute", "done"
+                "open", "compute", "compute", "links", "texts", "compute", "compute", "done"
             ]
         );
         let ids: Vec<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
@@ -966,7 +1006,7 @@ mod tests {
     fn links_are_followed_within_the_mode_and_share() {
         let mut world = world();
         world.add("d", &["zzz"], Tier::Normal, "web");
-        world.links.push(("b".into(), "d".into()));
+        world.links.push(caused("b", "d"));
         let changes = json!({"channels": {"vector": false}, "modes": {"focused": {"hops": 2}}});
         let pipeline = Arc::new(Pipeline::with(&changes).unwrap());
         let (found, _) = world.search(SearchMachine::new(pipeline, query("locked", Mode::Focused)));
@@ -1011,7 +1051,7 @@ mod tests {
         world.links = ids
             .iter()
             .zip(ids.iter().skip(1))
-            .map(|(a, b)| (a.clone(), b.clone()))
+            .map(|(a, b)| caused(a, b))
             .collect();
         world
     }

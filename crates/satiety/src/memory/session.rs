@@ -22,6 +22,8 @@ pub struct LoggedQuery {
     pub result_ids: Vec<String>,
     /// Time of the query in microseconds since 1970.
     pub at: i64,
+    /// Tokens of results that were omitted because the session had them; absent if they were not omitted.
+    pub saved_tokens: Option<u64>,
 }
 
 /// A logged feedback event.
@@ -112,17 +114,10 @@ pub struct SessionMetrics {
     pub used_rate: Option<f64>,
     /// Minutes from the first query to the last event.
     pub session_duration_minutes: Option<f64>,
-}
-
-/// The latest query that found a memory, and the memory's rank in it from 1. `queries` are newest first.
-pub fn found_by<'a>(
-    queries: &'a [(String, String, Vec<String>)],
-    memory: &str,
-) -> Option<(&'a str, &'a str, i64)> {
-    queries.iter().find_map(|(id, query, results)| {
-        let at = results.iter().position(|result| result == memory)?;
-        Some((id.as_str(), query.as_str(), i64::try_from(at + 1).ok()?))
-    })
+    /// Tokens of results that were not returned again because the session already had them; absent if no
+    /// query omits such results.
+    #[serde(default)]
+    pub dedup_tokens_saved: Option<u64>,
 }
 
 /// Summarizes a session. `queries` and `events` are in any order; `relevant` has the relevant memories of
@@ -210,6 +205,10 @@ pub fn session_summary(
             re_search_rate: share(shown.iter().filter(|query| query.re_search).count()),
             used_rate: share(selected.len()),
             session_duration_minutes: duration.map(|(from, to)| (to - from) as f64 / MICROS_PER_MINUTE),
+            dedup_tokens_saved: queries
+                .iter()
+                .filter_map(|query| query.saved_tokens)
+                .reduce(|a, b| a + b),
         },
         queries: shown,
     }
@@ -245,6 +244,7 @@ mod tests {
             intent: None,
             result_ids: results.iter().map(ToString::to_string).collect(),
             at,
+            saved_tokens: (id != "q3").then_some(10),
         }
     }
 
@@ -296,6 +296,7 @@ mod tests {
             (Some(0.25), Some(0.5))
         );
         assert_eq!(metrics.session_duration_minutes, Some(2.0));
+        assert_eq!(metrics.dedup_tokens_saved, Some(30));
     }
 
     #[test]
@@ -304,20 +305,5 @@ mod tests {
         let metrics = summary.aggregate_metrics;
         assert_eq!((metrics.avg_mrr, metrics.re_search_rate), (None, None));
         assert_eq!(metrics.session_duration_minutes, None);
-    }
-
-    #[test]
-    fn the_latest_query_with_the_memory_counts() {
-        let queries = [
-            ("q2".to_owned(), "x".to_owned(), vec!["a".to_owned()]),
-            (
-                "q1".to_owned(),
-                "y".to_owned(),
-                vec!["b".to_owned(), "a".to_owned()],
-            ),
-        ];
-        assert_eq!(found_by(&queries, "a"), Some(("q2", "x", 1)));
-        assert_eq!(found_by(&queries, "b"), Some(("q1", "y", 1)));
-        assert_eq!(found_by(&queries, "c"), None);
     }
 }

@@ -118,6 +118,12 @@ impl VectorIndex {
         Some(sum as f64 / (f64::from(i16::MAX) * f64::from(i16::MAX)))
     }
 
+    /// Cosine similarity of a stored vector, by its number, and another one of the same dimension.
+    pub fn cosine(&self, number: u32, other: &[f32]) -> Option<f64> {
+        (other.len() == self.dimension).then_some(())?;
+        Some(cosine(self.fine_vector(number)?, other))
+    }
+
     fn fine_vector(&self, number: u32) -> Option<&[i16]> {
         let block = self.blocks.get(number as usize / BLOCK)?;
         let start = number as usize % BLOCK * self.dimension;
@@ -222,6 +228,13 @@ pub(crate) fn decode_vector(text: &str) -> Option<Vec<i16>> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     rest.is_empty()
         .then(|| pairs.iter().map(|pair| i16::from_le_bytes(*pair)).collect())
+}
+
+/// Reads a vector written by [`encode_vector`]; returns `None` for any other text.
+pub fn read_vector(text: &str) -> Option<Vec<f32>> {
+    let unit = f32::from(i16::MAX);
+    let components = decode_vector(text)?.into_iter();
+    Some(components.map(|value| f32::from(value) / unit).collect())
 }
 
 #[cfg(test)]

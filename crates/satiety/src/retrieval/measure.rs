@@ -33,7 +33,8 @@ pub enum Kind {
     NdcgLinear,
     /// `recall`: share of the relevant documents that were returned.
     Recall,
-    /// `p`: share of the results that are relevant; missing results count as irrelevant.
+    /// `p` (also `P` and `precision`): share of the results that are relevant; missing results count as
+    /// irrelevant.
     Precision,
     /// `map`: average precision, the mean over the relevant documents of the precision at their ranks.
     Map,
@@ -100,7 +101,7 @@ impl FromStr for Measure {
             "ndcg" => Kind::Ndcg,
             "ndcg_linear" => Kind::NdcgLinear,
             "recall" => Kind::Recall,
-            "p" => Kind::Precision,
+            "p" | "P" | "precision" => Kind::Precision,
             "map" => Kind::Map,
             "success" => Kind::Success,
             "bpref" => Kind::Bpref,
@@ -384,6 +385,9 @@ mod tests {
             assert_eq!(name.parse::<Measure>().unwrap().to_string(), name);
         }
         assert_eq!(default_measures().len(), 8);
+        for alias in ["precision@10", "P@10"] {
+            assert_eq!(alias.parse::<Measure>().unwrap().to_string(), "p@10");
+        }
     }
 
     #[test]

@@ -1,8 +1,15 @@
 //! Measures for agent memories with importance tiers and causal chains. All functions take the results of one
 //! query, best first.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::memory::{Link, LinkKind};
+
+/// Maximum number of memories of a causal chain: more than a result list has.
+const MAX_CHAIN: usize = 50;
 
 /// Importance tier of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +93,32 @@ pub fn constitutional_surfacing(results: &[&str], constitutional: &[&str], k: us
         strict: fraction >= 1.0,
         fraction,
     })
+}
+
+/// Causal chain of relevant memories: everything that they caused or enabled and that caused or enabled them,
+/// directly or through others, nearest first. Empty if no relevant memory has such a link.
+pub fn causal_chain(relevant: &[String], links: &[Link]) -> Vec<String> {
+    let mut neighbours: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let causal = |link: &&Link| matches!(link.kind, LinkKind::Caused | LinkKind::Enabled);
+    for link in links.iter().filter(causal) {
+        neighbours.entry(&link.from).or_default().push(&link.to);
+        neighbours.entry(&link.to).or_default().push(&link.from);
+    }
+    let linked = relevant.iter().filter(|id| neighbours.contains_key(id.as_str()));
+    let mut chain: Vec<&str> = linked.map(String::as_str).collect();
+    chain.sort_unstable();
+    chain.dedup();
+    let mut seen: BTreeSet<&str> = chain.iter().copied().collect();
+    let mut at = 0;
+    while let Some(id) = chain.get(at).copied() {
+        at += 1;
+        for next in neighbours.get(id).into_iter().flatten() {
+            if chain.len() < MAX_CHAIN && seen.insert(next) {
+                chain.push(next);
+            }
+        }
+    }
+    chain.into_iter().map(str::to_owned).collect()
 }
 
 /// Share of a causal chain among the first `k` results; `None` for an empty chain.
@@ -179,5 +212,26 @@ mod tests {
         assert_eq!(intra_list_similarity(&["x", "x", "y", "x"], 4), Some(0.5));
         assert_eq!(intra_list_similarity(&["x", "y"], 10), Some(0.0));
         assert_eq!(intra_list_similarity(&[], 10), None);
+    }
+
+    #[test]
+    fn a_causal_chain_follows_causes_in_both_directions() {
+        let link = |from: &str, kind, to: &str| Link {
+            from: from.into(),
+            to: to.into(),
+            kind,
+        };
+        let links = [
+            link("a", LinkKind::Caused, "b"),
+            link("b", LinkKind::Enabled, "c"),
+            link("d", LinkKind::Caused, "c"),
+            link("c", LinkKind::Supersedes, "x"),
+            link("y", LinkKind::Caused, "z"),
+        ];
+        assert_eq!(causal_chain(&["b".into()], &links), ["b", "a", "c", "d"]);
+        assert_eq!(causal_chain(&["x".into(), "q".into()], &links), [] as [String; 0]);
+        assert_eq!(causal_chain(&["z".into(), "a".into()], &links).len(), 6);
+        let circle = [link("a", LinkKind::Caused, "b"), link("b", LinkKind::Caused, "a")];
+        assert_eq!(causal_chain(&["a".into()], &circle), ["a", "b"]);
     }
 }

@@ -70,7 +70,7 @@ pub use golden::{
 pub use graded::{GradedRun, GradedRunPart};
 pub use lists::{Dedup, OrderOptions, Qrels, Run, Ties};
 pub use measure::{Kind, Measure, decisive_measures, default_measures};
-pub use memory::{Surfacing, Tier, constitutional_surfacing, importance_weighted_recall};
+pub use memory::{Surfacing, Tier, causal_chain, constitutional_surfacing, importance_weighted_recall};
 pub use pipeline::{
     Channel, ColdStart, Latency, Pipeline, TokenSavings, Trace, TraceReader, TracedResult, cold_start,
     personalization_lift, pipeline,

@@ -52,6 +52,7 @@ impl World {
                 kind,
                 session: name.into(),
                 at,
+                weight: 1.0,
             });
         };
         let mut used = BTreeSet::new();

@@ -1,5 +1,6 @@
 //! Simulations and comparisons that take too long for unit tests.
 
+mod attribution;
 mod golden;
 mod recorded_trajectories;
 mod retrieval;

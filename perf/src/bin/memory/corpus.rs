@@ -153,6 +153,7 @@ pub(crate) fn row(number: usize, title: &str, content: &str, chance: &mut Chance
         change: 0,
         project: None,
         project_label: None,
+        provenance: satiety_store::memory::ProvenanceRow::default(),
     }
 }
 

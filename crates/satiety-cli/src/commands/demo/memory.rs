@@ -94,7 +94,7 @@ pub(super) async fn remember(engine: &Engine, directory: &Path) -> Result<Memory
     engine.retrieval().harvest_queries(harvest).await?;
     let judge = JudgeFeedbackRequest {
         min_confidence: 0.0,
-        dry_run: false,
+        ..JudgeFeedbackRequest::default()
     };
     engine.retrieval().judge_from_feedback(judge).await?;
     let system = SystemSpec::Memory {

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use satiety::memory::{Author, Fusion, Mode, Pipeline, Scope, parse_tier};
+use satiety::memory::{Author, Fusion, MemoryFilter, Mode, OnDuplicate, Pipeline, Scope, parse_tier};
 use satiety::retrieval::Tier;
 use satiety_engine::memory::{
     IndexRequest, IndexResponse, LinkRequest, ListRequest, MatchRequest, MemoryError, ReadRequest,
@@ -17,8 +17,8 @@ use satiety_engine::{Engine, EngineError};
 
 use super::confirm::confirm_on_terminal;
 use crate::args::{
-    Memory, MemoryArgs, MemoryFusion, MemoryIndexArgs, MemoryListArgs, MemoryMode, MemorySaveArgs,
-    MemorySearchArgs, MemoryUpdateArgs,
+    Memory, MemoryArgs, MemoryFilterArgs, MemoryFusion, MemoryIndexArgs, MemoryListArgs, MemoryMode,
+    MemoryOnDuplicate, MemorySaveArgs, MemorySearchArgs, MemoryUpdateArgs,
 };
 use crate::exit::Exit;
 use crate::failure::{Failure, warn};
@@ -181,6 +181,17 @@ fn save_request(arguments: MemorySaveArgs, scope: Option<Scope>) -> Result<SaveR
         folder: arguments.folder,
         kind: Some(arguments.kind),
         expires_in_days: arguments.expires,
+        tags: arguments.tags,
+        written_by: arguments.author,
+        observed_at: arguments.observed_at,
+        valid_from: arguments.valid_from,
+        valid_until: arguments.valid_until,
+        on_duplicate: match arguments.on_duplicate {
+            MemoryOnDuplicate::Keep => OnDuplicate::Keep,
+            MemoryOnDuplicate::Update => OnDuplicate::Update,
+            MemoryOnDuplicate::Merge => OnDuplicate::Merge,
+            MemoryOnDuplicate::Reject => OnDuplicate::Reject,
+        },
         scope,
         session: arguments.session,
         ..SaveRequest::default()
@@ -203,9 +214,12 @@ async fn search(
     };
     let pipeline = pipeline.validate().map_err(MemoryError::from);
     let pipeline = pipeline.map_err(EngineError::from)?;
+    let filter = filter(arguments.filter)?;
     let found = engine
         .memory()
         .search(SearchRequest {
+            filter,
+            as_of: arguments.as_of,
             query: arguments.query,
             mode: match arguments.mode {
                 MemoryMode::Auto => None,
@@ -234,6 +248,20 @@ async fn search(
     Ok(())
 }
 
+fn filter(arguments: MemoryFilterArgs) -> Result<MemoryFilter, Failure> {
+    let tiers = arguments.tiers.iter().map(|tier| parse_tier(tier));
+    Ok(MemoryFilter {
+        tiers: tiers.collect::<Result<_, _>>().map_err(bad)?,
+        kinds: arguments.kinds,
+        tags: arguments.tags,
+        authors: arguments.authors,
+        recorded_from: arguments.recorded_from,
+        recorded_until: arguments.recorded_until,
+        observed_from: arguments.observed_from,
+        observed_until: arguments.observed_until,
+    })
+}
+
 async fn list(
     arguments: MemoryListArgs,
     scope: Option<Scope>,
@@ -251,6 +279,13 @@ async fn list(
             .map(parse_tier)
             .transpose()
             .map_err(bad)?,
+        kind: arguments.kind,
+        tag: arguments.tag,
+        written_by: arguments.author,
+        recorded_from: arguments.recorded_from,
+        recorded_until: arguments.recorded_until,
+        observed_from: arguments.observed_from,
+        observed_until: arguments.observed_until,
         limit: Some(arguments.limit),
         scope,
         ..ListRequest::after(arguments.after)
@@ -277,6 +312,10 @@ async fn update(
         triggers: arguments.triggers,
         folder: arguments.folder,
         kind: arguments.kind,
+        tags: arguments.tags,
+        observed_at: arguments.observed_at,
+        valid_from: arguments.valid_from,
+        valid_until: arguments.valid_until,
         scope,
         move_to: arguments.move_to.as_deref().map(scope_named).transpose()?,
         unlearn: arguments.unlearn,

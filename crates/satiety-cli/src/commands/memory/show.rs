@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::memory::Project;
+use satiety::memory::{Project, Validity};
 use satiety_engine::memory::{
     DeleteResponse, IndexResponse, LinkResponse, MatchedTriggers, Memories, Memory, MemoryHealth,
-    MemorySearch, SaveResponse, TaskMetrics, ValidateResponse,
+    MemoryResult, MemorySearch, SaveAction, SaveResponse, TaskMetrics, ValidateResponse,
 };
 use satiety_report::document::count;
 
@@ -23,7 +23,37 @@ impl Render for SaveResponse {
                 chunks(count)
             ),
         };
-        format!("{}  {}\n{by}", self.memory.id.bold(), self.memory.title)
+        let mut text = format!("{}  {}\n{by}", self.memory.id.bold(), self.memory.title);
+        match self.action {
+            SaveAction::Saved => {}
+            SaveAction::Updated if self.duplicates.is_empty() => {}
+            SaveAction::Updated => text.push_str("\nupdated the existing memory that says the same"),
+            SaveAction::Merged => text.push_str("\nmerged into the existing memory that says the same"),
+        }
+        for one in &self.duplicates {
+            let _ = write!(
+                text,
+                "\n{}: {}  {}  similarity {:.2}; --on-duplicate {} would have changed it",
+                one.kind.name(),
+                one.id,
+                one.title,
+                one.similarity,
+                one.proposal.name()
+            );
+        }
+        for one in &self.conflicts {
+            let _ = write!(
+                text,
+                "\nconflict: {}  {}  {}; link with `satiety memory link {} {} {}`",
+                one.id,
+                one.title,
+                one.reasons.join(", "),
+                self.memory.id,
+                one.suggested_link,
+                one.id
+            );
+        }
+        text
     }
 }
 
@@ -70,6 +100,9 @@ impl Render for MemorySearch {
                 result.tier.name(),
                 project(result.project.as_ref()).dimmed()
             );
+            for mark in marks(result) {
+                let _ = writeln!(text, "    {}", mark.yellow());
+            }
             let more = if result.partial { "    …" } else { "" };
             for line in first_lines(&result.excerpt, 3) {
                 let _ = writeln!(text, "    {line}");
@@ -102,6 +135,23 @@ impl Render for MemorySearch {
         }
         text
     }
+}
+
+/// Statements about a result that is not simply current.
+fn marks(result: &MemoryResult) -> Vec<String> {
+    let mut marks = Vec::new();
+    if let Some(current) = &result.superseded_by {
+        marks.push(format!("superseded by {current}"));
+    }
+    match result.validity {
+        Some(Validity::Past) => marks.push("no longer valid".into()),
+        Some(Validity::Future) => marks.push("not valid yet".into()),
+        Some(Validity::Current) | None => {}
+    }
+    if !result.contradicts.is_empty() {
+        marks.push(format!("contradicts {}", result.contradicts.join(", ")));
+    }
+    marks
 }
 
 fn first_lines(text: &str, most: usize) -> Vec<String> {

@@ -43,6 +43,7 @@ pub(super) async fn judge(arguments: JudgeArgs, engine: &Engine, printer: &Print
     let request = JudgeFeedbackRequest {
         min_confidence: arguments.min_confidence,
         dry_run: arguments.dry_run,
+        rederive: arguments.rederive,
     };
     printer.answer(&engine.retrieval().judge_from_feedback(request).await?)?;
     Ok(Exit::Done)
@@ -163,6 +164,13 @@ impl Render for JudgedCorpus {
             "\n{} below the confidence threshold, {} skipped because people judged them",
             self.uncertain, self.by_people
         );
+        if self.removed > 0 {
+            let _ = write!(
+                text,
+                "\n{} earlier judgments from feedback are gone",
+                self.removed
+            );
+        }
         if let Some(beside) = &self.beside_people {
             let kappa = beside.kappa.map_or_else(|| "-".into(), format_metric);
             let _ = write!(

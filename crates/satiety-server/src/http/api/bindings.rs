@@ -44,6 +44,7 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("start_research", POST, "/v1/research/runs").status(202),
         bind("evaluate_retrieval", POST, "/v1/retrieval/evaluate"),
         bind("compare_retrieval", POST, "/v1/retrieval/compare"),
+        bind("judge_feedback", POST, "/v1/retrieval/judgments"),
         bind("list_retrieval_runs", GET, "/v1/retrieval/runs"),
         bind("start_retrieval_run", POST, "/v1/retrieval/runs").status(202),
         bind("get_retrieval_run", GET, "/v1/retrieval/runs/{id}"),

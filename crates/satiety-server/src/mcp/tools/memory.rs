@@ -16,7 +16,11 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Reads,
                 data: FOUND,
             },
-            SEARCH,
+            ToolProfile {
+                hidden: &["skip_shown"],
+                brief: &[("filter", FILTER)],
+                ..SEARCH
+            },
         ),
         Tool::of_operation(
             "memory_context",
@@ -45,6 +49,8 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "learnt_triggers",
                     "folder",
                     "kind",
+                    "author",
+                    "tags",
                     "project.label",
                     "links[].title",
                 ],
@@ -66,9 +72,13 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "memory.folder",
                     "memory.kind",
                     "memory.project.label",
+                    "memory.tags",
+                    "duplicates[].title",
+                    "conflicts[].title",
+                    "conflicts[].reasons",
                 ],
             },
-            hide(&["project"]),
+            hide(&["project", "author", "on_duplicate", "observed_at", "valid_from"]),
         ),
         Tool::of_operation(
             "update_memory",
@@ -87,7 +97,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "memory.project.label",
                 ],
             },
-            hide(&["project", "move_to"]),
+            hide(&["project", "move_to", "tags", "observed_at", "valid_from"]),
         ),
         Tool::of_operation(
             "validate_memory",
@@ -185,15 +195,21 @@ const FOUND: &[&str] = &[
 
 /// Search tool profile: only the results that an agent needs.
 const SEARCH: ToolProfile = ToolProfile {
-    hidden: &["skip_shown"],
+    hidden: &["skip_shown", "filter", "as_of", "explain"],
     defaults: &[],
     view: Some(&SearchRequest::AGENT_VIEW),
+    brief: &[],
 };
+
+/// Description of the conditions of a search.
+const FILTER: &str =
+    "Lists kinds, tags, authors, tiers; times recorded_from, recorded_until, observed_from, observed_until.";
 
 const fn hide(hidden: &'static [&'static str]) -> ToolProfile {
     ToolProfile {
         hidden,
         defaults: &[],
         view: None,
+        brief: &[],
     }
 }

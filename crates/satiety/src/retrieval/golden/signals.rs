@@ -15,7 +15,7 @@ const GRADES: usize = 4;
 const RELEVANT: usize = 2;
 
 /// A feedback event on the results of a query.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FeedbackSignal {
     /// Id of the result; `None` if the event concerns all results.
     pub memory_id: Option<String>,
@@ -25,6 +25,8 @@ pub struct FeedbackSignal {
     pub session: String,
     /// Time of the event; only the order matters.
     pub at: i64,
+    /// Probability that the event belongs to this query, from 0 to 1. Its likelihoods count to this power.
+    pub weight: f64,
 }
 
 /// Judgment of a result derived from feedback.
@@ -48,6 +50,7 @@ pub struct JudgedFromFeedback {
 pub struct SignalRules {
     prior: [f64; GRADES],
     sessions: usize,
+    selective: usize,
     signals: BTreeMap<FeedbackKind, [f64; GRADES]>,
 }
 
@@ -70,7 +73,7 @@ pub fn signal_rules() -> &'static SignalRules {
 /// use satiety::memory::FeedbackKind;
 /// use satiety::retrieval::{FeedbackSignal, judge_from_feedback, signal_rules};
 /// let useful = FeedbackSignal {
-///     memory_id: Some("m1".into()), kind: FeedbackKind::ValidateUseful, session: "s".into(), at: 1,
+///     memory_id: Some("m1".into()), kind: FeedbackKind::ValidateUseful, session: "s".into(), at: 1, weight: 1.0,
 /// };
 /// let judged = judge_from_feedback(&[useful], signal_rules());
 /// assert_eq!(judged["m1"].grade, 3);
@@ -80,14 +83,22 @@ pub fn judge_from_feedback(
     rules: &SignalRules,
 ) -> BTreeMap<String, JudgedFromFeedback> {
     // Repeated events of a session count once; of contradicting ratings the last one counts.
-    let mut events: BTreeMap<(&str, &str), BTreeMap<FeedbackKind, i64>> = BTreeMap::new();
+    let mut events: BTreeMap<(&str, &str), BTreeMap<FeedbackKind, Event>> = BTreeMap::new();
     let mut searched_again: BTreeMap<&str, i64> = BTreeMap::new();
+    // Results of each session with a signal of each kind.
+    let mut named: BTreeMap<(&str, FeedbackKind), BTreeSet<&str>> = BTreeMap::new();
     for signal in signals {
         match &signal.memory_id {
             Some(memory) => {
                 let kinds = events.entry((memory, &signal.session)).or_default();
-                let at = kinds.entry(signal.kind).or_insert(signal.at);
-                *at = (*at).max(signal.at);
+                let event = kinds.entry(signal.kind).or_insert(Event {
+                    at: signal.at,
+                    weight: 0.0,
+                });
+                event.at = event.at.max(signal.at);
+                event.weight = event.weight.max(signal.weight.clamp(0.0, 1.0));
+                let alike = named.entry((&signal.session, signal.kind)).or_default();
+                alike.insert(memory);
             }
             None if signal.kind == FeedbackKind::ReSearch => {
                 searched_again.insert(&signal.session, signal.at);
@@ -95,29 +106,50 @@ pub fn judge_from_feedback(
             None => {}
         }
     }
-    let mut counts: BTreeMap<&str, BTreeMap<FeedbackKind, usize>> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, BTreeMap<FeedbackKind, Vec<f64>>> = BTreeMap::new();
     for ((memory, session), kinds) in &events {
         let counted = counts.entry(memory).or_default();
         for kind in session_signals(kinds, searched_again.get(session).copied()) {
-            *counted.entry(kind).or_default() += 1;
+            let alike = named.get(&(*session, kind)).map_or(1, BTreeSet::len);
+            let weight = kinds.get(&kind).map_or(1.0, |event| event.weight);
+            let weight = weight * selectivity(kind, alike, rules.selective);
+            counted.entry(kind).or_default().push(weight);
         }
     }
     counts
         .into_iter()
         .filter(|(_, kinds)| !kinds.is_empty())
-        .map(|(memory, kinds)| (memory.to_owned(), judge(&kinds, rules)))
+        .map(|(memory, kinds)| (memory.to_owned(), judge(kinds, rules)))
         .collect()
+}
+
+/// Latest time and largest weight of the events of one kind.
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    at: i64,
+    weight: f64,
+}
+
+/// Weight of a signal that a session gave to `alike` results of a query: whoever reads or praises everything
+/// says nothing about any of it.
+fn selectivity(kind: FeedbackKind, alike: usize, selective: usize) -> f64 {
+    match kind {
+        FeedbackKind::ReadAfterSearch | FeedbackKind::Reference | FeedbackKind::ValidateUseful => {
+            (selective as f64 / alike.max(1) as f64).min(1.0)
+        }
+        _ => 1.0,
+    }
 }
 
 /// Effective signals of one session about a result.
 fn session_signals(
-    kinds: &BTreeMap<FeedbackKind, i64>,
+    kinds: &BTreeMap<FeedbackKind, Event>,
     searched_again: Option<i64>,
 ) -> BTreeSet<FeedbackKind> {
     use FeedbackKind::{ReSearch, ReadAfterSearch, Reference, ScrollPast, ValidateNotUseful, ValidateUseful};
     let mut signals: BTreeSet<FeedbackKind> = kinds.keys().copied().collect();
     match (kinds.get(&ValidateUseful), kinds.get(&ValidateNotUseful)) {
-        (Some(yes), Some(no)) if yes >= no => signals.remove(&ValidateNotUseful),
+        (Some(yes), Some(no)) if yes.at >= no.at => signals.remove(&ValidateNotUseful),
         (Some(_), Some(_)) => signals.remove(&ValidateUseful),
         _ => false,
     };
@@ -134,7 +166,7 @@ fn session_signals(
     if !has_explicit
         && read
             .zip(searched_again)
-            .is_some_and(|(read, again)| *read <= again)
+            .is_some_and(|(read, again)| read.at <= again)
     {
         signals.insert(ReSearch);
     } else {
@@ -143,28 +175,34 @@ fn session_signals(
     signals
 }
 
-fn judge(kinds: &BTreeMap<FeedbackKind, usize>, rules: &SignalRules) -> JudgedFromFeedback {
+fn judge(kinds: BTreeMap<FeedbackKind, Vec<f64>>, rules: &SignalRules) -> JudgedFromFeedback {
     let mut probabilities = rules.prior;
     let mut reasons = Vec::new();
     let (mut pro, mut contra) = (false, false);
-    for (kind, sessions) in kinds {
-        let Some(likelihood) = rules.signals.get(kind) else {
+    for (kind, mut weights) in kinds {
+        let Some(likelihood) = rules.signals.get(&kind) else {
             continue;
         };
-        for _ in 0..(*sessions).min(rules.sessions) {
+        weights.sort_by(|a, b| b.total_cmp(a));
+        for weight in weights.iter().take(rules.sessions) {
             for (probability, likely) in probabilities.iter_mut().zip(likelihood) {
-                *probability *= likely;
+                *probability *= likely.powf(*weight);
             }
         }
         let [low, .., high] = likelihood;
         pro |= high > low;
         contra |= high < low;
-        let times = if *sessions == 1 {
-            String::new()
-        } else {
-            format!(" in {sessions} sessions")
+        let times = match weights.len() {
+            1 => String::new(),
+            sessions => format!(" in {sessions} sessions"),
         };
-        reasons.push(format!("{}{times}", describe(*kind)));
+        let strongest = weights.first().copied().unwrap_or(1.0);
+        let weight = if strongest < 0.995 {
+            format!(" (weight {strongest:.2})")
+        } else {
+            String::new()
+        };
+        reasons.push(format!("{}{times}{weight}", describe(kind)));
     }
     let total: f64 = probabilities.iter().sum();
     for probability in &mut probabilities {
@@ -217,7 +255,46 @@ mod tests {
             kind,
             session: session.into(),
             at,
+            weight: 1.0,
         }
+    }
+
+    /// Reading all results of a query says nothing about them, while reading two of them does.
+    #[test]
+    fn reading_or_praising_everything_is_no_evidence() {
+        let all = |kind: FeedbackKind, count: usize| -> Vec<FeedbackSignal> {
+            let named = |at: usize| FeedbackSignal {
+                memory_id: Some(format!("m{at}")),
+                ..signal(kind, "s", 0)
+            };
+            (0..count).map(named).collect()
+        };
+        for kind in [ReadAfterSearch, Reference, ValidateUseful] {
+            let found = judge_from_feedback(&all(kind, 20), signal_rules());
+            assert!(
+                found.values().all(|judged| judged.grade < 2),
+                "{kind:?}: {found:?}"
+            );
+            let found = judge_from_feedback(&all(kind, 2), signal_rules());
+            assert!(
+                found.values().all(|judged| judged.grade >= 2),
+                "{kind:?}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_uncertain_attribution_counts_less() {
+        let sure = judged(&[(ValidateUseful, "s")]).unwrap();
+        let unsure = FeedbackSignal {
+            weight: 0.5,
+            ..signal(ValidateUseful, "s", 0)
+        };
+        let unsure = judge_from_feedback(&[unsure], signal_rules())
+            .remove("m")
+            .unwrap();
+        assert!(unsure.confidence < sure.confidence);
+        assert_eq!(unsure.reasons, ["marked useful (weight 0.50)"]);
     }
 
     fn judged(signals: &[(FeedbackKind, &str)]) -> Option<JudgedFromFeedback> {

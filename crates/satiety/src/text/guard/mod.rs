@@ -129,7 +129,7 @@ pub fn agree(a: &str, b: &str) -> bool {
 }
 
 /// Share of the smaller statement's content words that the other one also contains.
-fn coverage(a: &ParsedStatement, b: &ParsedStatement) -> f64 {
+pub(crate) fn coverage(a: &ParsedStatement, b: &ParsedStatement) -> f64 {
     let (a, b) = (a.content(), b.content());
     let smaller = a.len().min(b.len());
     if smaller == 0 {
