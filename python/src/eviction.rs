@@ -167,6 +167,7 @@ impl Context {
                 timeout_ms: TIMEOUT_MS,
                 exploration,
                 seed,
+                pricing: None,
             };
             let proposal = eviction::propose(&state.scope, &request)?;
             for candidate in &proposal.candidates {

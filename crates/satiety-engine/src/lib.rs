@@ -183,6 +183,13 @@ impl Engine {
         self
     }
 
+    /// Returns the engine with these settings of eviction.
+    #[must_use]
+    pub fn with_eviction(mut self, settings: eviction::EvictionSettings) -> Self {
+        self.eviction.settings = settings;
+        self
+    }
+
     /// Returns the engine with these memory settings.
     #[must_use]
     pub fn with_memory(mut self, settings: memory::MemorySettings) -> Self {

@@ -361,6 +361,7 @@ fn speed() -> anyhow::Result<()> {
             timeout_ms: 2000,
             exploration: 0.05,
             seed: 1,
+            pricing: None,
         };
         let times = 5;
         let (proposed, proposal) = cpu_time(|| -> anyhow::Result<usize> {

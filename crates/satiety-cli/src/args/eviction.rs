@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use satiety::trajectory::LogFormat;
+
+use super::progress::log_format_parser;
 
 /// Subcommands of `evict`.
 #[derive(Debug, Subcommand)]
@@ -35,7 +38,7 @@ pub(crate) enum Evict {
     Rollback(EvictRollbackArgs),
     /// Replay a trace and compare policies with the optimum
     Simulate(EvictSimulateArgs),
-    /// Convert a chat log or a coding agent's session log to a trace
+    /// Convert the log of an agent to a trace
     Convert(EvictConvertArgs),
     /// Generate a synthetic trace
     Generate(EvictGenerateArgs),
@@ -92,21 +95,20 @@ pub(crate) struct EvictListArgs {
 /// Options of `evict propose`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
+  satiety evict propose session-42                                   # what pays for itself, or nothing
   satiety evict propose session-42 --budget 24000
+  satiety evict propose session-42 --budget 24000 --window 200000 --remaining-turns 40
   satiety evict propose session-42 --free 4000 --format json | jq .view
 
-The candidates are held until the proposal is answered with `satiety evict resolve`; after --timeout-ms they are evicted on the next
-call. Exits with 1 when the budget cannot be met, and says which pins prevent it.")]
+Dropping an item makes the provider write everything behind it to its prompt cache again. Without --budget and --free, and with them
+while the context is within --window, nothing is proposed below break-even. The candidates are held until the proposal is answered with
+`satiety evict resolve`; after --timeout-ms they are evicted on the next call. Exits with 1 when the budget cannot be met, and says
+which pins prevent it.")]
 pub(crate) struct EvictProposeArgs {
     /// Name of the context
     pub(crate) scope: String,
     /// Maximum tokens of the context after the eviction
-    #[arg(
-        long,
-        value_name = "TOKENS",
-        required_unless_present = "free",
-        conflicts_with = "free"
-    )]
+    #[arg(long, value_name = "TOKENS", conflicts_with = "free")]
     pub(crate) budget: Option<u64>,
     /// Tokens to free
     #[arg(long, value_name = "TOKENS")]
@@ -114,9 +116,21 @@ pub(crate) struct EvictProposeArgs {
     /// Current turn [default: the last known turn]
     #[arg(long, value_name = "N")]
     pub(crate) turn: Option<u64>,
-    /// Time in milliseconds the agent has to answer
-    #[arg(long, value_name = "MS", default_value_t = 2000)]
+    /// Time to answer in milliseconds; an hour, because people answer at a shell (HTTP and MCP: 2000)
+    #[arg(long, value_name = "MS", default_value_t = 3_600_000)]
     pub(crate) timeout_ms: u64,
+    /// Tokens that the model accepts; up to them, a proposal that costs more than it saves waits
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) window: Option<u64>,
+    /// Expected number of further requests [default: the turns so far, at least 10]
+    #[arg(long, value_name = "N")]
+    pub(crate) remaining_turns: Option<f64>,
+    /// Seconds since the last request; the provider's cache expires
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) idle: u64,
+    /// Provider whose cache prices apply [default: eviction.provider]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
     /// Share of extra items proposed only to learn about them, relative to those that must go
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     pub(crate) exploration: f64,
@@ -201,14 +215,15 @@ pub(crate) struct EvictExportArgs {
   satiety evict calibrate --online
   satiety evict calibrate --prompt scorer.md
 
-Creates a new version without activating it. Exits with 3 when the fit shows no gain on held-out proposals.")]
+Creates a new version without activating it. The active score is rescaled freely; features are added only if they lower the log loss on
+held-out sessions. Exits with 3 when neither shows a gain.")]
 pub(crate) struct EvictCalibrateArgs {
     /// Use feedback of this context only [default: all contexts]
     pub(crate) scope: Option<String>,
     /// Read exported feedback from this file instead of the store
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
-    /// Ridge penalty that keeps the weights close to the active version
+    /// Smallest ridge penalty on what features add to the rescaled score
     #[arg(long, value_name = "RIDGE", default_value_t = 10.0)]
     pub(crate) ridge: f64,
     /// Variant C: adjust the weights online, in small steps
@@ -230,13 +245,19 @@ pub(crate) struct EvictWeightsArgs {
 /// Options of `evict variants`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  satiety evict variants scorer-0199… --out ablation
+  satiety evict variants scorer-0199… --trace logs --out ablation
 
-Writes a suite of synthetic sessions, the active version as the control and this version as the variant, and prints the command that runs
-the ablation. Edit the target files to measure your own agent.")]
+Writes a suite, the active version as the control and this version as the variant, and prints the command that runs the ablation. With
+--trace the suite replays your own sessions, otherwise made-up ones. Edit the target files to measure your own agent.")]
 pub(crate) struct EvictVariantsArgs {
     /// Scorer version to test
     pub(crate) version: String,
+    /// Judge on these sessions: a trace, a log of an agent, or a directory of them [default: made-up sessions]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Use the broad definition of use (content reappears) instead of the strict one (path or id is named again)
+    #[arg(long, requires = "trace")]
+    pub(crate) broad: bool,
     /// Directory to create; must not exist yet
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
@@ -283,7 +304,8 @@ pub(crate) struct EvictRollbackArgs {
   satiety evict simulate trace.jsonl --policy heuristic --policy lru --policy scorer-0199… --policy belady-size
   satiety evict simulate held-out.jsonl --learn-from training.jsonl --format html > policies.html
 
-Policies: heuristic, lru, fifo, size, gdsf, random, belady, belady-size, a scorer version, or a weights file.
+Policies: heuristic, priced (the heuristic with prices), lru, fifo, size, gdsf, random, belady, belady-size, none, a scorer version,
+or a weights file. Traces with both definitions of use are replayed by both.
 A line of a trace is a turn: {\"session\": …, \"turn\": …, \"add\": [items], \"use\": [ids]}.")]
 pub(crate) struct EvictSimulateArgs {
     /// Trace file, or `-` for standard input
@@ -306,6 +328,9 @@ pub(crate) struct EvictSimulateArgs {
     /// Bootstrap resamples for the confidence intervals
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) resamples: u64,
+    /// Provider whose cache prices the bill uses [default: eviction.provider]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
 }
 
 /// Options of `evict convert`.
@@ -313,11 +338,15 @@ pub(crate) struct EvictSimulateArgs {
 #[command(after_help = "Example:
   satiety evict convert session.jsonl > trace.jsonl
 
-Uses are inferred: a turn uses an item if it names its path, answers its call, or shares rare words with it.")]
+Reads every format that `satiety score` reads. Uses are inferred by two definitions: strict, a call names a path or an id again (`use`);
+broad, content reappears (`use_broad`).")]
 pub(crate) struct EvictConvertArgs {
     /// Log file, or `-` for standard input
     pub(crate) log: PathBuf,
-    /// Shared rare words needed to count as a use
+    /// Format of the log [default: detected]
+    #[arg(long, value_name = "FORMAT", value_parser = log_format_parser())]
+    pub(crate) input: Option<LogFormat>,
+    /// Shared rare words needed to count as a broad use
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) overlap: u32,
     /// Omit the text of items
@@ -352,4 +381,7 @@ pub(crate) struct EvictGenerateArgs {
 pub(crate) struct EvictTargetArgs {
     /// Scorer version, or a file written by `variants`
     pub(crate) scorer: String,
+    /// Trace with the sessions that the cases name
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
 }

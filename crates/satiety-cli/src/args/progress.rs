@@ -67,7 +67,7 @@ impl From<JudgeWith> for Judge {
 }
 
 /// Accepts the name of a log format.
-fn log_format_parser() -> impl TypedValueParser<Value = LogFormat> {
+pub(super) fn log_format_parser() -> impl TypedValueParser<Value = LogFormat> {
     static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let mut names: Vec<String> = LogFormat::all().map(LogFormat::name).collect();
         names.sort();

@@ -170,6 +170,23 @@ pub(crate) const KEYS: &[Key] = &[
         about: "URL to post the same event to, or `none`.",
     },
     Key {
+        name: "eviction.provider",
+        takes: ValueType::Text,
+        default: "anthropic",
+        flag: Some("--provider"),
+        trust: Trust::Safe,
+        about: "Provider whose prompt-cache prices decide whether an eviction pays: `anthropic`, \
+                `anthropic-1h`, `openai`, `gemini`, `uncached`, or one of your price list.",
+    },
+    Key {
+        name: "eviction.prices",
+        takes: ValueType::Text,
+        default: "builtin",
+        flag: None,
+        trust: Trust::Below(&["builtin"]),
+        about: "Price list of prompt caches: `builtin`, or the path of a TOML file of the same form.",
+    },
+    Key {
         name: "research.source",
         takes: ValueType::Text,
         default: "local:.",

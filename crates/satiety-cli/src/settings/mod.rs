@@ -19,6 +19,7 @@ use satiety::bench::SandboxRequirement;
 use satiety::harness::Driver;
 use satiety::memory::{AttributionRule, Scope};
 use satiety_engine::agent_hooks::{FinishReaction, HookPolicy, ProgressReaction};
+use satiety_engine::eviction::EvictionSettings;
 use satiety_engine::experiment::ExperimentSettings;
 use satiety_engine::memory::MemorySettings;
 use satiety_engine::{Alert, Engine, HarnessCycle, HookSettings, StoreUrl};
@@ -101,6 +102,8 @@ pub(crate) struct Settings {
     pub(crate) sandbox: SandboxSetting,
     pub(crate) harness: HarnessSettings,
     pub(crate) server: ServerSettings,
+    pub(crate) eviction_provider: String,
+    pub(crate) eviction_prices: Option<PathBuf>,
     pub(crate) research_source: String,
     pub(crate) research_base_url: Option<String>,
     pub(crate) ab: ExperimentSettings,
@@ -404,6 +407,10 @@ fn parse_settings(
         archive_folder: text("store.archive_folder").into(),
         embedder: text("models.embedder").into(),
         chat: unless_none("models.chat"),
+        eviction_provider: text("eviction.provider").into(),
+        eviction_prices: Some(text("eviction.prices"))
+            .filter(|value| *value != "builtin")
+            .map(PathBuf::from),
         keys,
         profile: text("dialogue.profile").into(),
         record: text("dialogue.record") == "true",
@@ -543,6 +550,10 @@ impl Settings {
                     driver: self.harness.driver,
                 }),
             })
+            .with_eviction(EvictionSettings::load(
+                self.eviction_prices.as_deref(),
+                &self.eviction_provider,
+            )?)
             .with_memory(memory))
     }
 
@@ -630,12 +641,9 @@ fn depends_on(command: &Command, name: &str) -> bool {
                 || name == "models.embedder"
                 || name == "harness.folder" && matches!(command, Command::Mcp(_))
         }
+        Command::Evict(_) => store || name == "eviction.prices",
         Command::Db(_) => matches!(name, "store.url" | "store.archive_folder"),
-        Command::Retrieval(_)
-        | Command::Bench(_)
-        | Command::Evict(_)
-        | Command::Token(_)
-        | Command::Ab(_) => store,
+        Command::Retrieval(_) | Command::Bench(_) | Command::Token(_) | Command::Ab(_) => store,
         // These run unattended, so a warning would go unread.
         Command::Serve(_) | Command::Worker(_) => true,
     }

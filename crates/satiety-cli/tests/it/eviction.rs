@@ -336,3 +336,76 @@ fn traces_are_simulated_and_logs_converted() {
         assert!(shown.starts_with("exit 2") && shown.contains(part), "{shown}");
     }
 }
+
+#[test]
+fn what_does_not_pay_is_not_proposed() {
+    let place = Place::new();
+    place.write(
+        "items.json",
+        r#"[{"ctx_id": "old", "zone": "workspace", "token_count": 100},
+            {"ctx_id": "rules", "zone": "system", "token_count": 8000, "pinned": true}]"#,
+    );
+    assert!(
+        place
+            .run(&["evict", "add", "s", "items.json", "--turn", "1"])
+            .starts_with("exit 0")
+    );
+    let propose = |more: &[&str]| {
+        let mut arguments = vec!["evict", "propose", "s", "--turn", "60", "--exploration", "0"];
+        arguments.extend_from_slice(more);
+        place.run(&arguments)
+    };
+    let waits = propose(&["--remaining-turns", "2"]);
+    assert!(
+        waits.starts_with("exit 0") && waits.contains("Nothing is proposed: below break-even"),
+        "{waits}"
+    );
+    let within = propose(&["--remaining-turns", "2", "--free", "50", "--window", "200000"]);
+    assert!(within.contains("below break-even"), "{within}");
+    let unknown = propose(&["--provider", "acme"]);
+    assert!(
+        unknown.starts_with("exit 2") && unknown.contains("unknown provider `acme`"),
+        "{unknown}"
+    );
+    // An expired cache is written again anyway.
+    let cold = propose(&["--remaining-turns", "2", "--idle", "400"]);
+    assert!(cold.contains("Pays for itself") && cold.contains("old"), "{cold}");
+}
+
+#[test]
+fn a_scorer_is_judged_on_the_sessions_of_the_user() {
+    let place = Place::new();
+    place.write("prompt.md", "Answer with JSON.");
+    let made = json_of(
+        &place,
+        &["evict", "calibrate", "--prompt", "prompt.md", "--format", "json"],
+    );
+    let version = made["version"].as_str().unwrap();
+    let log = example("eviction/session.jsonl");
+    let written = place.run(&["evict", "variants", version, "--trace", &log, "--out", "study"]);
+    assert!(
+        written.starts_with("exit 0") && written.contains("trace.jsonl"),
+        "{written}"
+    );
+    let mut command = place.command(&[
+        "evict",
+        "target",
+        "study/baseline.json",
+        "--trace",
+        "study/trace.jsonl",
+    ]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let request =
+        r#"{"case_id": "c", "input": {"config_overrides": {"session": "session", "budget_share": 0.5}}}"#;
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), request.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(
+        answer["metrics"]["retained_relevance"].as_f64().is_some(),
+        "{answer}"
+    );
+}

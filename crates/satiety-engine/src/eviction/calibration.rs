@@ -12,7 +12,7 @@ use satiety::ids;
 use satiety_store::eviction::{ProposalRow, ScorerRow};
 use satiety_store::now_micros;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -74,6 +74,50 @@ pub struct CalibrateRequest {
     /// Exported feedback (name and JSON Lines) to use instead of the database.
     pub exported: Option<(String, String)>,
     pub with: CalibrateWith,
+}
+
+/// Request of a remote caller for a new scorer version: weights fitted to feedback, unless `online` or
+/// `prompt` is given.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CalibrateScorerRequest {
+    /// Scope whose feedback is used; all scopes if absent.
+    #[serde(default)]
+    pub scope_id: Option<String>,
+    /// Exported feedback (JSON Lines) to use instead of the stored one.
+    #[serde(default)]
+    pub feedback: Option<String>,
+    /// Smallest ridge penalty on the correction by features; 10 if absent.
+    #[serde(default)]
+    #[schemars(range(min = 0.001, max = 1_000_000.0))]
+    pub ridge: Option<f64>,
+    /// Whether the weights adjust themselves online (variant C).
+    #[serde(default)]
+    pub online: bool,
+    /// Prompt of the scorer model (variant B).
+    #[serde(default)]
+    pub prompt: Option<String>,
+}
+
+impl From<CalibrateScorerRequest> for CalibrateRequest {
+    fn from(asked: CalibrateScorerRequest) -> Self {
+        let with = match asked.prompt {
+            Some(prompt) => CalibrateWith::Prompt(prompt),
+            None if asked.online => CalibrateWith::Online(OnlineSettings::default()),
+            None => {
+                let default = FitSettings::default();
+                CalibrateWith::Weights(FitSettings {
+                    ridge: asked.ridge.unwrap_or(default.ridge),
+                    ..default
+                })
+            }
+        };
+        Self {
+            scope_id: asked.scope_id,
+            exported: asked.feedback.map(|text| ("feedback".to_owned(), text)),
+            with,
+        }
+    }
 }
 
 /// A new scorer version, not yet active.

@@ -4,6 +4,8 @@
 mod activation;
 mod breaker;
 mod calibration;
+mod logs;
+mod prices;
 mod proposal;
 mod relevance;
 mod scopes;
@@ -13,13 +15,16 @@ mod tokens;
 pub use activation::{ActivateRequest, ActivateResponse, RollbackRequest, ScorerSummary, Scorers};
 pub use breaker::Breaker;
 pub use calibration::{
-    CalibrateRequest, CalibrateWith, Calibrated, ExportFeedbackRequest, ExportedFeedback, Feedback,
+    CalibrateRequest, CalibrateScorerRequest, CalibrateWith, Calibrated, ExportFeedbackRequest,
+    ExportedFeedback, Feedback,
 };
+pub use logs::{ConvertRequest, Converted, ConvertedUses};
+pub use prices::EvictionSettings;
 pub use proposal::{CandidateView, ProposeResponse, ProposeScopeRequest, ResolveRequest};
 pub use relevance::RefreshResponse;
 pub use scopes::{ItemSummary, ScopeListing, ScopeSummary, ScopeUpdated, UpdateScopeRequest};
 pub use simulation::{
-    ConvertRequest, SimulateRequest, SimulateResponse, TargetAnswer, Variants, target_answer,
+    ScorerFile, SimulateRequest, SimulateResponse, TargetAnswer, Variants, VariantsRequest, target_answer,
 };
 pub use tokens::count_tokens;
 
@@ -28,4 +33,5 @@ pub use tokens::count_tokens;
 pub(crate) struct EvictionState {
     scopes: std::sync::Mutex<std::collections::BTreeMap<String, scopes::LoadedScope>>,
     breaker: std::sync::Mutex<Breaker>,
+    pub(crate) settings: EvictionSettings,
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::scopes::{deadline, now, scope_not_found};
 use crate::EngineError;
 
-/// Default time an agent may take to answer, in milliseconds.
+/// Default time a program may take to answer, in milliseconds.
 const TIMEOUT_MS: u64 = 2000;
 /// Default share of exploratory candidates, relative to the items that must be evicted.
 const EXPLORATION: f64 = 0.05;
@@ -47,6 +47,20 @@ pub struct ProposeScopeRequest {
     /// Random seed; generated if absent.
     #[serde(default)]
     pub seed: Option<u64>,
+    /// Provider whose cache prices apply, such as `anthropic`; the configured one if absent.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 128))]
+    pub provider: Option<String>,
+    /// Expected number of further requests; as many as there have been turns, at least 10, if absent.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1_000_000.0))]
+    pub remaining_turns: Option<f64>,
+    /// Seconds since the last request to the model, to know whether its cache has expired; 0 if absent.
+    #[serde(default)]
+    pub idle_seconds: Option<u64>,
+    /// Tokens that the model accepts at most. Below this, a proposal that costs more than it saves waits.
+    #[serde(default)]
+    pub window_tokens: Option<u64>,
 }
 
 /// An eviction proposal and how to present it.
@@ -100,11 +114,12 @@ impl EvictionOperations<'_> {
         let need = match (request.budget_tokens, request.free_tokens) {
             (Some(budget), None) => Need::Budget(budget),
             (None, Some(free)) => Need::Free(free),
-            _ => {
+            (None, None) => Need::Pays,
+            (Some(_), Some(_)) => {
                 return Err(EngineError::Invalid {
-                    message: "missing target size".into(),
+                    message: "two target sizes".into(),
                     hint: Hint::with_command(
-                        "give either a budget or the tokens to free (`budget_tokens` or `free_tokens`)",
+                        "give a budget or the tokens to free (`budget_tokens` or `free_tokens`), or neither",
                         "--budget TOKENS",
                     ),
                 });
@@ -133,6 +148,7 @@ impl EvictionOperations<'_> {
             exploration: request.exploration.unwrap_or(EXPLORATION),
             // JSON parsers in other languages lose precision beyond 2^53.
             seed: request.seed.unwrap_or(chance & ((1 << 53) - 1)),
+            pricing: None,
         };
         self.change(&request.scope_id, |loaded, draft| {
             if let Some(turn) = request.turn {
@@ -142,6 +158,7 @@ impl EvictionOperations<'_> {
                 &loaded.scope,
                 &ProposeRequest {
                     proposed_at: now()?,
+                    pricing: Some(self.pricing(&request, loaded.scope.turn())?),
                     ..asked.clone()
                 },
             )?;

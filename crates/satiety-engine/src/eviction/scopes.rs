@@ -322,13 +322,19 @@ impl EvictionOperations<'_> {
         let row = store.eviction().scope(scope_id).await?;
         let mut scope = Scope::new(weights)?;
         let mut held = BTreeMap::new();
+        let mut items: Vec<(ContextItem, Option<String>)> = Vec::with_capacity(row.items.len());
         for item in row.items {
-            scope.insert(parse(&item.body, || {
-                format!("item `{}` of scope `{scope_id}`", item.ctx_id)
-            })?)?;
-            if let Some(proposal) = item.held_by {
-                scope.hold(&item.ctx_id, true)?;
-                held.insert(item.ctx_id, proposal);
+            let what = || format!("item `{}` of scope `{scope_id}`", item.ctx_id);
+            items.push((parse(&item.body, what)?, item.held_by));
+        }
+        // Items of earlier versions have no position; the turn in which they were added is the next best.
+        items.sort_by_key(|(item, _)| (item.position, item.created_turn));
+        for (item, held_by) in items {
+            let ctx_id = item.ctx_id.clone();
+            scope.insert(item)?;
+            if let Some(proposal) = held_by {
+                scope.hold(&ctx_id, true)?;
+                held.insert(ctx_id, proposal);
             }
         }
         if let Some(goal) = &row.goal {

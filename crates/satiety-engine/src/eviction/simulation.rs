@@ -3,20 +3,19 @@
 
 use crate::handles::EvictionOperations;
 use satiety::Hint;
+use satiety::eviction::Weights;
 use satiety::eviction::calibration::{FitSettings, Online, fit};
 use satiety::eviction::gate::{BASELINE, Scorer};
 use satiety::eviction::simulation::{
     Agent, Budget, GeneratorSettings, LearningSettings, Policy, ReplayOptions, Session, Simulation,
     SimulationSettings, gather, generate, read_trace, replay, simulate, write_trace,
 };
-use satiety::eviction::{ConvertOptions, Weights, convert};
 use satiety::stats::BootstrapSettings;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::scopes::built_in_weights;
-use super::tokens::count_tokens;
 use crate::EngineError;
 
 /// Simulated agent that versions learn from: it knows what it will use in the next ten turns, with errors.
@@ -47,6 +46,8 @@ pub struct SimulateRequest {
     pub seed: u64,
     /// Bootstrap resamples for the confidence intervals.
     pub resamples: u64,
+    /// Provider whose cache prices the bill uses; the configured one if absent.
+    pub provider: Option<String>,
 }
 
 /// Result of replaying a trace under policies.
@@ -59,14 +60,11 @@ pub struct SimulateResponse {
     /// Metrics of each policy.
     #[serde(flatten)]
     pub simulation: Simulation,
-}
-
-/// Request to convert a log to a trace.
-#[derive(Debug, Clone)]
-pub struct ConvertRequest {
-    /// Name of the log for error messages, and its text.
-    pub log: (String, String),
-    pub options: ConvertOptions,
+    /// The same by the broad definition of use; absent if the trace does not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub broad: Option<Simulation>,
+    /// Provider whose prices the bill uses.
+    pub provider: String,
 }
 
 /// Answer of a scorer version to a benchmark case.
@@ -89,17 +87,26 @@ impl EvictionOperations<'_> {
         for name in &request.policies {
             policies.push(self.policy(name).await?);
         }
+        let prices = &self.engine.eviction.settings;
+        let provider = request
+            .provider
+            .clone()
+            .unwrap_or_else(|| prices.provider.clone());
         let options = ReplayOptions {
             budget: request.budget,
             headroom: request.headroom,
             seed: request.seed,
+            prices: prices.prices.clone(),
+            provider: provider.clone(),
             ..ReplayOptions::default()
         };
         if let Some(training) = &request.learn_from {
             policies.push(Policy::Ours(Box::new(fit_weights(&read(training)?, &options)?)));
         }
         if request.policies.is_empty() {
+            policies.push(Policy::Priced(Box::new(Weights::heuristic())));
             policies.extend(Policy::plain());
+            policies.push(Policy::None);
         }
         let settings = SimulationSettings {
             replay: options,
@@ -110,24 +117,25 @@ impl EvictionOperations<'_> {
             },
             against: vec![Policy::Lru, Policy::GreedyDual],
         };
+        let simulation = simulate(&sessions, &policies, &settings)?;
+        let broad = if sessions.iter().any(Session::has_broad_uses) {
+            let all: Vec<Session> = sessions.into_iter().map(Session::with_broad_uses).collect();
+            Some(simulate(&all, &policies, &settings)?)
+        } else {
+            None
+        };
         Ok(SimulateResponse {
             trace: request.trace.0.clone(),
             budget: request.budget,
-            simulation: simulate(&sessions, &policies, &settings)?,
+            simulation,
+            broad,
+            provider,
         })
     }
 
     /// Generates a synthetic trace.
     pub fn generate(self, settings: &GeneratorSettings) -> Result<String, EngineError> {
         Ok(write_trace(&generate(settings)?))
-    }
-
-    /// Converts a log to a trace.
-    pub fn convert(self, request: &ConvertRequest) -> Result<String, EngineError> {
-        let (name, text) = &request.log;
-        let session =
-            convert(text, &request.options, &count_tokens).map_err(|problem| with_name(name, &problem))?;
-        Ok(write_trace(&[session]))
     }
 
     async fn policy(self, name: &str) -> Result<Policy, EngineError> {
@@ -164,9 +172,17 @@ impl EvictionOperations<'_> {
     }
 }
 
-/// Answers a benchmark case: replays the session that the case describes (`config_overrides`: `seed`,
-/// `turns`, `budget`) and measures how much of the needed context was retained.
-pub fn target_answer(request: &Value, scorer: &Scorer) -> Result<TargetAnswer, EngineError> {
+/// Answers a benchmark case: replays the session that the case names (`config_overrides`: `session` of the
+/// trace, or `seed` and `turns` of a generated one; `budget` in tokens, or `budget_share` of the session) and
+/// measures how much of the needed context was retained.
+pub fn target_answer(
+    request: &Value,
+    scorer: &Scorer,
+    trace: &[Session],
+) -> Result<TargetAnswer, EngineError> {
+    let named = request
+        .pointer("/input/config_overrides/session")
+        .and_then(Value::as_str);
     let asked = |key: &str, otherwise: u64| {
         request
             .pointer(&format!("/input/config_overrides/{key}"))
@@ -179,18 +195,36 @@ pub fn target_answer(request: &Value, scorer: &Scorer) -> Result<TargetAnswer, E
         seed: asked("seed", 1),
         ..GeneratorSettings::default()
     };
+    let share = request
+        .pointer("/input/config_overrides/budget_share")
+        .and_then(Value::as_f64);
     let options = ReplayOptions {
-        budget: Budget::Tokens(asked("budget", 24_000)),
+        budget: share.map_or_else(|| Budget::Tokens(asked("budget", 24_000)), Budget::Share),
         ..ReplayOptions::default()
     };
-    let sessions = generate(&generator)?;
+    let sessions = match named {
+        None => generate(&generator)?,
+        Some(name) => {
+            let found = trace.iter().find(|session| session.id == name);
+            let found = found.ok_or_else(|| EngineError::NotFound {
+                what: format!("session `{name}` of the trace"),
+                hint: "keep the suite together with the trace that was written beside it".into(),
+            })?;
+            vec![found.clone()]
+        }
+    };
     let mut weights = scorer.weights.clone();
     if let Some(settings) = scorer.online {
         // It adapts to the agent before the measurement, on separate sessions.
-        let before = generate(&GeneratorSettings {
-            seed: generator.seed.wrapping_add(1 << 32),
-            ..generator
-        })?;
+        let before = if named.is_some() {
+            let other = |session: &&Session| Some(session.id.as_str()) != named;
+            trace.iter().filter(other).cloned().collect()
+        } else {
+            generate(&GeneratorSettings {
+                seed: generator.seed.wrapping_add(1 << 32),
+                ..generator
+            })?
+        };
         let learning = LearningSettings {
             replay: ReplayOptions {
                 agent: Some(AGENT),
@@ -264,9 +298,14 @@ fn with_name(name: &str, problem: &satiety::eviction::EvictionError) -> EngineEr
 
 impl EvictionOperations<'_> {
     /// Prepares an ablation of a version: a suite of sessions, the control and the version as targets, and
-    /// the command that runs it. `command` starts this program.
-    pub async fn variants(self, version: &str, command: &str) -> Result<Variants, EngineError> {
-        let scorer = self.scorer(version).await?;
+    /// the command that runs it. `command` starts this program. The sessions are those of the trace, or
+    /// generated ones if there is none.
+    pub async fn variants(self, request: &VariantsRequest, command: &str) -> Result<Variants, EngineError> {
+        let scorer = self.scorer(&request.version).await?;
+        let trace = match &request.trace {
+            Some(text) => Some(read(&("trace".into(), text.clone()))?),
+            None => None,
+        };
         let in_force = self.active_scorer().await?;
         let baseline = Weights::heuristic().version;
         let control = if in_force.weights.version == baseline {
@@ -281,14 +320,34 @@ impl EvictionOperations<'_> {
                 hint: Hint::with_command("list the weights to see their versions", "satiety evict weights"),
             });
         }
-        let mut files = vec![("suite.json".to_owned(), serde_json::to_string_pretty(&suite())?)];
+        let suite = match &trace {
+            Some(sessions) => suite_of_trace(sessions),
+            None => suite(),
+        };
+        let mut files = vec![ScorerFile::new(
+            "suite.json",
+            serde_json::to_string_pretty(&suite)?,
+        )];
+        let (about, argument) = match &trace {
+            Some(sessions) => {
+                files.push(ScorerFile::new("trace.jsonl", write_trace(sessions)));
+                (
+                    "the sessions of trace.jsonl",
+                    ", \"--trace\", \"{{base}}/trace.jsonl\"",
+                )
+            }
+            None => ("made-up sessions", ""),
+        };
         for (name, scorer) in [(&control, &in_force), (&version, &scorer)] {
-            files.push((format!("{name}.json"), serde_json::to_string_pretty(scorer)?));
-            files.push((
-                format!("{name}.toml"),
+            files.push(ScorerFile::new(
+                &format!("{name}.json"),
+                serde_json::to_string_pretty(scorer)?,
+            ));
+            files.push(ScorerFile::new(
+                &format!("{name}.toml"),
                 format!(
-                    "# Replays made-up sessions with this scorer. Put your own agent here to measure it in earnest.\n\
-                     type = \"worker\"\ncommand = {}\nargs = [\"evict\", \"target\", \"{{{{base}}}}/{name}.json\"]\n",
+                    "# Replays {about} with this scorer. Put your own agent here to measure it in earnest.\n\
+                     type = \"worker\"\ncommand = {}\nargs = [\"evict\", \"target\", \"{{{{base}}}}/{name}.json\"{argument}]\n",
                     Value::from(command)
                 ),
             ));
@@ -296,8 +355,40 @@ impl EvictionOperations<'_> {
         Ok(Variants {
             version,
             control,
+            sessions: trace.map_or(usize::try_from(CASES).unwrap_or(usize::MAX), |trace| trace.len()),
             files,
         })
+    }
+}
+
+/// Request for the files of an ablation of a scorer version.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VariantsRequest {
+    /// Version of the scorer under test.
+    #[schemars(length(min = 1, max = 256))]
+    pub version: String,
+    /// Sessions to judge on, as a trace (JSON Lines, one turn per line); generated ones if absent.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub trace: Option<String>,
+}
+
+/// A file to write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ScorerFile {
+    /// Name of the file, without a directory.
+    pub name: String,
+    /// Content of the file.
+    pub text: String,
+}
+
+impl ScorerFile {
+    fn new(name: &str, text: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            text,
+        }
     }
 }
 
@@ -308,8 +399,10 @@ pub struct Variants {
     pub version: String,
     /// Version that serves as the control.
     pub control: String,
-    /// Files to write, as name and text.
-    pub files: Vec<(String, String)>,
+    /// Number of sessions that the suite replays.
+    pub sessions: usize,
+    /// Files to write into one directory.
+    pub files: Vec<ScorerFile>,
 }
 
 /// Number of sessions that an ablation replays.
@@ -317,13 +410,33 @@ const CASES: u64 = 30;
 /// Seed of the first session; documentation and tuning use smaller seeds.
 const FIRST_SEED: u64 = 5000;
 
+/// Share of a session's tokens that its context holds in an ablation on recorded sessions.
+const BUDGET_SHARE: f64 = 0.25;
+
 fn suite() -> Value {
-    let cases: Vec<Value> = (0..CASES)
-        .map(|number| {
+    suite_of(
+        "A made-up session of an agent, replayed under a budget",
+        (0..CASES).map(|number| json!({"seed": FIRST_SEED + number})),
+    )
+}
+
+fn suite_of_trace(sessions: &[Session]) -> Value {
+    suite_of(
+        "A recorded session of an agent, replayed under a budget",
+        sessions
+            .iter()
+            .map(|session| json!({"session": session.id, "budget_share": BUDGET_SHARE})),
+    )
+}
+
+fn suite_of(description: &str, overrides: impl Iterator<Item = Value>) -> Value {
+    let cases: Vec<Value> = overrides
+        .enumerate()
+        .map(|(number, overrides)| {
             json!({
                 "case_id": format!("session-{number:02}"),
-                "description": "A made-up session of an agent, replayed under a budget",
-                "input": {"goal": "Keep what will be needed.", "config_overrides": {"seed": FIRST_SEED + number}},
+                "description": description,
+                "input": {"goal": "Keep what will be needed.", "config_overrides": overrides},
                 "expected": {"mode": "contains", "value": "was there"},
                 "tags": ["eviction"],
                 "difficulty": "medium"

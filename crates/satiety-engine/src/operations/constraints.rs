@@ -156,6 +156,7 @@ fn either() -> Vec<(&'static str, Value)> {
             json!([
                 with("budget_tokens", "integer", "free_tokens"),
                 with("free_tokens", "integer", "budget_tokens"),
+                {"properties": {"budget_tokens": {"type": "null"}, "free_tokens": {"type": "null"}}},
             ]),
         ),
         (

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::page::PageRequest;
 use super::{Call, Effect, IdRequest, NoFields, Operation};
 use crate::eviction::{
-    ActivateRequest, ProposeScopeRequest, ResolveRequest, RollbackRequest, ScopeSummary, UpdateScopeRequest,
+    ActivateRequest, CalibrateScorerRequest, ProposeScopeRequest, ResolveRequest, RollbackRequest,
+    ScopeSummary, UpdateScopeRequest, VariantsRequest,
 };
 use crate::tokens::Scope;
 
@@ -74,6 +75,24 @@ pub(super) fn operations() -> Vec<Operation> {
             Effect::Read,
             |call: Call, request: FeedbackRequest| async move {
                 call.engine.eviction().feedback(request.scope_id.as_deref()).await
+            },
+        ),
+        Operation::new(
+            "calibrate_scorer",
+            "Fit a new scorer version to feedback, without activating it",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, request: CalibrateScorerRequest| async move {
+                call.engine.eviction().calibrate(request.into()).await
+            },
+        ),
+        Operation::new(
+            "scorer_variants",
+            "Get the suite, control and variant for an ablation of a scorer version",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, request: VariantsRequest| async move {
+                call.engine.eviction().variants(&request, "satiety").await
             },
         ),
         Operation::new(

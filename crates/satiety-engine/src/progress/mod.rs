@@ -218,7 +218,7 @@ impl ProgressOperations<'_> {
 
 /// The samples of a packed Inspect log, one in a line; other logs as they are.
 #[cfg(feature = "imports")]
-fn unpack(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, EngineError> {
+pub(crate) fn unpack(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, EngineError> {
     if !bytes.starts_with(b"PK\x03\x04") {
         return Ok(bytes);
     }
@@ -235,12 +235,12 @@ fn unpack(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, EngineError> {
 
 #[cfg(not(feature = "imports"))]
 #[expect(clippy::unnecessary_wraps, reason = "unpacking can fail")]
-fn unpack(_: &str, bytes: Vec<u8>) -> Result<Vec<u8>, EngineError> {
+pub(crate) fn unpack(_: &str, bytes: Vec<u8>) -> Result<Vec<u8>, EngineError> {
     Ok(bytes)
 }
 
 /// The log files at a path: the file itself, or the JSON files below a directory, in order.
-fn log_files(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
+pub(crate) fn log_files(path: &Path) -> Result<Vec<PathBuf>, EngineError> {
     const DEEPEST: usize = 8;
     let failed = |cause| EngineError::file("read", path, cause);
     if !fs_err::metadata(path).map_err(failed)?.is_dir() {

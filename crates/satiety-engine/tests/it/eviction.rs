@@ -11,7 +11,7 @@ use satiety::eviction::ResolvedBy;
 use satiety::eviction::calibration::{FitSettings, OnlineSettings};
 use satiety_engine::eviction::{
     ActivateRequest, CalibrateRequest, CalibrateWith, ExportFeedbackRequest, ProposeScopeRequest,
-    ResolveRequest, RollbackRequest, UpdateScopeRequest,
+    ResolveRequest, RollbackRequest, UpdateScopeRequest, VariantsRequest,
 };
 use satiety_engine::{Engine, Settings, StoreUrl};
 use satiety_store::Store;
@@ -382,7 +382,8 @@ async fn activation_needs_a_harmless_ablation() {
     let scorers = engine.eviction().scorers().await.unwrap();
     assert_eq!((scorers.in_force.as_str(), scorers.log.len()), ("heuristic-1", 2));
     assert_eq!(scorers.versions.len(), 3);
-    let files = engine.eviction().variants(&version, "satiety").await.unwrap();
+    let asked = VariantsRequest { version, trace: None };
+    let files = engine.eviction().variants(&asked, "satiety").await.unwrap();
     assert_eq!((files.control.as_str(), files.files.len()), ("baseline", 5));
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use satiety::eviction::calibration::{FeedbackReport, Prediction, RateRow};
+use satiety::eviction::calibration::{FeedbackReport, Fitted, FittedModel, Gain, Prediction, RateRow};
 use satiety::eviction::simulation::{Budget, PolicyReport, Simulation};
-use satiety::eviction::{ItemOutcome, ResolvedBy, Timeline, TimelineRow};
+use satiety::eviction::{CostDecision, EvictionCost, ItemOutcome, ResolvedBy, Timeline, TimelineRow};
 use satiety::stats::wilson;
 
 use crate::charts::{Calibration, CalibrationPoint, IntervalMark, Stack, StackBar};
@@ -74,8 +74,100 @@ fn report_blocks(report: &FeedbackReport) -> Vec<Block> {
     blocks
 }
 
+/// Says what an eviction costs and saves, in tokens at the price of an uncached input token.
+pub fn cost(cost: &EvictionCost) -> String {
+    let decision = match cost.decision {
+        CostDecision::Pays => "Pays for itself",
+        CostDecision::Required => "Below break-even, but the context must shrink",
+        CostDecision::BelowBreakEven => "Nothing is proposed: below break-even",
+    };
+    let cache = if cost.cache_warm {
+        format!(
+            "writing {} tokens to the cache again costs {:.0}",
+            cost.rebilled_tokens, cost.rebilling
+        )
+    } else {
+        "the cache has expired, so nothing is billed again".to_owned()
+    };
+    let from = match cost.break_even_turns {
+        Some(turns) => format!("break-even at {}", count_turns(turns)),
+        None => "it never pays".to_owned(),
+    };
+    format!(
+        "{decision}. Saves {:.0} tokens over {}; {cache}; {:.1} expected re-reads cost {:.0}; net {:+.0}; {from} \
+         (prices of {}, {}).",
+        cost.saving,
+        count_turns(cost.remaining_turns),
+        cost.expected_rereads,
+        cost.rereading,
+        cost.net,
+        cost.provider,
+        cost.prices_as_of
+    )
+}
+
+fn count_turns(turns: f64) -> String {
+    format!("{turns:.0} further requests")
+}
+
+/// Reports a new scorer version: how well it predicts need on sessions it has not seen, and its reliability.
+pub fn calibration(head: &str, fitted: Option<&Fitted>, after: &[String]) -> Document {
+    let mut blocks = vec![Block::text(head.to_owned())];
+    if let Some(fitted) = fitted {
+        let rows = [
+            ("active score", &fitted.before),
+            ("rescaled", &fitted.rescaled),
+            ("with features", &fitted.features),
+            ("new version", &fitted.after),
+        ]
+        .map(|(name, found)| {
+            row![
+                name,
+                format!("{:.4}", found.log_loss),
+                format!("{:.3}", found.brier),
+                format!("{:.3}", found.auc),
+                format!("{:.3}", found.ece),
+            ]
+        });
+        let header = [
+            "held-out prediction",
+            "log loss",
+            "Brier",
+            "AUC",
+            "calibration error",
+        ];
+        blocks.push(Block::Table(Table::new(&header, &[1, 2, 3, 4], rows)));
+        blocks.push(Block::text(format!(
+            "Rescaled: {:+.3} {:+.3} × old log-odds. Gain in log loss by rescaling: {}; by features beyond that: {}.",
+            fitted.intercept,
+            fitted.slope,
+            gain(&fitted.rescaling),
+            gain(&fitted.gain)
+        )));
+        blocks.push(Block::text(match fitted.model {
+            FittedModel::Rescaled => "The rescaled score ships: features show no gain on unseen sessions.",
+            FittedModel::Features => {
+                "Features ship: they predict unseen sessions better than the rescaled score."
+            }
+        }));
+        blocks.push(Block::Chart(Chart::Calibration(reliability(&fitted.after))));
+    }
+    blocks.extend(after.iter().map(|line| Block::text(line.clone())));
+    Document::new("Eviction: new scorer version", blocks)
+}
+
+fn gain(gain: &Gain) -> String {
+    let (estimate, interval) = (gain.log_loss.estimate, gain.log_loss.interval);
+    format!(
+        "{estimate:+.4} ({:+.4} to {:+.4}), {}",
+        interval.low,
+        interval.high,
+        if gain.shown { "shown" } else { "not shown" }
+    )
+}
+
 /// Formats prediction metrics as one line.
-pub fn metrics(found: &Prediction) -> String {
+fn metrics(found: &Prediction) -> String {
     format!(
         "AUC {:.3}, Brier {:.3}, log loss {:.3}, calibration error {:.3}",
         found.auc, found.brier, found.log_loss, found.ece
@@ -104,7 +196,7 @@ fn reliability(prediction: &Prediction) -> Calibration {
         title:
             "Reliability: predicted and observed shares, with 95 % intervals; dot size is the number of items"
                 .into(),
-        axes: ["predicted share excluded", "observed share excluded"],
+        axes: ["predicted share needed", "observed share needed"],
         points: points.collect(),
     }
 }
@@ -216,7 +308,26 @@ fn bars(rows: &[TimelineRow]) -> Stack {
 }
 
 /// Reports how policies performed on a trace.
-pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
+pub fn simulation(
+    trace: &str,
+    budget: Budget,
+    provider: &str,
+    found: &Simulation,
+    broad: Option<&Simulation>,
+) -> Document {
+    let mut blocks = simulation_blocks(trace, budget, provider, found);
+    if let Some(broad) = broad {
+        blocks.insert(
+            0,
+            Block::text("Uses by the strict definition: a path or an id is named again."),
+        );
+        blocks.push(Block::text("Uses by the broad definition: content reappears."));
+        blocks.extend(simulation_blocks(trace, budget, provider, broad));
+    }
+    Document::new("Eviction: policy comparison", blocks)
+}
+
+fn simulation_blocks(trace: &str, budget: Budget, provider: &str, found: &Simulation) -> Vec<Block> {
     let budget = match budget {
         Budget::Tokens(tokens) => format!("{tokens} tokens"),
         Budget::Share(share) => format!("{:.0} % of each session's tokens", share * 100.0),
@@ -238,7 +349,8 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
         "by tokens",
         "answers",
         "tokens kept",
-        "reread / 1000 turns",
+        "re-reads",
+        "billed",
     ];
     header.extend(differences.iter().map(String::as_str));
     let rows = found.policies.iter().map(|report| {
@@ -249,7 +361,8 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
             format!("{:.3}", report.token_hit_rate),
             format!("{:.3}", report.answers_preserved),
             format!("{:.0}", report.tokens_retained),
-            format!("{:.0}", report.reread_tokens_per_1000_turns),
+            format!("{:.1}", report.rereads),
+            format!("{:.0}", report.billed_tokens),
         ];
         row.extend(
             others
@@ -260,12 +373,12 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
     });
     let mut blocks = vec![
         Block::text(format!(
-            "{trace}: {}, {}, {}; context of {budget}",
+            "{trace}: {}, {}, {}; context of {budget}; re-reads and billed tokens per session, at {provider}'s cache prices",
             count(found.sessions, "session", "sessions"),
             count(found.turns, "turn", "turns"),
             count(found.uses, "use", "uses")
         )),
-        Block::Table(Table::new(&header, &[1, 2, 3, 4, 5, 6], rows)),
+        Block::Table(Table::new(&header, &[1, 2, 3, 4, 5, 6, 7], rows)),
     ];
     for name in others {
         let rows: Vec<IntervalMark> = found
@@ -276,7 +389,7 @@ pub fn simulation(trace: &str, budget: Budget, found: &Simulation) -> Document {
         let title = format!("Hit rate difference to {name}, with 95 % intervals");
         blocks.push(Block::Chart(Chart::Intervals(title, rows)));
     }
-    Document::new("Eviction: policy comparison", blocks)
+    blocks
 }
 
 fn against(report: &PolicyReport, name: &str) -> Option<IntervalMark> {

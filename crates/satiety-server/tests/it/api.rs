@@ -235,6 +235,30 @@ async fn a_context_is_flushed_without_excluded_items() {
         json!(1)
     );
     assert_eq!(server.get("/v1/eviction/scorers").await.ok(200)["log"], json!([]));
+    // Without a size, only what pays is proposed, and the cost is stated.
+    let pays = json!({"scope_id": "s", "remaining_turns": 0.0, "window_tokens": 100_000});
+    let waits = server.post("/v1/eviction/propose", &pays).await.ok(200);
+    assert_eq!(waits["candidates"], json!([]), "{waits}");
+    let both = json!({"scope_id": "s", "free_tokens": 1, "budget_tokens": 1});
+    assert_eq!(server.post("/v1/eviction/propose", &both).await.status, 422);
+    let made = json!({"prompt": "Answer with JSON."});
+    let made = server.post("/v1/eviction/scorers", &made).await.ok(201);
+    assert_eq!(made["variant"], "prompt");
+    let version = made["version"].as_str().unwrap();
+    let trace = r#"{"session":"mine","turn":0,"add":[{"ctx_id":"a","zone":"memory","token_count":5}]}"#;
+    let asked = json!({"version": version, "trace": trace});
+    let files = server.post("/v1/eviction/scorers/variants", &asked).await.ok(200);
+    assert_eq!(files["sessions"], 1);
+    let names: Vec<&str> = files["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|f| f["name"].as_str())
+        .collect();
+    assert!(
+        names.contains(&"suite.json") && names.contains(&"trace.jsonl"),
+        "{names:?}"
+    );
     assert_eq!(server.get("/v1/eviction/scopes/none").await.status, 404);
 }
 

@@ -289,6 +289,18 @@ async fn eviction(place: &mut Place) {
     let keep = json!([{"ctx_id": proposed["candidates"][0]["ctx_id"], "reason": "needed"}]);
     let answer = json!({"proposal_id": proposed["proposal_id"], "keep": keep});
     place.fine("evict_resolve", answer).await;
+    let timeline = place.fine("evict_timeline", json!({"id": "c"})).await;
+    assert_eq!(timeline["rows"].as_array().map(Vec::len), Some(1), "{timeline}");
+    let made = place
+        .fine("evict_calibrate", json!({"prompt": "Answer with JSON."}))
+        .await;
+    let files = place
+        .fine("evict_variants", json!({"version": made["version"]}))
+        .await;
+    assert!(
+        files["files"].as_array().is_some_and(|files| files.len() >= 5),
+        "{files}"
+    );
 }
 
 async fn benchmarks(place: &mut Place) {

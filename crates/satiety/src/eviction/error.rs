@@ -37,12 +37,26 @@ pub enum EvictionError {
     },
     /// No simulated policy has this name.
     #[error(
-        "unknown policy `{0}` (expected one of: heuristic, lru, fifo, size, gdsf, random, belady, belady-size)"
+        "unknown policy `{0}` (expected one of: heuristic, lru, fifo, size, gdsf, random, belady, belady-size, none, priced)"
     )]
     Policy(String),
     /// The weights are invalid.
     #[error("weights: {0}")]
     Weights(String),
+    /// The price list is invalid.
+    #[error("prices: {0}")]
+    Prices(String),
+    /// The price list has no such provider.
+    #[error("unknown provider `{name}` (expected one of: {})", known.join(", "))]
+    Provider {
+        /// Name that was given.
+        name: String,
+        /// Names in the price list.
+        known: Vec<String>,
+    },
+    /// A proposal that should pay for itself needs prices.
+    #[error("cannot decide whether an eviction pays: no prices given")]
+    NoPrices,
     /// Excluded ids are not among the candidates of the proposal.
     #[error(
         "proposal {proposal_id} has no candidate {}; nothing was changed",
@@ -109,6 +123,9 @@ impl EvictionError {
                 "compare with the built-in weights",
                 "satiety evict weights heuristic",
             ),
+            Self::Prices(_) => Hint::new("give prices of 0 or more for each provider, with source and date"),
+            Self::Provider { .. } => Hint::new("use a provider of the price list, or add it to yours"),
+            Self::NoPrices => Hint::new("name a provider, or the tokens to free"),
             Self::UnknownIds { .. } | Self::DuplicateIds { .. } => {
                 Hint::new("list each excluded candidate of this proposal once, and no other ids")
             }

@@ -37,6 +37,10 @@ pub struct ContextItem {
     /// Recent use: each use adds 1, and the value halves every eight turns.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub heat: f64,
+    /// Place in the context, rising from its beginning; items without one are appended in the order in which
+    /// they are added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
     /// Whether the item must never be evicted.
     #[serde(default)]
     pub pinned: bool,

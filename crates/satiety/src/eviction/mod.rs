@@ -1,5 +1,6 @@
 //! Context eviction: proposes which items an agent's context should drop, and learns from the items it
-//! excludes.
+//! excludes. [`PriceList`] says what editing a cached prompt costs, so that an eviction which does not pay is not
+//! proposed.
 //!
 //! An agent with a full context asks what to drop. A [`Scope`] keeps its items ranked; [`propose`] selects
 //! items that free enough tokens at the least expected loss. The agent may exclude some candidates, and
@@ -16,6 +17,7 @@ pub mod features;
 pub mod gate;
 mod item;
 mod overlap;
+mod price;
 mod propose;
 mod resolve;
 mod scope;
@@ -27,6 +29,7 @@ mod weights;
 pub use convert::{ConvertOptions, convert};
 pub use error::EvictionError;
 pub use item::{ContextItem, Signals};
+pub use price::{CachePrices, CostDecision, EvictionCost, PriceList, Pricing, SessionState};
 pub use propose::{
     EvictionCandidate, EvictionProposal, Need, PinnedItem, ProposeRequest, Shortfall, propose,
 };

@@ -4,6 +4,9 @@
 //! alone as the last one; items that the last one made unnecessary are removed again. Its loss is at most
 //! twice the optimum (Csirik, Frenk, Labbé and Zhang 1991).
 //!
+//! With prices ([`super::price`]), the items are selected by what their eviction costs and saves instead, in one
+//! edit of the context; below break-even nothing is proposed unless the context must shrink.
+//!
 //! Pinned items, their dependencies and items held by another open proposal are never proposed.
 
 use jiff::Timestamp;
@@ -14,10 +17,13 @@ use serde::{Deserialize, Serialize};
 
 use super::error::EvictionError;
 use super::features::Term;
+use super::price::{CostDecision, EvictionCost, PricedItem, Pricing};
 use super::scope::Scope;
 
 /// Maximum number of items examined after the first solution, in search of a better last one.
 const MAX_LOOKAHEAD: usize = 10_000;
+/// Number of items, from the end of the context, among which the one closest to break-even is searched.
+const MAX_WAITING_ITEMS: usize = 64;
 /// Maximum probability with which an item that was not selected is proposed for exploration.
 const MAX_EXPLORATION: f64 = 0.5;
 
@@ -38,6 +44,8 @@ pub struct ProposeRequest {
     pub exploration: f64,
     /// Seed of the random exploration.
     pub seed: u64,
+    /// Prices of the provider's cache; without them the items are selected by their expected loss alone.
+    pub pricing: Option<Pricing>,
 }
 
 /// Number of tokens to free.
@@ -48,6 +56,8 @@ pub enum Need {
     Free(u64),
     /// Free as many tokens as the scope holds above this budget.
     Budget(u64),
+    /// Free what pays for itself; nothing if nothing does. Requires prices.
+    Pays,
 }
 
 /// Proposal to evict items from a scope.
@@ -78,6 +88,9 @@ pub struct EvictionProposal {
     /// Reason why the candidates free too few tokens; absent if they free enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<Shortfall>,
+    /// Expected cost and saving; absent without prices, or if nothing could be dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<EvictionCost>,
 }
 
 /// Item that a proposal would evict.
@@ -139,17 +152,28 @@ pub fn propose(scope: &Scope, request: &ProposeRequest) -> Result<EvictionPropos
     let need = match request.need {
         Need::Free(tokens) => tokens,
         Need::Budget(budget) => scope.tokens().saturating_sub(budget),
+        Need::Pays => 0,
     };
-    let chosen = cover(
-        scope
-            .ranking()
-            .map(|(slot, entry)| (slot, entry.item.token_count, entry.loss)),
-        need,
-    );
+    let (chosen, cost) = match &request.pricing {
+        Some(pricing) => priced(scope, pricing, request.need, need),
+        None if request.need == Need::Pays => return Err(EvictionError::NoPrices),
+        None => {
+            let ranked = scope
+                .ranking()
+                .map(|(slot, entry)| (slot, entry.item.token_count, entry.loss));
+            (cover(ranked, need), None)
+        }
+    };
+    let waits = cost
+        .as_ref()
+        .is_some_and(|cost| cost.decision == CostDecision::BelowBreakEven);
     let mut candidates: Vec<EvictionCandidate> = chosen
         .iter()
         .filter_map(|slot| candidate(scope, *slot, 1.0))
         .collect();
+    if request.pricing.is_some() {
+        candidates.sort_by(|a, b| a.relevance_score.total_cmp(&b.relevance_score));
+    }
     if request.exploration > 0.0 && !candidates.is_empty() {
         candidates.extend(exploration_candidates(scope, &chosen, request));
     }
@@ -166,8 +190,56 @@ pub fn propose(scope: &Scope, request: &ProposeRequest) -> Result<EvictionPropos
         timeout_ms: request.timeout_ms,
         exploration: request.exploration,
         seed: request.seed,
-        shortfall: (candidate_tokens < need).then(|| shortfall(scope, need - candidate_tokens)),
+        shortfall: (candidate_tokens < need && !waits).then(|| shortfall(scope, need - candidate_tokens)),
+        cost,
     })
+}
+
+/// Selects items by price, and returns the cost of dropping them. Nothing is selected below break-even, unless
+/// the context must shrink: it exceeds the window, or the request names tokens and no window is known.
+fn priced(scope: &Scope, pricing: &Pricing, asked: Need, need: u64) -> (Vec<u32>, Option<EvictionCost>) {
+    let items = scope.priced_items();
+    let tokens = scope.tokens();
+    let slots = |chosen: &[usize]| chosen.iter().map(|&i| items[i].slot).collect::<Vec<u32>>();
+    if asked == Need::Pays {
+        let chosen = pricing.best(&items, tokens);
+        let cost = if chosen.is_empty() {
+            least_loss(pricing, &items, tokens)
+        } else {
+            Some(pricing.cost(&items, &chosen, tokens, false))
+        };
+        return (slots(&chosen), cost);
+    }
+    if need == 0 {
+        return (Vec::new(), None);
+    }
+    let required = pricing.window_tokens.is_none_or(|window| tokens > window);
+    let chosen = pricing.cheapest(&items, need, tokens);
+    if chosen.is_empty() {
+        return (Vec::new(), None);
+    }
+    let cost = pricing.cost(&items, &chosen, tokens, required);
+    if cost.decision != CostDecision::BelowBreakEven {
+        return (slots(&chosen), Some(cost));
+    }
+    let smaller = pricing.best(&items, tokens);
+    if smaller.is_empty() {
+        return (Vec::new(), Some(cost));
+    }
+    let cost = pricing.cost(&items, &smaller, tokens, false);
+    (slots(&smaller), Some(cost))
+}
+
+/// Cost of the single item whose eviction would lose least, to say how far from break-even the context is.
+fn least_loss(pricing: &Pricing, items: &[PricedItem], tokens: u64) -> Option<EvictionCost> {
+    let mut rebilled: Vec<usize> = (0..items.len()).filter(|i| items[*i].movable).collect();
+    // The latest items cost least; a few suffice for the message.
+    rebilled.reverse();
+    rebilled
+        .into_iter()
+        .take(MAX_WAITING_ITEMS)
+        .map(|i| pricing.cost(items, &[i], tokens, false))
+        .max_by(|a, b| a.net.total_cmp(&b.net))
 }
 
 /// Draws exploration items from all items that were not selected, each with the same probability: on average
@@ -175,10 +247,16 @@ pub fn propose(scope: &Scope, request: &ProposeRequest) -> Result<EvictionPropos
 /// items that it already ranks low.
 fn exploration_candidates(scope: &Scope, chosen: &[u32], request: &ProposeRequest) -> Vec<EvictionCandidate> {
     let selected: rustc_hash::FxHashSet<u32> = chosen.iter().copied().collect();
+    let position = |slot: u32| scope.at(slot).and_then(|entry| entry.item.position);
+    // Dropping an earlier item than the selected ones would invalidate more of the cache.
+    let earliest = request
+        .pricing
+        .as_ref()
+        .and_then(|_| chosen.iter().filter_map(|slot| position(*slot)).min());
     let rest: Vec<u32> = scope
         .ranking()
         .map(|(slot, _)| slot)
-        .filter(|slot| !selected.contains(slot))
+        .filter(|slot| !selected.contains(slot) && position(*slot) >= earliest)
         .collect();
     let propensity =
         (request.exploration * chosen.len() as f64 / rest.len().max(1) as f64).min(MAX_EXPLORATION);

@@ -15,6 +15,7 @@ pub(crate) fn request(need: Need) -> ProposeRequest {
         timeout_ms: 2000,
         exploration: 0.0,
         seed: 0,
+        pricing: None,
     }
 }
 

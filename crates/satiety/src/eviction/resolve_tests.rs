@@ -26,6 +26,7 @@ fn proposed(scope: &mut Scope, need: u64) -> EvictionProposal {
         timeout_ms: 2000,
         exploration: 0.0,
         seed: 0,
+        pricing: None,
     };
     let proposal = propose(scope, &request).unwrap();
     for candidate in &proposal.candidates {

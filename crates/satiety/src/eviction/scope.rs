@@ -12,7 +12,8 @@ use super::error::EvictionError;
 use super::features::{self, Features, next_band};
 use super::item::{ContextItem, Signals};
 use super::overlap::{Overlaps, Words};
-use super::score::{Compiled, Place, Score, score};
+use super::price::PricedItem;
+use super::score::{Compiled, Place, Score, probability, score};
 use super::weights::Weights;
 
 /// Items of a context, ranked in eviction order.
@@ -38,6 +39,8 @@ pub struct Scope {
     /// Items that a pinned item depends on → that pinned item.
     protected: FxHashMap<u32, u32>,
     tokens: u64,
+    /// Position of the next item that is appended.
+    next_position: u64,
 }
 
 #[derive(Debug)]
@@ -74,6 +77,7 @@ impl Scope {
             pins_with_references: BTreeSet::new(),
             protected: FxHashMap::default(),
             tokens: 0,
+            next_position: 0,
         })
     }
 
@@ -127,9 +131,11 @@ impl Scope {
     }
 
     /// Inserts an item with its counters unchanged, for example one restored from a store.
-    pub fn insert(&mut self, item: ContextItem) -> Result<(), EvictionError> {
+    pub fn insert(&mut self, mut item: ContextItem) -> Result<(), EvictionError> {
         item.check()?;
         self.remove(&item.ctx_id);
+        let position = *item.position.get_or_insert(self.next_position);
+        self.next_position = self.next_position.max(position.saturating_add(1));
         self.turn = self.turn.max(item.last_referenced_turn);
         self.tokens += item.token_count;
         for id in &item.references {
@@ -316,6 +322,31 @@ impl Scope {
             entry.item.loss,
             entry.item.token_count,
         ))
+    }
+
+    /// Returns the items in the order of the context, as the price calculation needs them.
+    pub(super) fn priced_items(&self) -> Vec<PricedItem> {
+        let mut items: Vec<(u64, PricedItem)> = Vec::with_capacity(self.len());
+        for (slot, entry) in (0..).zip(&self.entries) {
+            let Some(entry) = entry else { continue };
+            let values = features::values(
+                &entry.item,
+                self.age(&entry.item),
+                self.dependents_of(&entry.item.ctx_id),
+            );
+            let log_odds = self.compiled.log_odds(&values, entry.place);
+            let item = PricedItem {
+                slot,
+                tokens: entry.item.token_count,
+                movable: entry.key.is_some(),
+                sent: entry.item.created_turn < self.turn,
+                needed: probability(&self.weights, log_odds),
+                loss: entry.item.loss,
+            };
+            items.push((entry.item.position.unwrap_or(u64::MAX), item));
+        }
+        items.sort_unstable_by_key(|(position, item)| (*position, item.slot));
+        items.into_iter().map(|(_, item)| item).collect()
     }
 
     /// Returns the ids of the items that may be evicted, in eviction order.

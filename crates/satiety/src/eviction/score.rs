@@ -104,17 +104,22 @@ impl Place {
     }
 }
 
+/// Returns the probability that an item with these log-odds is needed again.
+pub(super) fn probability(weights: &Weights, log_odds: f64) -> f64 {
+    let raw = 1.0 / (1.0 + (-log_odds).exp());
+    match &weights.isotonic {
+        Some(isotonic) => isotonic.predict(raw),
+        None => raw,
+    }
+}
+
 /// Scores features and lists the terms of the score.
 pub fn score(weights: &Weights, features: &Features, loss: f64, tokens: u64) -> Score {
     let compiled = Compiled::new(weights);
     let place = Place::new(weights, &features.zone, &features.kind);
     let log_odds = compiled.log_odds(&features.values, place);
-    let raw = 1.0 / (1.0 + (-log_odds).exp());
     let (expected_loss, density) = compiled.loss(log_odds, loss, tokens);
-    let relevance_score = weights
-        .isotonic
-        .as_ref()
-        .map_or(raw, |isotonic| isotonic.predict(raw));
+    let relevance_score = probability(weights, log_odds);
     let term = |name: String, value: f64, weight: f64| ScoreTerm {
         name,
         value,

@@ -174,6 +174,7 @@ mod tests {
             timeout_ms: 2000,
             exploration: 0.0,
             seed: 0,
+            pricing: None,
         };
         let proposal = propose(&scope, &request).unwrap();
         for candidate in &proposal.candidates {

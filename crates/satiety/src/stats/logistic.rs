@@ -49,9 +49,24 @@ pub(crate) fn fit_logistic_towards<R: AsRef<[f64]>>(
     prior: &LogisticModel,
     ridge: f64,
 ) -> Result<LogisticModel> {
+    let penalties = vec![ridge; prior.weights.len()];
+    fit_logistic_penalized(rows, outcomes, importance, prior, &penalties)
+}
+
+/// Like [`fit_logistic_towards`] with a penalty of its own for each weight.
+pub(crate) fn fit_logistic_penalized<R: AsRef<[f64]>>(
+    rows: &[R],
+    outcomes: &[bool],
+    importance: &[f64],
+    prior: &LogisticModel,
+    penalties: &[f64],
+) -> Result<LogisticModel> {
     check_same_length(rows, outcomes)?;
     check_same_length(rows, importance)?;
-    check_ridge(ridge)?;
+    check_same_length(penalties, &prior.weights)?;
+    for &penalty in penalties {
+        check_ridge(penalty)?;
+    }
     check_finite(importance)?;
     check_finite(&prior.weights)?;
     check_finite(&[prior.intercept])?;
@@ -87,7 +102,7 @@ pub(crate) fn fit_logistic_towards<R: AsRef<[f64]>>(
         outcomes,
         importance,
         prior: &prior.weights,
-        ridge,
+        penalties,
     };
     newton(&problem, prior)
 }
@@ -98,7 +113,7 @@ struct Problem<'a, R> {
     outcomes: &'a [bool],
     importance: &'a [f64],
     prior: &'a [f64],
-    ridge: f64,
+    penalties: &'a [f64],
 }
 
 fn newton<R: AsRef<[f64]>>(problem: &Problem<'_, R>, start: &LogisticModel) -> Result<LogisticModel> {
@@ -126,8 +141,9 @@ fn newton<R: AsRef<[f64]>>(problem: &Problem<'_, R>, start: &LogisticModel) -> R
             }
         }
         for i in 1..size {
-            gradient[i] += problem.ridge * (theta[i] - problem.prior[i - 1]);
-            hessian[i * size + i] += problem.ridge;
+            let penalty = problem.penalties[i - 1];
+            gradient[i] += penalty * (theta[i] - problem.prior[i - 1]);
+            hessian[i * size + i] += penalty;
         }
         // Perfectly certain predictions leave the intercept without curvature.
         hessian[0] += 1e-12;
@@ -157,11 +173,12 @@ fn newton<R: AsRef<[f64]>>(problem: &Problem<'_, R>, start: &LogisticModel) -> R
 }
 
 fn objective<R: AsRef<[f64]>>(problem: &Problem<'_, R>, theta: &[f64]) -> f64 {
-    let distance = theta[1..]
+    let distances = theta[1..]
         .iter()
         .zip(problem.prior)
-        .map(|(t, prior)| (t - prior).powi(2));
-    let penalty = 0.5 * problem.ridge * distance.sum::<f64>();
+        .zip(problem.penalties)
+        .map(|((t, prior), penalty)| penalty * (t - prior).powi(2));
+    let penalty = 0.5 * distances.sum::<f64>();
     let observations = problem.rows.iter().zip(problem.outcomes).zip(problem.importance);
     let losses = observations.map(|((row, &outcome), &importance)| {
         let z = theta[0] + dot(&theta[1..], row.as_ref());

@@ -67,7 +67,7 @@ pub use hypothesis::{Alternative, PValue};
 pub use interval::{Interval, MeanEstimate, clustered_mean_interval, mean_interval, wilson};
 pub use isotonic::Isotonic;
 pub(crate) use isotonic::isotonic;
-pub(crate) use logistic::fit_logistic_towards;
+pub(crate) use logistic::fit_logistic_penalized;
 pub use logistic::{LogisticModel, fit_logistic};
 pub(crate) use multiple::holm;
 pub use passk::{pass_at_k, pass_hat_k};

@@ -72,6 +72,7 @@ pub(super) async fn evict(engine: &Engine) -> Result<EvictionScene, Failure> {
             learn_from: None,
             seed: 1,
             resamples: 1000,
+            provider: None,
         })
         .await?;
     Ok(EvictionScene {

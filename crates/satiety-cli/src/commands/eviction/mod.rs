@@ -7,10 +7,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use satiety::eviction::ResolvedBy;
-use satiety::eviction::calibration::{FitSettings, OnlineSettings};
+use satiety::eviction::calibration::{FitSettings, Fitted, OnlineSettings};
+use satiety::eviction::simulation::{Session, write_trace};
 use satiety_engine::eviction::{
     ActivateRequest, CalibrateRequest, CalibrateWith, ExportFeedbackRequest, ProposeScopeRequest,
-    ResolveRequest, RollbackRequest, UpdateScopeRequest,
+    ResolveRequest, RollbackRequest, UpdateScopeRequest, VariantsRequest,
 };
 use satiety_engine::{Engine, EngineError};
 use serde_json::Value;
@@ -124,6 +125,10 @@ async fn propose(arguments: EvictProposeArgs, engine: &Engine, printer: &Printer
             timeout_ms: Some(arguments.timeout_ms),
             exploration: Some(arguments.exploration),
             seed: arguments.seed,
+            provider: arguments.provider,
+            remaining_turns: arguments.remaining_turns,
+            idle_seconds: Some(arguments.idle),
+            window_tokens: arguments.window,
         })
         .await?;
     printer.answer(&proposed)?;
@@ -208,7 +213,7 @@ async fn calibrate(
         })
         .await?;
     printer.answer(&calibrated)?;
-    let shown = calibrated.fitted.as_ref().is_none_or(|fitted| fitted.gain.shown);
+    let shown = calibrated.fitted.as_ref().is_none_or(Fitted::is_better);
     Ok(if shown { Exit::Done } else { Exit::Inconclusive })
 }
 
@@ -223,14 +228,28 @@ async fn variants(
             "choose a new directory; nothing was written",
         ));
     }
+    let trace = match &arguments.trace {
+        None => None,
+        Some(path) => {
+            let mut sessions = engine.eviction().sessions_of(path)?;
+            if arguments.broad {
+                sessions = sessions.into_iter().map(Session::with_broad_uses).collect();
+            }
+            Some(write_trace(&sessions))
+        }
+    };
+    let request = VariantsRequest {
+        version: arguments.version.clone(),
+        trace,
+    };
     let command = std::env::current_exe()?;
     let variants = engine
         .eviction()
-        .variants(&arguments.version, &command.display().to_string())
+        .variants(&request, &command.display().to_string())
         .await?;
     fs_err::create_dir_all(&arguments.out)?;
-    for (name, text) in &variants.files {
-        fs_err::write(arguments.out.join(name), text)?;
+    for file in &variants.files {
+        fs_err::write(arguments.out.join(&file.name), &file.text)?;
     }
     printer.answer(&show::WrittenVariants {
         folder: arguments.out.display().to_string(),
@@ -283,12 +302,17 @@ fn name(file: &Path) -> String {
 }
 
 fn read(file: &PathBuf) -> Result<String, Failure> {
+    String::from_utf8(read_bytes(file)?)
+        .map_err(|error| Failure::bad_input(format!("{}: {error}", name(file)), "give a text file in UTF-8"))
+}
+
+fn read_bytes(file: &PathBuf) -> Result<Vec<u8>, Failure> {
     if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().lock().read_to_string(&mut text)?;
-        return Ok(text);
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes)?;
+        return Ok(bytes);
     }
-    fs_err::read_to_string(file).map_err(|error| {
+    fs_err::read(file).map_err(|error| {
         Failure::bad_input(
             error.to_string(),
             "give an existing file, or `-` for standard input",

@@ -10,7 +10,7 @@ use satiety_engine::eviction::{
     Scorers, SimulateResponse, Variants,
 };
 use satiety_report::Document;
-use satiety_report::documents::eviction::{self, metrics};
+use satiety_report::documents::eviction;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -105,7 +105,11 @@ impl Render for ProposeResponse {
     fn human(&self) -> String {
         let proposal = &self.proposal;
         if proposal.candidates.is_empty() && proposal.shortfall.is_none() {
-            return format!("Nothing needs to be evicted.{}", timed_out(&self.timed_out));
+            let why = match &proposal.cost {
+                Some(cost) => eviction::cost(cost),
+                None => "Nothing needs to be evicted.".to_owned(),
+            };
+            return why + &timed_out(&self.timed_out);
         }
         let rows = proposal.candidates.iter().map(|candidate| {
             vec![
@@ -135,6 +139,7 @@ impl Render for ProposeResponse {
                 rows,
             ),
         ];
+        parts.extend(proposal.cost.as_ref().map(eviction::cost));
         parts.extend(proposal.shortfall.as_ref().map(shortfall));
         parts.push(format!(
             "exclude items: satiety evict resolve {} --exclude ID",
@@ -289,35 +294,23 @@ impl Render for Feedback {
 }
 
 impl Render for Calibrated {
-    fn human(&self) -> String {
-        let mut lines = vec![format!(
+    fn document(&self) -> Document {
+        let head = format!(
             "{} ({}), based on {}, from {} labels",
-            self.version.bold(),
+            self.version,
             self.variant.name(),
             self.based_on,
             self.labels
-        )];
-        if let Some(fitted) = &self.fitted {
-            let gain = fitted.gain.log_loss;
-            lines.push(format!("before, unscaled:        {}", metrics(&fitted.before)));
-            lines.push(format!("before, rescaled:        {}", metrics(&fitted.rescaled)));
-            lines.push(format!("after, unseen proposals: {}", metrics(&fitted.after)));
-            lines.push(format!(
-                "gain in log loss over the rescaled scorer: {:+.4} ({:+.4} to {:+.4}): {}",
-                gain.estimate,
-                gain.interval.low,
-                gain.interval.high,
-                if fitted.gain.shown { "shown" } else { "not shown" }
-            ));
-        }
+        );
+        let mut after = Vec::new();
         if let Some(alarms) = self.drift_alarms {
-            lines.push(format!("{alarms} drift alarms"));
+            after.push(format!("{alarms} drift alarms"));
         }
-        lines.push(format!(
+        after.push(format!(
             "Not active yet. Next: satiety evict variants {} --out ablation",
             self.version
         ));
-        lines.join("\n")
+        eviction::calibration(&head, self.fitted.as_ref(), &after)
     }
 }
 
@@ -382,7 +375,7 @@ pub(in crate::commands) struct WrittenVariants {
 impl Render for WrittenVariants {
     fn human(&self) -> String {
         let Self { folder, variants } = self;
-        let names: Vec<&str> = variants.files.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = variants.files.iter().map(|file| file.name.as_str()).collect();
         format!(
             "wrote {} to {folder}\nrun it: satiety bench ablation {folder}/{}.toml {folder}/{}.toml --suite {folder} --tag \
              eviction --runs 1 --metric retained_relevance=0.01 --metric tokens_per_use=2% --metric task_results=0.02\nthen: satiety \
@@ -411,6 +404,12 @@ impl Render for ActivateResponse {
 
 impl Render for SimulateResponse {
     fn document(&self) -> Document {
-        eviction::simulation(&self.trace, self.budget, &self.simulation)
+        eviction::simulation(
+            &self.trace,
+            self.budget,
+            &self.provider,
+            &self.simulation,
+            self.broad.as_ref(),
+        )
     }
 }

@@ -8,7 +8,7 @@ use satiety_engine::Engine;
 use satiety_engine::eviction::{ConvertRequest, SimulateRequest, target_answer};
 use serde_json::{Value, json};
 
-use super::{name, read};
+use super::{name, read, read_bytes};
 use crate::args::{EvictConvertArgs, EvictGenerateArgs, EvictSimulateArgs, EvictTargetArgs};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -33,6 +33,7 @@ pub(super) async fn simulate(
             learn_from,
             seed: arguments.seed,
             resamples: arguments.resamples,
+            provider: arguments.provider,
         })
         .await?;
     printer.answer(&simulated)?;
@@ -69,14 +70,33 @@ pub(super) fn convert(
         .file_stem()
         .map_or_else(|| "session".into(), |stem| stem.to_string_lossy().into_owned());
     let request = ConvertRequest {
-        log: (name(&arguments.log), read(&arguments.log)?),
+        log: (name(&arguments.log), read_bytes(&arguments.log)?),
+        format: arguments.input,
         options: ConvertOptions {
             session,
             overlap: arguments.overlap as usize,
             content: !arguments.without_content,
         },
     };
-    printer.text(&engine.eviction().convert(&request)?)?;
+    let converted = engine.eviction().convert(&request)?;
+    if converted.skipped.count > 0 {
+        printer.note(&format!(
+            "{} records were not understood",
+            converted.skipped.count
+        ));
+    }
+    printer.note(&format!(
+        "{} sessions, {} turns, {} items; used again: {} items in {} uses (strict: path or id named again), \
+         {} items in {} uses (broad: content reappears)",
+        converted.sessions,
+        converted.turns,
+        converted.items,
+        converted.strict.items,
+        converted.strict.uses,
+        converted.broad.items,
+        converted.broad.uses
+    ));
+    printer.text(&converted.trace)?;
     Ok(Exit::Done)
 }
 
@@ -99,6 +119,10 @@ pub(super) fn generate(
 /// Answers each JSON line with a JSON line, as a benchmark target.
 pub(super) async fn target(arguments: &EvictTargetArgs, engine: &Engine) -> Result<Exit, Failure> {
     let scorer = engine.eviction().scorer_or_file(&arguments.scorer).await?;
+    let trace = match &arguments.trace {
+        Some(path) => engine.eviction().sessions_of(path)?,
+        None => Vec::new(),
+    };
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let request: Value = serde_json::from_str(&line).map_err(|error| {
@@ -107,7 +131,7 @@ pub(super) async fn target(arguments: &EvictTargetArgs, engine: &Engine) -> Resu
                 "run this through `satiety bench ablation`",
             )
         })?;
-        let answer = target_answer(&request, &scorer)?;
+        let answer = target_answer(&request, &scorer, &trace)?;
         let mut out = std::io::stdout().lock();
         let text =
             json!({"case_id": request.get("case_id"), "output": answer.output, "metrics": answer.metrics});

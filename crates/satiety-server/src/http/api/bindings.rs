@@ -67,6 +67,8 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("propose_eviction", POST, "/v1/eviction/propose"),
         bind("resolve_eviction", POST, "/v1/eviction/resolve"),
         bind("eviction_feedback", GET, "/v1/eviction/feedback"),
+        bind("calibrate_scorer", POST, "/v1/eviction/scorers").status(201),
+        bind("scorer_variants", POST, "/v1/eviction/scorers/variants"),
         bind("list_scorers", GET, "/v1/eviction/scorers"),
         bind("activate_scorer", POST, "/v1/eviction/scorers/activate"),
         bind("rollback_scorer", POST, "/v1/eviction/scorers/rollback"),

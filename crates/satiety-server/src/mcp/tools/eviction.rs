@@ -1,4 +1,4 @@
-//! Eviction tools: propose evictions, and answer a proposal.
+//! Eviction tools: propose evictions, answer a proposal, and learn from the answers.
 
 use satiety::eviction::{EvictionFeedback, ResolvedBy};
 use satiety_engine::eviction::{ProposeResponse, ProposeScopeRequest, ResolveRequest, UpdateScopeRequest};
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::call::{Call, Problem};
-use super::super::registry::{Effect, Profile, Spec, Tool};
+use super::super::registry::{Effect, Profile, Spec, Tool, ToolProfile};
 
 pub(super) fn tools() -> Vec<Tool> {
-    vec![
+    let mut tools = vec![
         Tool::new(
             Spec {
                 name: "evict_propose",
                 title: "Propose evictions",
-                about: "Choose which context items to drop when the context is too full. Call it with changes since the last call (items, used) and the token budget; answer the proposal with evict_resolve.",
+                about: "Choose which context items to drop when the context is too full. Call it with changes since the last call (items, used) and the token budget, or without a budget for what pays for itself; answer the proposal with evict_resolve.",
                 profile: Profile::Full,
                 effect: Effect::Adds,
                 data: &["candidates[].snippet"],
@@ -46,7 +46,46 @@ pub(super) fn tools() -> Vec<Tool> {
                 Ok::<EvictionFeedback, Problem>(call.engine().eviction().resolve(request).await?)
             },
         ),
-    ]
+    ];
+    let offered = [
+        (
+            "scope_timeline",
+            Spec {
+                name: "evict_timeline",
+                title: "Eviction timeline",
+                about: "List the proposals of a context and what became of each item. Call it to see what was dropped before you read it again.",
+                profile: Profile::Full,
+                effect: Effect::Reads,
+                data: &["rows[].items[].exclude_reason"],
+            },
+        ),
+        (
+            "calibrate_scorer",
+            Spec {
+                name: "evict_calibrate",
+                title: "Calibrate the eviction scorer",
+                about: "Fit a new scorer version to the recorded exclusions, without activating it. Call it after some 50 answered proposals.",
+                profile: Profile::Full,
+                effect: Effect::Adds,
+                data: &[],
+            },
+        ),
+        (
+            "scorer_variants",
+            Spec {
+                name: "evict_variants",
+                title: "Files for an ablation",
+                about: "Get the files that compare a scorer version with the active one, on a trace or on generated sessions. Call it before activating a version.",
+                profile: Profile::Full,
+                effect: Effect::Reads,
+                data: &[],
+            },
+        ),
+    ];
+    for (operation, spec) in offered {
+        tools.extend(Tool::of_operation(operation, spec, ToolProfile::default()));
+    }
+    tools
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -71,6 +110,14 @@ struct ProposeArgs {
     pin: Vec<String>,
     /// Time to answer, in milliseconds.
     timeout_ms: Option<u64>,
+    /// Tokens that your model accepts at most; below, a proposal that does not pay waits.
+    window_tokens: Option<u64>,
+    /// Expected number of further requests.
+    remaining_turns: Option<f64>,
+    /// Seconds since your last request.
+    idle_seconds: Option<u64>,
+    /// Provider whose cache prices apply.
+    provider: Option<String>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -124,6 +171,10 @@ async fn propose(call: &Call, asked: ProposeArgs) -> Result<ProposeResponse, Pro
         free_tokens: asked.free_tokens,
         turn: asked.turn,
         timeout_ms: asked.timeout_ms,
+        window_tokens: asked.window_tokens,
+        remaining_turns: asked.remaining_turns,
+        idle_seconds: asked.idle_seconds,
+        provider: asked.provider,
         ..ProposeScopeRequest::default()
     };
     Ok(engine.eviction().propose(request).await?)

@@ -1,9 +1,12 @@
-//! Fits weights to labels by ridge logistic regression that shrinks towards the prior weights, so that
-//! nothing changes without evidence. Only proposed items have labels, so each label is weighted by the
-//! inverse of its propensity.
+//! Fits a scorer to labels so that it cannot be worse than the old one on unseen sessions.
 //!
-//! A gain is reported only if it holds on proposals that the fit has not seen, compared with the old scorer
-//! rescaled on the same evidence. Noisy feedback therefore yields no gain.
+//! The fit starts from the old scorer's log-odds `z` and rescales them freely: `a + b·z`, with neither `a` nor
+//! `b` shrunk. Features are added as a correction, `a + b·z + β·x`, with a ridge penalty on `β` alone. The
+//! correction ships only if it lowers the log loss on sessions that the fit has not seen, with an interval
+//! above zero; otherwise the rescaled score ships. The same holds for the isotonic mapping. A score is
+//! therefore a probability of being needed, calibrated on held-out sessions.
+//!
+//! Only proposed items have labels, so each label is weighted by the inverse of its propensity.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +14,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::error::EvictionError;
-use super::super::features::Term;
 use super::super::resolve::Label;
-use super::super::weights::{Weights, ZoneWeights};
+use super::super::score::probability;
+use super::super::weights::Weights;
 use super::report::{Prediction, prediction};
+use super::space::Space;
 use crate::stats::{
-    BootstrapEstimate, BootstrapSettings, LogisticModel, StatsError, bootstrap_clustered_mean, fit_logistic,
-    fit_logistic_towards, isotonic,
+    BootstrapEstimate, BootstrapSettings, Isotonic, LogisticModel, StatsError, bootstrap_clustered_mean,
+    fit_logistic_penalized, isotonic,
 };
 
 /// Settings of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FitSettings {
-    /// Strength of the pull towards the old weights.
+    /// Smallest penalty on the correction by features; a tenfold and a hundredfold are tried, too, and
+    /// cross-validation chooses.
     pub ridge: f64,
-    /// Number of cross-validation folds over proposals, at least 2.
+    /// Number of cross-validation folds over sessions, at least 2.
     pub folds: usize,
     /// Maximum inverse propensity of a label.
     pub most_importance: f64,
@@ -48,34 +53,69 @@ impl Default for FitSettings {
     }
 }
 
-/// Fitted weights, and whether they predict exclusions better.
+/// What a fit changes in the old scorer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FittedModel {
+    /// The old score with its log-odds rescaled: the features showed no gain beyond that.
+    Rescaled,
+    /// The rescaled score, corrected by features.
+    Features,
+}
+
+/// Fitted weights, and whether they predict need better.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fitted {
     /// Weights resulting from the fit.
     pub weights: Weights,
+    /// What the weights change.
+    pub model: FittedModel,
     /// Number of labels used for the fit.
     pub labels: usize,
     /// Number of proposals from which the labels come.
     pub proposals: usize,
+    /// Number of groups of labels that cross-validation keeps together: sessions, or proposals if there are
+    /// fewer sessions than folds.
+    pub groups: usize,
+    /// Factor of the old log-odds.
+    pub slope: f64,
+    /// Constant added to the rescaled log-odds.
+    pub intercept: f64,
     /// Prediction quality of the old scorer.
     pub before: Prediction,
-    /// Prediction quality of the old scorer with its log-odds rescaled on the other folds: the effect of
-    /// calibration alone.
+    /// Prediction quality on unseen groups of the old scorer with its log-odds rescaled.
     pub rescaled: Prediction,
-    /// Prediction quality of the fit on unseen proposals.
+    /// Prediction quality on unseen groups with the correction by features.
+    pub features: Prediction,
+    /// Prediction quality on unseen groups of the weights that resulted.
     pub after: Prediction,
-    /// Improvement of the fit over the rescaled old scorer.
+    /// Improvement by rescaling over the old scorer.
+    pub rescaling: Gain,
+    /// Improvement by features over the rescaled scorer.
     pub gain: Gain,
 }
 
-/// Improvement of fitted weights over the rescaled old scorer.
+impl Fitted {
+    /// Whether the weights predict unseen groups better than the old scorer.
+    pub fn is_better(&self) -> bool {
+        self.gain.shown || self.rescaling.shown
+    }
+}
+
+/// Improvement of one scorer over another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// Reduction of the log loss on unseen proposals, compared with the rescaled old scorer.
+    /// Reduction of the log loss on unseen groups.
     pub log_loss: BootstrapEstimate,
     /// Whether the whole interval is above zero.
     pub shown: bool,
 }
+
+/// Factors of [`FitSettings::ridge`] that cross-validation chooses from.
+const RIDGES: [f64; 3] = [1.0, 10.0, 100.0];
+/// Penalty of the slope towards 1: only large enough to give separable data a solution.
+const FREE: f64 = 1e-6;
+const CONFIDENCE: f64 = 0.95;
 
 /// Fits weights to labels and names them `version`.
 pub fn fit(
@@ -85,152 +125,276 @@ pub fn fit(
     settings: &FitSettings,
 ) -> Result<Fitted, EvictionError> {
     prior.check()?;
-    let clusters = clusters(labels);
-    let proposals = clusters.iter().max().map_or(0, |last| last + 1);
-    if settings.folds < 2 || proposals < settings.folds {
+    let proposals = numbered(labels, |label| &label.proposal_id);
+    let sessions = numbered(labels, |label| &label.scope_id);
+    let count = |numbers: &[usize]| numbers.iter().max().map_or(0, |last| last + 1);
+    let by_session = count(&sessions) >= settings.folds;
+    let groups = if by_session { &sessions } else { &proposals };
+    if settings.folds < 2 || count(groups) < settings.folds {
         return Err(StatsError::TooFew {
             needed: settings.folds.max(2),
-            got: proposals,
+            got: count(groups),
         }
         .into());
     }
-    let space = Space::from_labels(labels);
-    let rows: Vec<Vec<f64>> = labels.iter().map(|label| space.row(label)).collect();
-    let outcomes: Vec<bool> = labels.iter().map(|label| label.kept_back).collect();
-    let importance = importance(labels, settings.most_importance);
-    let start = space.model(prior);
-    let model = fit_logistic_towards(&rows, &outcomes, &importance, &start, settings.ridge)?;
-    let before: Vec<f64> = rows
-        .iter()
-        .map(|row| start.predict(row))
-        .collect::<Result<_, _>>()?;
-    let (mut rescaled, mut after) = (before.clone(), before.clone());
-    for fold in 0..settings.folds {
-        let inside = |i: &usize| clusters[*i] % settings.folds == fold;
-        let (test, train): (Vec<usize>, Vec<usize>) = (0..labels.len()).partition(inside);
-        let pick = |from: &[bool]| -> Vec<bool> { train.iter().map(|&i| from[i]).collect() };
-        let train_rows: Vec<&[f64]> = train.iter().map(|&i| rows[i].as_slice()).collect();
-        let counts: Vec<f64> = train.iter().map(|&i| importance[i]).collect();
-        let scale: Vec<[f64; 1]> = train.iter().map(|&i| [log_odds(before[i])]).collect();
-        let fitted = fit_logistic_towards(&train_rows, &pick(&outcomes), &counts, &start, settings.ridge)?;
-        let platt = fit_logistic(&scale, &pick(&outcomes), settings.ridge)?;
-        for i in test {
-            after[i] = fitted.predict(&rows[i])?;
-            rescaled[i] = platt.predict(&[log_odds(before[i])])?;
+    let data = Data::new(labels, prior, settings.most_importance)?;
+    let all: Vec<usize> = (0..labels.len()).collect();
+    let fold = |i: usize| groups[i] % settings.folds;
+    let held_out = |of: &dyn Fn(&[usize]) -> Result<Correction, EvictionError>| {
+        let mut predicted = vec![0.0; labels.len()];
+        for number in 0..settings.folds {
+            let (test, train): (Vec<usize>, Vec<usize>) = all.iter().partition(|i| fold(**i) == number);
+            let correction = of(&train)?;
+            for i in test {
+                predicted[i] = correction.predict(&data, i);
+            }
+        }
+        Ok::<_, EvictionError>(predicted)
+    };
+    let judge = |old: &[f64], new: &[f64], tried: usize| -> Result<Gain, EvictionError> {
+        let gains: Vec<f64> = (0..labels.len())
+            .map(|i| data.share[i] * (loss(old[i], data.outcomes[i]) - loss(new[i], data.outcomes[i])))
+            .collect();
+        let bootstrap = BootstrapSettings {
+            seed: settings.seed,
+            // The best of several is chosen on the same labels, so each must clear a higher bar.
+            confidence: 1.0 - (1.0 - CONFIDENCE) / tried as f64,
+            ..BootstrapSettings::default()
+        };
+        let gain = bootstrap_clustered_mean(&gains, groups, &bootstrap)?;
+        Ok(Gain {
+            shown: gain.interval.low > 0.0,
+            log_loss: gain,
+        })
+    };
+    let before: Vec<f64> = data.odds.iter().map(|z| probability(prior, *z)).collect();
+    let rescaled = held_out(&|train| data.rescale(train))?;
+    let mut best: Option<(f64, f64, Vec<f64>)> = None;
+    for factor in RIDGES {
+        let ridge = settings.ridge * factor;
+        let predicted = held_out(&|train| data.correct(train, ridge))?;
+        let total: f64 = (0..labels.len())
+            .map(|i| data.share[i] * loss(predicted[i], data.outcomes[i]))
+            .sum();
+        if best.as_ref().is_none_or(|(least, ..)| total < *least) {
+            best = Some((total, ridge, predicted));
         }
     }
-    let gain: Vec<f64> = (0..labels.len())
-        .map(|i| loss(rescaled[i], outcomes[i]) - loss(after[i], outcomes[i]))
-        .collect();
-    let bootstrap = BootstrapSettings {
-        seed: settings.seed,
-        ..BootstrapSettings::default()
+    let Some((_, ridge, corrected)) = best else {
+        return Err(StatsError::TooFew { needed: 1, got: 0 }.into());
     };
-    let gain = bootstrap_clustered_mean(&gain, &clusters, &bootstrap)?;
-    let mut weights = space.weights(&model, prior, version);
-    weights.floor = floor(&after, &importance);
+    let rescaling = judge(&before, &rescaled, 1)?;
+    let gain = judge(&rescaled, &corrected, RIDGES.len())?;
+    let (model, correction, mut after) = if gain.shown {
+        (
+            FittedModel::Features,
+            data.correct(&all, ridge)?,
+            corrected.clone(),
+        )
+    } else {
+        (FittedModel::Rescaled, data.rescale(&all)?, rescaled.clone())
+    };
+    let mut weights = correction.weights(&data, prior, version);
+    weights.floor = floor(&after, &data.importance);
     if labels.len() >= settings.isotonic_from {
-        let observed: Vec<f64> = outcomes.iter().map(|kept| f64::from(u8::from(*kept))).collect();
-        // Use predictions of unseen proposals: those of seen ones are overconfident.
-        weights.isotonic = Some(isotonic(&after, &observed, &importance)?);
+        let mapped = cross_fitted_mapping(&after, &data, settings.folds, &fold)?;
+        if judge(&after, &mapped, 1)?.shown {
+            weights.isotonic = Some(mapping(&after, &data, &all)?);
+            after = mapped;
+        }
     }
-    let varied = |found: Option<Prediction>| {
-        found.ok_or(StatsError::NoVariation {
-            what: "the exclusions",
+    let measured = |predicted: &[f64]| {
+        prediction(predicted, &data.outcomes)?.ok_or_else(|| {
+            EvictionError::from(StatsError::NoVariation {
+                what: "the exclusions",
+            })
         })
     };
     Ok(Fitted {
         weights,
+        model,
         labels: labels.len(),
-        proposals,
-        before: varied(prediction(&before, &outcomes)?)?,
-        rescaled: varied(prediction(&rescaled, &outcomes)?)?,
-        after: varied(prediction(&after, &outcomes)?)?,
-        gain: Gain {
-            shown: gain.interval.low > 0.0,
-            log_loss: gain,
-        },
+        proposals: count(&proposals),
+        groups: count(groups),
+        slope: correction.slope,
+        intercept: correction.intercept,
+        before: measured(&before)?,
+        rescaled: measured(&rescaled)?,
+        features: measured(&corrected)?,
+        after: measured(&after)?,
+        rescaling,
+        gain,
     })
 }
 
-/// Input of the regression: the terms of the scorer, an offset and an ageing for each zone, and an offset for
-/// each kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Space {
-    zones: Vec<String>,
-    kinds: Vec<String>,
+/// Labels as the regression needs them.
+struct Data {
+    space: Space,
+    /// Log-odds of the old scorer.
+    odds: Vec<f64>,
+    /// Standardized features.
+    rows: Vec<Vec<f64>>,
+    /// Mean and standard deviation of each feature.
+    scales: Vec<(f64, f64)>,
+    outcomes: Vec<bool>,
+    importance: Vec<f64>,
+    /// Importance, with a mean of 1.
+    share: Vec<f64>,
 }
 
-impl Space {
-    pub(super) fn from_labels(labels: &[Label]) -> Self {
-        let distinct = |field: fn(&Label) -> &String| -> Vec<String> {
-            labels
-                .iter()
-                .map(field)
-                .collect::<std::collections::BTreeSet<_>>()
-                .into_iter()
-                .cloned()
-                .collect()
+/// `intercept + slope · old log-odds + weights · standardized features`.
+struct Correction {
+    intercept: f64,
+    slope: f64,
+    /// Empty if the score is only rescaled.
+    weights: Vec<f64>,
+}
+
+impl Data {
+    fn new(labels: &[Label], prior: &Weights, most_importance: f64) -> Result<Self, EvictionError> {
+        let space = Space::from_labels(labels);
+        let mut rows: Vec<Vec<f64>> = labels.iter().map(|label| space.row(label)).collect();
+        let start = space.model(prior);
+        let odds: Vec<f64> = rows
+            .iter()
+            .map(|row| start.intercept + row.iter().zip(&start.weights).map(|(x, w)| x * w).sum::<f64>())
+            .collect();
+        if odds.iter().any(|z| !z.is_finite()) {
+            return Err(EvictionError::Weights(
+                "the features of a label are not finite".into(),
+            ));
+        }
+        let importance = importance(labels, most_importance);
+        let total: f64 = importance.iter().sum();
+        let mean = |of: &dyn Fn(&[f64]) -> f64| {
+            let sum: f64 = rows.iter().zip(&importance).map(|(row, w)| w * of(row)).sum();
+            sum / total
         };
-        Self {
-            zones: distinct(|label| &label.zone),
-            kinds: distinct(|label| &label.kind),
+        let scales: Vec<(f64, f64)> = (0..start.weights.len())
+            .map(|j| {
+                let center = mean(&|row| row[j]);
+                let spread = mean(&|row| (row[j] - center).powi(2)).sqrt();
+                (center, if spread > 1e-12 { spread } else { 1.0 })
+            })
+            .collect();
+        for row in &mut rows {
+            for (x, (center, spread)) in row.iter_mut().zip(&scales) {
+                *x = (*x - center) / spread;
+            }
         }
+        let count = labels.len() as f64;
+        Ok(Self {
+            space,
+            odds,
+            rows,
+            scales,
+            outcomes: labels.iter().map(|label| label.kept_back).collect(),
+            share: importance.iter().map(|w| w * count / total).collect(),
+            importance,
+        })
     }
 
-    pub(super) fn row(&self, label: &Label) -> Vec<f64> {
-        let mut row = label.features.to_vec();
-        let recency = label.features[Term::Recency as usize];
-        for zone in &self.zones {
-            let here = f64::from(u8::from(*zone == label.zone));
-            row.extend([here, here * recency]);
-        }
-        row.extend(
-            self.kinds
-                .iter()
-                .map(|kind| f64::from(u8::from(*kind == label.kind))),
-        );
-        row
+    /// Fits slope and intercept alone.
+    fn rescale(&self, train: &[usize]) -> Result<Correction, EvictionError> {
+        let rows: Vec<[f64; 1]> = train.iter().map(|&i| [self.odds[i]]).collect();
+        let model = self.regress(train, &rows, &[FREE])?;
+        Ok(Correction {
+            intercept: model.intercept,
+            slope: model.weights.first().copied().unwrap_or(1.0),
+            weights: Vec::new(),
+        })
     }
 
-    pub(super) fn model(&self, weights: &Weights) -> LogisticModel {
-        let mut values: Vec<f64> = Term::ALL.iter().map(|term| weights.term(term.name())).collect();
-        for zone in &self.zones {
-            let zone = weights.zone(zone);
-            values.extend([zone.offset, zone.ageing]);
-        }
-        values.extend(
-            self.kinds
-                .iter()
-                .map(|kind| weights.kinds.get(kind).copied().unwrap_or(0.0)),
-        );
-        LogisticModel {
-            intercept: weights.term("bias"),
-            weights: values,
-        }
+    /// Fits slope, intercept and features, with a penalty on the features.
+    fn correct(&self, train: &[usize], ridge: f64) -> Result<Correction, EvictionError> {
+        let rows: Vec<Vec<f64>> = train
+            .iter()
+            .map(|&i| {
+                std::iter::once(self.odds[i])
+                    .chain(self.rows[i].iter().copied())
+                    .collect()
+            })
+            .collect();
+        let mut penalties = vec![ridge; self.scales.len() + 1];
+        penalties[0] = FREE;
+        let model = self.regress(train, &rows, &penalties)?;
+        let mut weights = model.weights.into_iter();
+        Ok(Correction {
+            intercept: model.intercept,
+            slope: weights.next().unwrap_or(1.0),
+            weights: weights.collect(),
+        })
     }
 
-    /// Converts the model to weights; zones and kinds without labels keep their prior weights.
-    pub(super) fn weights(&self, model: &LogisticModel, prior: &Weights, version: &str) -> Weights {
-        let mut values = model.weights.iter().copied();
-        let mut next = || values.next().unwrap_or(0.0);
-        let mut weights = prior.clone();
-        version.clone_into(&mut weights.version);
-        weights.isotonic = None;
-        weights.floor = 0.0;
-        weights.terms.insert("bias".to_owned(), model.intercept);
-        for term in Term::ALL {
-            weights.terms.insert(term.name().to_owned(), next());
+    fn regress<R: AsRef<[f64]>>(
+        &self,
+        train: &[usize],
+        rows: &[R],
+        penalties: &[f64],
+    ) -> Result<LogisticModel, EvictionError> {
+        let outcomes: Vec<bool> = train.iter().map(|&i| self.outcomes[i]).collect();
+        let importance: Vec<f64> = train.iter().map(|&i| self.importance[i]).collect();
+        let mut start = LogisticModel {
+            intercept: 0.0,
+            weights: vec![0.0; penalties.len()],
+        };
+        if let Some(slope) = start.weights.first_mut() {
+            *slope = 1.0;
         }
-        for zone in &self.zones {
-            let (offset, ageing) = (next(), next());
-            weights.zones.insert(zone.clone(), ZoneWeights { offset, ageing });
-        }
-        for kind in &self.kinds {
-            weights.kinds.insert(kind.clone(), next());
-        }
-        weights
+        Ok(fit_logistic_penalized(
+            rows,
+            &outcomes,
+            &importance,
+            &start,
+            penalties,
+        )?)
     }
+}
+
+impl Correction {
+    fn predict(&self, data: &Data, i: usize) -> f64 {
+        let more: f64 = self.weights.iter().zip(&data.rows[i]).map(|(w, x)| w * x).sum();
+        sigmoid(self.intercept + self.slope * data.odds[i] + more)
+    }
+
+    fn weights(&self, data: &Data, prior: &Weights, version: &str) -> Weights {
+        let mut intercept = self.intercept;
+        let mut weights = vec![0.0; data.scales.len()];
+        for ((weight, (center, spread)), w) in weights.iter_mut().zip(&data.scales).zip(&self.weights) {
+            *weight = w / spread;
+            intercept -= w * center / spread;
+        }
+        let correction = LogisticModel { intercept, weights };
+        data.space.corrected(prior, self.slope, &correction, version)
+    }
+}
+
+/// Mapping from probabilities of unseen groups to observed frequencies: those of seen groups are overconfident.
+fn mapping(predicted: &[f64], data: &Data, train: &[usize]) -> Result<Isotonic, EvictionError> {
+    let pick = |of: &dyn Fn(usize) -> f64| train.iter().map(|&i| of(i)).collect::<Vec<f64>>();
+    let observed = pick(&|i| f64::from(u8::from(data.outcomes[i])));
+    Ok(isotonic(
+        &pick(&|i| predicted[i]),
+        &observed,
+        &pick(&|i| data.importance[i]),
+    )?)
+}
+
+fn cross_fitted_mapping(
+    predicted: &[f64],
+    data: &Data,
+    folds: usize,
+    fold: &dyn Fn(usize) -> usize,
+) -> Result<Vec<f64>, EvictionError> {
+    let mut mapped = predicted.to_vec();
+    for number in 0..folds {
+        let (test, train): (Vec<usize>, Vec<usize>) = (0..predicted.len()).partition(|i| fold(*i) == number);
+        let mapping = mapping(predicted, data, &train)?;
+        for i in test {
+            mapped[i] = mapping.predict(predicted[i]);
+        }
+    }
+    Ok(mapped)
 }
 
 /// Returns inverse propensities, scaled to their effective sample size (Kish 1965): a few heavy labels are
@@ -263,21 +427,20 @@ fn floor(predicted: &[f64], importance: &[f64]) -> f64 {
     found.map_or(0.0, |(p, _)| p.clamp(0.0, 0.9))
 }
 
-/// Numbers the proposals of labels in order of appearance.
-fn clusters(labels: &[Label]) -> Vec<usize> {
+/// Numbers groups of labels in order of appearance.
+fn numbered(labels: &[Label], group: impl Fn(&Label) -> &String) -> Vec<usize> {
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     labels
         .iter()
         .map(|label| {
             let next = numbers.len();
-            *numbers.entry(&label.proposal_id).or_insert(next)
+            *numbers.entry(group(label)).or_insert(next)
         })
         .collect()
 }
 
-fn log_odds(p: f64) -> f64 {
-    let p = p.clamp(1e-9, 1.0 - 1e-9);
-    (p / (1.0 - p)).ln()
+fn sigmoid(z: f64) -> f64 {
+    1.0 / (1.0 + (-z).exp())
 }
 
 fn loss(p: f64, outcome: bool) -> f64 {
@@ -286,94 +449,5 @@ fn loss(p: f64, outcome: bool) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::super::simulation::{
-        Agent, Budget, GeneratorSettings, LearningSettings, ReplayOptions, gather, generate,
-    };
-    use super::*;
-
-    fn labels(agent: Agent, proposals: usize) -> Vec<Label> {
-        let sessions = generate(&GeneratorSettings {
-            sessions: 12,
-            turns: 150,
-            seed: 3,
-            ..GeneratorSettings::default()
-        })
-        .unwrap();
-        let replay = ReplayOptions {
-            budget: Budget::Tokens(12_000),
-            agent: Some(agent),
-            exploration: 0.05,
-            ..ReplayOptions::default()
-        };
-        let settings = LearningSettings {
-            replay,
-            proposals: Some(proposals),
-        };
-        gather(&sessions, &Weights::heuristic(), &settings).unwrap()
-    }
-
-    #[test]
-    fn a_taste_is_learned_and_noise_is_not() {
-        let taste = Weights::from_toml(
-            "version = 't'\n[terms]\nbias = -0.5\nrecency = 0.3\nsize = -0.3\n[zones]\nmemory = { offset = 3.0 }\nchronicle = { offset = 2.0 }\n[kinds]\nfile = 1.0",
-        )
-        .unwrap();
-        let learned = fit(
-            &labels(
-                Agent::Taste {
-                    weights: Box::new(taste),
-                    error: 0.05,
-                },
-                150,
-            ),
-            &Weights::heuristic(),
-            "w",
-            &FitSettings::default(),
-        )
-        .unwrap();
-        assert!(
-            learned.gain.shown && learned.after.auc > learned.before.auc + 0.1,
-            "{:?}",
-            learned.gain
-        );
-        assert_eq!(learned.weights.version, "w");
-        assert!(learned.weights.check().is_ok());
-        let noise = fit(
-            &labels(Agent::Noise { rate: 0.2 }, 150),
-            &Weights::heuristic(),
-            "n",
-            &FitSettings::default(),
-        )
-        .unwrap();
-        assert!(!noise.gain.shown && noise.after.auc < 0.6, "{:?}", noise.gain);
-    }
-
-    #[test]
-    fn without_evidence_the_old_weights_stay() {
-        let labels = labels(Agent::Noise { rate: 0.2 }, 20);
-        let strong = FitSettings {
-            ridge: 1e9,
-            ..FitSettings::default()
-        };
-        let fitted = fit(&labels, &Weights::heuristic(), "w", &strong).unwrap();
-        for term in Term::ALL {
-            let (old, new) = (
-                Weights::heuristic().term(term.name()),
-                fitted.weights.term(term.name()),
-            );
-            assert!((old - new).abs() < 1e-4, "{}: {old} {new}", term.name());
-        }
-    }
-
-    #[test]
-    fn too_few_labels_are_rejected() {
-        let few = labels(Agent::Noise { rate: 0.2 }, 3);
-        assert!(matches!(
-            fit(&few, &Weights::heuristic(), "w", &FitSettings::default()),
-            Err(EvictionError::Fit(StatsError::TooFew { needed: 5, got: 3 }))
-        ));
-        let never = labels(Agent::Noise { rate: 0.0 }, 20);
-        assert!(fit(&never, &Weights::heuristic(), "w", &FitSettings::default()).is_err());
-    }
-}
+#[path = "fit_tests.rs"]
+mod tests;

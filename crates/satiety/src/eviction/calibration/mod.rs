@@ -5,7 +5,8 @@
 pub mod fit;
 pub mod online;
 pub mod report;
+mod space;
 
-pub use fit::{FitSettings, Fitted, Gain, fit};
+pub use fit::{FitSettings, Fitted, FittedModel, Gain, fit};
 pub use online::{Online, OnlineSettings};
 pub use report::{FeedbackReport, Prediction, RateRow, Rates, feedback_report, prediction};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::super::error::EvictionError;
 use super::super::resolve::Label;
 use super::super::weights::Weights;
-use super::fit::Space;
+use super::space::Space;
 use crate::stats::{LogisticModel, PageHinkley};
 
 /// Settings of the online adjustment.

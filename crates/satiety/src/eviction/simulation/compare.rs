@@ -49,6 +49,10 @@ pub struct PolicyReport {
     pub tokens_retained: f64,
     /// Number of tokens read again per 1000 turns.
     pub reread_tokens_per_1000_turns: f64,
+    /// Number of uses whose item had to be read again, per session.
+    pub rereads: f64,
+    /// Price of all requests of a session, in tokens at the price of an uncached input token.
+    pub billed_tokens: f64,
     /// Number of flushes per 1000 turns; each flush invalidates a provider's prompt cache.
     pub flushes_per_1000_turns: f64,
     /// Hit rate as a share of the better of Belady's two policies; absent if neither was run.
@@ -62,6 +66,9 @@ pub struct PolicyReport {
     /// Hit rate of each session, in the order of the sessions.
     #[serde(skip)]
     pub by_session: Vec<f64>,
+    /// Price of each session, in the order of the sessions.
+    #[serde(skip)]
+    pub billed_by_session: Vec<f64>,
 }
 
 /// Difference in hit rate between two policies.
@@ -130,6 +137,9 @@ pub fn simulate(
             reread_tokens_per_1000_turns: mean_over_sessions(found, |o| {
                 (o.use_tokens - o.hit_tokens) as f64 * 1000.0 / o.turns.max(1) as f64
             })?,
+            rereads: mean_over_sessions(found, |o| (o.uses - o.hits) as f64)?,
+            billed_tokens: mean_over_sessions(found, |o| o.billed)?,
+            billed_by_session: found.iter().map(|o| o.billed).collect(),
             flushes_per_1000_turns: mean_over_sessions(found, |o| {
                 o.flushes as f64 * 1000.0 / o.turns.max(1) as f64
             })?,

@@ -211,6 +211,7 @@ fn session(settings: &GeneratorSettings, number: u32) -> Session {
             goal,
             add,
             uses,
+            broad_uses: Vec::new(),
         });
         starts = random.random_bool((1.0 / settings.task_turns).min(1.0));
         if starts {

@@ -1,8 +1,12 @@
 //! Collects training labels: replays sessions with a simulated agent that excludes items, and gathers its
 //! answers.
 
+use jiff::Timestamp;
+use rustc_hash::FxHashMap;
+
 use super::super::error::EvictionError;
 use super::super::resolve::Label;
+use super::super::scope::Scope;
 use super::super::weights::Weights;
 use super::policy::Policy;
 use super::replay::{ReplayOptions, replay};
@@ -38,6 +42,68 @@ pub fn gather(
                 proposals += 1;
             }
             labels.push(label);
+        }
+    }
+    Ok(labels)
+}
+
+/// Labels every item of a session in every `every`-th turn by what happened: whether a later turn used it. Nothing
+/// is evicted, so the labels do not depend on a policy. Pinned items and items of the same turn have none.
+pub fn observed_needs(
+    sessions: &[Session],
+    weights: &Weights,
+    every: u64,
+) -> Result<Vec<Label>, EvictionError> {
+    let mut labels = Vec::new();
+    for session in sessions {
+        let mut last_use: FxHashMap<&str, u64> = FxHashMap::default();
+        for turn in &session.turns {
+            for id in &turn.uses {
+                last_use.insert(id, turn.turn);
+            }
+        }
+        let last_turn = session.turns.last().map_or(0, |turn| turn.turn);
+        let mut scope = Scope::new(weights.clone())?;
+        for turn in &session.turns {
+            if let Some(goal) = &turn.goal {
+                scope.set_goal(goal);
+            }
+            scope.advance(turn.turn);
+            for item in &turn.add {
+                scope.add(item.clone())?;
+            }
+            for id in &turn.uses {
+                scope.touch(id, turn.turn)?;
+            }
+            if turn.turn % every.max(1) != 0 || turn.turn == last_turn {
+                continue;
+            }
+            for item in scope.items() {
+                if item.pinned || item.created_turn == turn.turn {
+                    continue;
+                }
+                let (Some(score), Some(features)) = (scope.score(&item.ctx_id), scope.features(&item.ctx_id))
+                else {
+                    continue;
+                };
+                labels.push(Label {
+                    proposal_id: format!("{}/{}", session.id, turn.turn),
+                    scope_id: session.id.clone(),
+                    ctx_id: item.ctx_id.clone(),
+                    zone: features.zone,
+                    kind: features.kind,
+                    age_turns: scope.age(item),
+                    token_count: item.token_count,
+                    relevance_score: score.relevance_score,
+                    propensity: 1.0,
+                    features: features.values,
+                    kept_back: last_use
+                        .get(item.ctx_id.as_str())
+                        .is_some_and(|last| *last > turn.turn),
+                    exclude_reason: None,
+                    resolved_at: Timestamp::UNIX_EPOCH,
+                });
+            }
         }
     }
     Ok(labels)

@@ -16,6 +16,11 @@ use super::super::weights::Weights;
 pub enum Policy {
     /// The scorer with these weights, using the same proposals as an agent would get.
     Ours(Box<Weights>),
+    /// The scorer with these weights and the prices of the replay: evicts whenever that pays, and what is
+    /// cheapest if the context exceeds its budget.
+    Priced(Box<Weights>),
+    /// Evicts nothing, as if the context had no limit.
+    None,
     /// Evicts the least recently used item first.
     Lru,
     /// Evicts the oldest item first.
@@ -38,6 +43,8 @@ impl Policy {
     pub fn name(&self) -> String {
         match self {
             Self::Ours(weights) => weights.version.clone(),
+            Self::Priced(weights) => format!("{}+prices", weights.version),
+            Self::None => "none".into(),
             Self::Lru => "lru".into(),
             Self::Fifo => "fifo".into(),
             Self::Size => "size".into(),
@@ -51,6 +58,14 @@ impl Policy {
     /// Whether the policy needs to know the future.
     pub(crate) fn is_clairvoyant(&self) -> bool {
         matches!(self, Self::Belady | Self::BeladySize)
+    }
+
+    /// Returns the weights of the scorer; `None` for policies without one.
+    pub(crate) fn weights(&self) -> Option<&Weights> {
+        match self {
+            Self::Ours(weights) | Self::Priced(weights) => Some(weights),
+            _ => None,
+        }
     }
 
     /// Returns the policies that need no weights, with Belady's two last.
@@ -96,6 +111,12 @@ impl FromStr for Policy {
         if name == "heuristic" || name == "ours" {
             return Ok(Self::Ours(Box::new(Weights::heuristic())));
         }
+        if name == "priced" {
+            return Ok(Self::Priced(Box::new(Weights::heuristic())));
+        }
+        if name == "none" {
+            return Ok(Self::None);
+        }
         Self::plain()
             .into_iter()
             .find(|policy| policy.name() == name)
@@ -114,6 +135,8 @@ pub(super) struct Resident {
     pub(super) value: f64,
     /// Next turn that uses the item, if any.
     pub(super) next_use: Option<u64>,
+    /// Place in the context: number of the arrival.
+    pub(super) place: u64,
 }
 
 impl Policy {
@@ -123,7 +146,7 @@ impl Policy {
         let distance = |next: Option<u64>| next.map_or(1e9, |next| (next - turn.min(next)) as f64);
         match self {
             // The scorer ranks by itself; see `replay`.
-            Self::Ours(_) | Self::Lru => resident.last_use as f64,
+            Self::Ours(_) | Self::Priced(_) | Self::None | Self::Lru => resident.last_use as f64,
             Self::Fifo => resident.arrived as f64,
             Self::Size => -(resident.tokens as f64),
             Self::GreedyDual => resident.value,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::super::error::EvictionError;
 use super::super::features::Features;
 use super::super::item::ContextItem;
+use super::super::price::{PriceList, Pricing, SessionState};
 use super::super::propose::{EvictionCandidate, Need, ProposeRequest, propose};
 use super::super::resolve::{
     Exclude, Label, QUOTA, Resolution, ResolvedBy, apply_resolution, labels, resolve,
@@ -19,6 +20,7 @@ use super::super::resolve::{
 use super::super::scope::Scope;
 use super::super::score::score;
 use super::super::weights::Weights;
+use super::billing::Bill;
 use super::policy::{Policy, Resident};
 use super::trace::Session;
 
@@ -45,6 +47,10 @@ pub struct ReplayOptions {
     pub exploration: f64,
     /// Random seed of the agent and of the exploration.
     pub seed: u64,
+    /// Prices of the bill, and of policies that consider them.
+    pub prices: PriceList,
+    /// Provider whose prices apply.
+    pub provider: String,
 }
 
 impl Default for ReplayOptions {
@@ -55,6 +61,8 @@ impl Default for ReplayOptions {
             agent: None,
             exploration: 0.0,
             seed: 1,
+            prices: PriceList::built_in(),
+            provider: "anthropic".to_owned(),
         }
     }
 }
@@ -110,6 +118,10 @@ pub struct Outcome {
     pub retained_tokens: u64,
     /// Number of turns that ended above the budget because of pins.
     pub over_budget: u64,
+    /// Price of all requests, in tokens at the price of an uncached input token.
+    pub billed: f64,
+    /// Number of tokens that were sent before and written to the cache again.
+    pub rewritten_tokens: u64,
     /// Training labels from the answers of the agent.
     pub labels: Vec<Label>,
 }
@@ -138,6 +150,8 @@ pub fn replay(session: &Session, policy: &Policy, options: &ReplayOptions) -> Re
     for position in 0..session.turns.len() {
         replay.turn(position)?;
     }
+    replay.outcome.billed = replay.bill.total;
+    replay.outcome.rewritten_tokens = replay.bill.rewritten_tokens;
     Ok(replay.outcome)
 }
 
@@ -156,6 +170,10 @@ struct Replay<'a> {
     known: FxHashMap<&'a str, ContextItem>,
     uses: FxHashMap<&'a str, Vec<u64>>,
     inflation: f64,
+    /// Resident items in the order of the context, with those that left since the last request.
+    order: Vec<(&'a str, u64)>,
+    arrivals: u64,
+    bill: Bill,
     outcome: Outcome,
 }
 
@@ -172,10 +190,8 @@ impl<'a> Replay<'a> {
                 uses.entry(id).or_default().push(turn.turn);
             }
         }
-        let scope = match policy {
-            Policy::Ours(weights) => Some(Scope::new(weights.as_ref().clone())?),
-            _ => None,
-        };
+        let scope = policy.weights().cloned().map(Scope::new).transpose()?;
+        let prices = options.prices.find(&options.provider)?.clone();
         let policy_seed = if let Policy::Random(seed) = policy {
             *seed
         } else {
@@ -199,6 +215,9 @@ impl<'a> Replay<'a> {
             known: FxHashMap::default(),
             uses,
             inflation: 0.0,
+            order: Vec::new(),
+            arrivals: 0,
+            bill: Bill::new(prices, options.prices.reread_call_tokens),
             outcome: Outcome::default(),
         })
     }
@@ -208,6 +227,7 @@ impl<'a> Replay<'a> {
         let Some(turn) = session.turns.get(position) else {
             return Ok(());
         };
+        self.bill_request();
         if let (Some(scope), Some(goal)) = (&mut self.scope, &turn.goal) {
             scope.set_goal(goal);
         }
@@ -235,6 +255,7 @@ impl<'a> Replay<'a> {
                     self.outcome.hit_tokens += tokens;
                 } else {
                     missed = true;
+                    self.bill.reread(self.tokens);
                 }
             }
             self.use_item(id, turn.turn, resident_before)?;
@@ -242,23 +263,38 @@ impl<'a> Replay<'a> {
         self.outcome.answers += u64::from(used);
         self.outcome.answers_preserved += u64::from(used && !missed);
         self.outcome.turns += 1;
-        if self.tokens > self.budget {
-            self.outcome.flushes += 1;
-            let target = self.budget - fraction(self.budget, self.options.headroom);
-            if self.scope.is_some() {
-                self.flush_ours(turn.turn, target)?;
-            } else {
-                self.flush_plain(turn.turn, target);
-            }
+        let evicted = self.outcome.evicted;
+        let target = self.budget - fraction(self.budget, self.options.headroom);
+        match self.policy {
+            Policy::None => {}
+            Policy::Priced(_) if self.tokens <= self.budget => self.flush_ours(turn.turn, Need::Pays)?,
+            _ if self.tokens <= self.budget => {}
+            Policy::Ours(_) | Policy::Priced(_) => self.flush_ours(turn.turn, Need::Budget(target))?,
+            _ => self.flush_plain(turn.turn, target),
         }
+        self.outcome.flushes += u64::from(self.outcome.evicted > evicted);
         self.outcome.over_budget += u64::from(self.tokens > self.budget);
         self.outcome.retained_tokens += self.tokens;
         Ok(())
     }
 
+    /// Charges the request of a turn: the context as it is when the turn begins.
+    fn bill_request(&mut self) {
+        let resident = &self.resident;
+        // An item that left and returned has another place.
+        self.order
+            .retain(|(id, place)| resident.get(id).is_some_and(|item| item.place == *place));
+        let items = self
+            .order
+            .iter()
+            .map(|(id, place)| (*place, resident.get(id).map_or(0, |item| item.tokens)));
+        self.bill.request(items.collect());
+    }
+
     fn enter(&mut self, id: &'a str, turn: u64) {
         let Some(item) = self.known.get(id) else { return };
         let resident = Resident {
+            place: self.arrivals,
             tokens: item.token_count,
             arrived: turn,
             last_use: turn,
@@ -269,6 +305,8 @@ impl<'a> Replay<'a> {
         if self.resident.insert(id, resident).is_none() {
             self.tokens += item.token_count;
         }
+        self.order.push((id, self.arrivals));
+        self.arrivals += 1;
     }
 
     fn use_item(&mut self, id: &'a str, turn: u64, resident_before: bool) -> Result<(), EvictionError> {
@@ -336,18 +374,19 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn flush_ours(&mut self, turn: u64, target: u64) -> Result<(), EvictionError> {
+    fn flush_ours(&mut self, turn: u64, need: Need) -> Result<(), EvictionError> {
         let Some(mut scope) = self.scope.take() else {
             return Ok(());
         };
         let request = ProposeRequest {
             proposal_id: format!("{}/{turn}", self.session.id),
             scope_id: self.session.id.clone(),
-            need: Need::Budget(target),
+            need,
             proposed_at: Timestamp::UNIX_EPOCH,
             timeout_ms: 0,
             exploration: self.options.exploration,
             seed: self.random.next_u64(),
+            pricing: self.pricing(turn)?,
         };
         let proposal = propose(&scope, &request)?;
         for candidate in &proposal.candidates {
@@ -383,6 +422,20 @@ impl<'a> Replay<'a> {
         }
         self.scope = Some(scope);
         Ok(())
+    }
+
+    /// Prices for policies that consider them.
+    fn pricing(&self, turn: u64) -> Result<Option<Pricing>, EvictionError> {
+        if !matches!(self.policy, Policy::Priced(_)) {
+            return Ok(None);
+        }
+        let session = SessionState {
+            turn,
+            window_tokens: Some(self.budget),
+            ..SessionState::default()
+        };
+        let options = self.options;
+        Ok(Some(options.prices.pricing(&options.provider, &session)?))
     }
 
     fn excludes(&mut self, candidate: &EvictionCandidate, turn: u64) -> bool {

@@ -6,6 +6,9 @@
 //!  "token_count": 812}], "use": ["readme"]}
 //! ```
 //!
+//! `use_broad` lists uses by a broader definition: `use` are items whose path or id is used again, `use_broad`
+//! those whose content reappears.
+//!
 //! Turn numbers rise within a session; a turn may use only items that were added in it or before it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +37,9 @@ pub struct TraceTurn {
     /// Ids of the items used in this turn.
     #[serde(default, rename = "use", skip_serializing_if = "Vec::is_empty")]
     pub uses: Vec<String>,
+    /// Ids of items that the turn used by a broader definition only: their content reappears.
+    #[serde(default, rename = "use_broad", skip_serializing_if = "Vec::is_empty")]
+    pub broad_uses: Vec<String>,
 }
 
 /// Session of a trace.
@@ -53,6 +59,21 @@ impl Session {
             .flat_map(|turn| &turn.add)
             .map(|item| item.token_count)
             .sum()
+    }
+
+    /// Whether the session has uses by the broader definition.
+    pub fn has_broad_uses(&self) -> bool {
+        self.turns.iter().any(|turn| !turn.broad_uses.is_empty())
+    }
+
+    /// Returns the session with the uses of both definitions.
+    #[must_use]
+    pub fn with_broad_uses(mut self) -> Self {
+        for turn in &mut self.turns {
+            let more = std::mem::take(&mut turn.broad_uses);
+            turn.uses.extend(more);
+        }
+        self
     }
 }
 
@@ -87,7 +108,8 @@ pub fn read_trace(text: &str) -> Result<Vec<Session>, EvictionError> {
                 return Err(wrong(format!("duplicate item `{}`", item.ctx_id)));
             }
         }
-        if let Some(id) = turn.uses.iter().find(|id| !known.contains(*id)) {
+        let mut uses = turn.uses.iter().chain(&turn.broad_uses);
+        if let Some(id) = uses.find(|id| !known.contains(*id)) {
             return Err(wrong(format!("item `{id}` is used before it is added")));
         }
         session.turns.push(turn);

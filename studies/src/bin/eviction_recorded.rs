@@ -1,0 +1,260 @@
+//! Eviction on recorded runs of coding agents: what it is billed, and whether learning helps.
+//!
+//! `cargo run --release --manifest-path studies/Cargo.toml --bin eviction_recorded -- FILE...`
+//!
+//! A file has runs in any format that `satiety score` reads; `.gz` files are unpacked with `gzip`. Sessions are
+//! grouped by repository, the part of a run's id before its last hyphen: scorers are fitted on half of the
+//! repositories and judged on the rest, in 20 random splits. Tokens are a quarter of the characters.
+
+#![expect(clippy::print_stdout, reason = "prints the measurements")]
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use satiety::eviction::calibration::{FitSettings, FittedModel, fit};
+use satiety::eviction::features::Features;
+use satiety::eviction::simulation::{Budget, Policy, ReplayOptions, Session, observed_needs, replay};
+use satiety::eviction::{ConvertOptions, Weights, convert, score};
+use satiety::stats::log_loss;
+use satiety::trajectory::read::{ReadOptions, read};
+
+const SPLITS: u64 = 20;
+/// Every how many turns the items of a session are labelled.
+const EVERY: u64 = 3;
+/// Smallest number of turns of a session.
+const MIN_TURNS: usize = 10;
+const SHARES: [f64; 10] = [0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0];
+const RESAMPLES: usize = 400;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut sessions = Vec::new();
+    for file in std::env::args().skip(1) {
+        sessions.extend(load(&file)?);
+    }
+    let strict: Vec<Session> = sessions.iter().filter(|s| s.turns.len() >= MIN_TURNS).cloned().collect();
+    let broad: Vec<Session> = strict.iter().cloned().map(Session::with_broad_uses).collect();
+    for (name, sessions) in [("strict", &strict), ("broad", &broad)] {
+        let uses: usize = sessions.iter().flat_map(|s| &s.turns).map(|t| t.uses.len()).sum();
+        let items: usize = sessions.iter().flat_map(|s| &s.turns).map(|t| t.add.len()).sum();
+        println!(
+            "\n# Uses by the {name} definition: {} sessions of {} repositories, {items} items, {uses} uses\n",
+            sessions.len(),
+            repositories(sessions).len()
+        );
+        let learned = learning(sessions)?;
+        bills(&learned.1, &learned.0)?;
+    }
+    Ok(())
+}
+
+fn load(file: &str) -> Result<Vec<Session>, Box<dyn std::error::Error>> {
+    let bytes = if file.ends_with(".gz") {
+        Command::new("gzip").args(["-dc", file]).output()?.stdout
+    } else {
+        std::fs::read(file)?
+    };
+    let log = read(&bytes, ReadOptions::default())?;
+    let mut sessions = Vec::new();
+    for (number, run) in log.trajectories.iter().enumerate() {
+        let options = ConvertOptions {
+            session: run.id.clone().unwrap_or_else(|| format!("run-{number}")),
+            ..ConvertOptions::default()
+        };
+        if let Ok(mut session) = convert(run, &options, &|text| (text.chars().count() as u64).div_ceil(4)) {
+            // Ids of different files may be the same.
+            session.id = format!("{}#{number}", session.id);
+            sessions.push(session);
+        }
+    }
+    Ok(sessions)
+}
+
+fn repository(session: &Session) -> &str {
+    let id = session.id.split('#').next().unwrap_or_default();
+    id.rsplit_once('-').map_or(id, |(repository, _)| repository)
+}
+
+fn repositories(sessions: &[Session]) -> Vec<&str> {
+    let all: BTreeSet<&str> = sessions.iter().map(repository).collect();
+    all.into_iter().collect()
+}
+
+/// Splits sessions by repository into two halves.
+fn split(sessions: &[Session], seed: u64) -> (Vec<Session>, Vec<Session>) {
+    let mut names = repositories(sessions);
+    names.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let first: BTreeSet<&str> = names.iter().take(names.len() / 2).copied().collect();
+    sessions.iter().cloned().partition(|session| first.contains(repository(session)))
+}
+
+/// Fits on half of the repositories and measures on the rest; returns the weights of the first split, and the
+/// sessions to judge them on.
+fn learning(sessions: &[Session]) -> Result<(Weights, Vec<Session>), Box<dyn std::error::Error>> {
+    println!("| split | labels | old score | rescaled | shipped | model | slope | intercept |");
+    println!("|---|---|---|---|---|---|---|---|");
+    let heuristic = Weights::heuristic();
+    let (mut worse, mut features) = (0, 0);
+    let mut first = None;
+    for seed in 0..SPLITS {
+        let (train, test) = split(sessions, seed);
+        let labels = observed_needs(&train, &heuristic, EVERY)?;
+        let unseen = observed_needs(&test, &heuristic, EVERY)?;
+        let outcomes: Vec<bool> = unseen.iter().map(|label| label.kept_back).collect();
+        let loss = |weights: &Weights| {
+            let predicted: Vec<f64> = unseen
+                .iter()
+                .map(|label| {
+                    let features = Features {
+                        zone: label.zone.clone(),
+                        kind: label.kind.clone(),
+                        values: label.features,
+                    };
+                    score(weights, &features, 1.0, label.token_count).relevance_score
+                })
+                .collect();
+            log_loss(&predicted, &outcomes)
+        };
+        let settings = FitSettings {
+            seed,
+            ..FitSettings::default()
+        };
+        let shipped = fit(&labels, &heuristic, "learned", &settings)?;
+        // With this penalty the features have no effect: the score is only rescaled.
+        let only_rescaled = FitSettings {
+            ridge: 1e9,
+            ..settings
+        };
+        let rescaled = fit(&labels, &heuristic, "rescaled", &only_rescaled)?;
+        let (old, scaled, new) = (loss(&heuristic)?, loss(&rescaled.weights)?, loss(&shipped.weights)?);
+        worse += u32::from(new > scaled + 1e-9);
+        features += u32::from(shipped.model == FittedModel::Features);
+        println!(
+            "| {seed} | {} | {old:.4} | {scaled:.4} | {new:.4} | {:?} | {:.3} | {:.3} |",
+            labels.len(),
+            shipped.model,
+            rescaled.slope,
+            rescaled.intercept
+        );
+        if first.is_none() {
+            first = Some((shipped.weights, test));
+        }
+    }
+    println!("\nThe shipped scorer is worse than the rescaled one in {worse} of {SPLITS} splits (target: 0); features ship in {features}.\n");
+    first.ok_or_else(|| "no sessions".into())
+}
+
+/// Re-reads and bill of each session under one policy and budget.
+type Point = Vec<(f64, f64, f64)>;
+
+fn run(sessions: &[Session], policy: &Policy, share: f64) -> Result<Point, Box<dyn std::error::Error>> {
+    let options = ReplayOptions {
+        budget: Budget::Share(share),
+        headroom: 0.3,
+        ..ReplayOptions::default()
+    };
+    let mut point = Vec::new();
+    for session in sessions {
+        let found = replay(session, policy, &options)?;
+        let hit_rate = if found.uses == 0 { 1.0 } else { found.hits as f64 / found.uses as f64 };
+        point.push(((found.uses - found.hits) as f64, found.billed, hit_rate));
+    }
+    Ok(point)
+}
+
+/// Compares what policies are billed at equal numbers of re-reads, on sessions that the scorer has not seen.
+fn bills(sessions: &[Session], learned: &Weights) -> Result<(), Box<dyn std::error::Error>> {
+    let priced = Policy::Priced(Box::new(learned.clone()));
+    let others = [Policy::Fifo, Policy::Lru, Policy::GreedyDual, Policy::Ours(Box::new(Weights::heuristic()))];
+    let mut curves: Vec<Vec<Point>> = Vec::new();
+    for policy in &others {
+        curves.push(SHARES.iter().map(|share| run(sessions, policy, *share)).collect::<Result<_, _>>()?);
+    }
+    let none = run(sessions, &Policy::None, 1.0)?;
+    println!(
+        "{} unseen sessions at the prices of anthropic; context as a share of the session; billed tokens per session, \
+         and the difference of `{}` to each policy at the same number of re-reads, with 95 % intervals over sessions\n",
+        sessions.len(),
+        priced.name()
+    );
+    println!("| context | re-reads | hit rate | billed | minus no eviction | minus oldest first | minus LRU | minus GDSF | minus heuristic |");
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for share in &SHARES {
+        let ours = run(sessions, &priced, *share)?;
+        let mut row = format!(
+            "| {:.0} % | {:.2} | {:.3} | {:.0} | {}",
+            share * 100.0,
+            mean(ours.iter().map(|p| p.0)),
+            mean(ours.iter().map(|p| p.2)),
+            mean(ours.iter().map(|p| p.1)),
+            interval(sessions.len(), |pick| bill(&ours, pick) - bill(&none, pick)),
+        );
+        for curve in &curves {
+            let difference = interval(sessions.len(), |pick| bill(&ours, pick) - at_equal_rereads(curve, &ours, pick));
+            row.push_str(&format!(" | {difference}"));
+        }
+        println!("{row} |");
+    }
+    println!("\n| policy | hit rate at 25 % | re-reads | billed |\n|---|---|---|---|");
+    for policy in others.iter().chain([&Policy::Ours(Box::new(learned.clone())), &priced]) {
+        let point = run(sessions, policy, 0.25)?;
+        println!(
+            "| {} | {:.3} | {:.2} | {:.0} |",
+            policy.name(),
+            mean(point.iter().map(|p| p.2)),
+            mean(point.iter().map(|p| p.0)),
+            mean(point.iter().map(|p| p.1))
+        );
+    }
+    Ok(())
+}
+
+fn bill(point: &Point, pick: &[usize]) -> f64 {
+    mean(pick.iter().map(|&i| point[i].1))
+}
+
+fn rereads(point: &Point, pick: &[usize]) -> f64 {
+    mean(pick.iter().map(|&i| point[i].0))
+}
+
+/// Bill of a policy at the budget at which it re-reads as often as `ours`, interpolated between budgets. With fewer
+/// re-reads than at any budget, the bill of the largest one.
+fn at_equal_rereads(curve: &[Point], ours: &Point, pick: &[usize]) -> f64 {
+    let wanted = rereads(ours, pick);
+    let mut points: Vec<(f64, f64)> = curve.iter().map(|p| (rereads(p, pick), bill(p, pick))).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for pair in points.windows(2) {
+        let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+        if (x0..=x1).contains(&wanted) && x1 > x0 {
+            return y0 + (y1 - y0) * (wanted - x0) / (x1 - x0);
+        }
+    }
+    let end = if points.first().is_some_and(|first| wanted < first.0) { points.first() } else { points.last() };
+    end.map_or(f64::NAN, |point| point.1)
+}
+
+/// Estimate with a percentile interval over resampled sessions.
+fn interval(count: usize, statistic: impl Fn(&[usize]) -> f64) -> String {
+    let all: Vec<usize> = (0..count).collect();
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let mut replicates: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let pick: Vec<usize> = (0..count).map(|_| random.random_range(0..count)).collect();
+            statistic(&pick)
+        })
+        .collect();
+    replicates.sort_by(f64::total_cmp);
+    format!(
+        "{:+.0} ({:+.0} to {:+.0})",
+        statistic(&all),
+        replicates[RESAMPLES / 40],
+        replicates[RESAMPLES - 1 - RESAMPLES / 40]
+    )
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / f64::max(count, 1.0)
+}
