@@ -17,6 +17,7 @@
 
 mod chunk;
 mod cpu;
+mod dates;
 mod feedback;
 mod fusion;
 mod index;
@@ -26,19 +27,23 @@ mod markdown;
 mod mode;
 mod model;
 mod pipeline;
+mod pool;
 mod project;
 mod query;
 mod rank;
+mod relevance;
 mod search;
 mod session;
 pub(crate) mod shared;
 mod task;
 mod telemetry;
 mod trigger;
+mod turns;
 mod vectors;
 
 pub use crate::text::{LexicalIndex, Question, Term};
 pub use chunk::{Chunk, ChunkSettings, chunk};
+pub use dates::resolved_dates;
 pub(crate) use feedback::is_research;
 pub use feedback::{
     Confidence, FeedbackKind, Validation, learn_from_selection, references, scroll_past, unlearn, validate,
@@ -47,14 +52,14 @@ pub use fusion::{Channel, ChannelRank, FusedHit, Fusion, Hit, Weights, fuse};
 pub use index::{IndexedChunk, IndexedMemory, MemoryIndex, TriggerMatch};
 pub(crate) use intent::wants_depth;
 pub use intent::{Classified, Intent, classify, weights};
-pub use lexical::LexicalSettings;
+pub use lexical::{LexicalSettings, TEXT_ANALYSIS_VERSION};
 pub use markdown::{MarkdownError, read_markdown};
 pub(crate) use mode::choose_mode;
 pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, estimate_tokens};
 pub use model::{Draft, DraftError, LinkKind, content_hash, in_folder, parse_tier};
 pub use pipeline::{
-    ChannelSwitches, IntentWeights, LinkSettings, ModeTable, Pipeline, PipelineError, RerankSettings,
-    SessionSettings, ValidPipeline,
+    ChannelSwitches, IntentWeights, LanguageSettings, LinkSettings, ModeTable, Pipeline, PipelineError,
+    RerankSettings, SessionSettings, ValidPipeline,
 };
 pub use project::{Author, NeedsPerson, Project, ProjectError, Scope, indexed_tier, may_write};
 pub use query::{QueryTerms, query_terms, truncate_query};
@@ -62,9 +67,10 @@ pub(crate) use rank::session_attention;
 pub use rank::{
     Candidate, ConfidenceFactors, Diversity, RankSettings, RankedCandidate, Ranking, TierFactors, rank,
 };
+pub use relevance::{Calibration, RelevanceSettings, SearchOutcome};
 pub use search::{
     Action, ExcludedResult, MemoryResult, MemorySearch, Observation, SearchMachine, SearchQuery,
-    SearchTelemetry, SessionHistory,
+    SearchTelemetry, SessionHistory, WeakResult,
 };
 pub use session::{
     LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId,
@@ -74,5 +80,6 @@ pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
 pub(crate) use telemetry::quality_proxy;
 pub use telemetry::{Stage, StageTrace};
 pub use trigger::TriggerIndex;
+pub use turns::{TurnSettings, speaker};
 pub(crate) use vectors::decode_vector;
 pub use vectors::{VectorIndex, encode_vector};

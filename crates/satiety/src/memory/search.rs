@@ -11,13 +11,16 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::fusion::fuse_standard_scores;
 use super::index::{ChunkEntry, Filter, MemoryHeader, MemoryIndex};
+use super::pool::{Evidence, Pool, Scorer};
 use super::{
-    Candidate, Channel, ChannelRank, Classified, FusedHit, Hit, Mode, ModeChoice, ModeSettings, Project,
-    Ranking, Scope, SessionSettings, Stage, StageTrace, ValidPipeline, Weights, choose_mode, classify,
-    estimate_tokens, fuse, is_research, quality_proxy, query_terms, rank, session_attention, truncate_query,
-    wants_depth,
+    Candidate, Channel, ChannelRank, Classified, FusedHit, Fusion, Hit, Mode, ModeChoice, ModeSettings, Project,
+    Question, Ranking, Scope, SearchOutcome, SessionSettings, Stage, StageTrace, ValidPipeline, Weights,
+    choose_mode, classify, estimate_tokens, fuse, is_research, quality_proxy, query_terms, rank,
+    session_attention, truncate_query, wants_depth,
 };
+use crate::text::language::{Language, Script};
 use crate::retrieval::Tier;
 use crate::text::{Tokenization, jaccard};
 
@@ -41,6 +44,8 @@ pub struct SearchQuery {
     pub scope: Scope,
     /// Whether to exclude results that the session has already received.
     pub skip_shown: bool,
+    /// Whether to return results even if none reaches the relevance floor.
+    pub below_floor: bool,
 }
 
 /// Earlier queries and feedback of the session.
@@ -156,6 +161,7 @@ pub struct SearchMachine {
     history: SessionHistory,
     filter: Filter,
     hits: ChannelHits,
+    pool: Pool,
     fused: Vec<FusedHit>,
     links: LinkWalk,
     head: Vec<Head>,
@@ -165,6 +171,8 @@ pub struct SearchMachine {
     texts: HashMap<i64, String>,
     ranked: Ranking,
     results: Vec<MemoryResult>,
+    outcome: SearchOutcome,
+    below_floor: Vec<WeakResult>,
     stages: Vec<StageTrace>,
     stage_began: f64,
 }
@@ -228,6 +236,7 @@ impl SearchMachine {
             history: SessionHistory::default(),
             filter: Filter::default(),
             hits: ChannelHits::default(),
+            pool: Pool::default(),
             fused: Vec::new(),
             links: LinkWalk::default(),
             head: Vec::new(),
@@ -236,6 +245,8 @@ impl SearchMachine {
             texts: HashMap::new(),
             ranked: Ranking::default(),
             results: Vec::new(),
+            outcome: SearchOutcome::default(),
+            below_floor: Vec::new(),
             stages: Vec::new(),
             stage_began: 0.0,
         }
@@ -265,6 +276,7 @@ impl SearchMachine {
             (Phase::Open, Observation::Index { index, history, now }) => {
                 self.filter = index.filter(&self.query.folder, &self.query.scope, now);
                 (self.index, self.history) = (index, history);
+                self.weights.vector *= self.language_factor();
                 self.phase = Phase::Channels;
             }
             (Phase::Links, Observation::Links(links)) => {
@@ -324,14 +336,80 @@ impl SearchMachine {
         self.stage_began = now_ms;
     }
 
+    /// Factor of the vector weight for the language of the query: an English model knows little of other languages.
+    fn language_factor(&self) -> f64 {
+        if !is_english_model(self.index.embedder()) {
+            return 1.0;
+        }
+        match (Script::detect(&self.query.text), Language::detect(&self.query.text)) {
+            (Script::Latin, Language::English) => 1.0,
+            (Script::Latin, _) => self.pipeline.languages.latin,
+            _ => self.pipeline.languages.other,
+        }
+    }
+
+    fn scorer<'a>(&'a self, question: Option<&'a Question<'a>>) -> Scorer<'a> {
+        Scorer {
+            index: &self.index,
+            question,
+            settings: self.pipeline.lexical,
+            vector: self.vector.as_deref(),
+            filter: &self.filter,
+            turns: self.pipeline.turns,
+        }
+    }
+
+    /// Words of the query as a question to an index; absent if the lexical channel is off.
+    fn question<'a>(&self, index: &'a MemoryIndex) -> Option<Question<'a>> {
+        self.pipeline.channels.lexical.then(|| {
+            let terms = query_terms(&self.query.text, self.settings.expand);
+            index.lexical.question(&terms.weighed(self.pipeline.lexical.expansion))
+        })
+    }
+
+    /// Scores all candidates by all channels.
+    fn complete_pool(&mut self, question: Option<&Question<'_>>) {
+        if self.pipeline.fusion != Fusion::ZScore {
+            return;
+        }
+        let hits = &self.hits;
+        let lists = [&hits.lexical, &hits.vector, &hits.trigger, &hits.graph];
+        let found = lists.into_iter().flatten().filter_map(|hit| self.index.position(&hit.id));
+        let found: Vec<u32> = found.collect();
+        let mut pool = std::mem::take(&mut self.pool);
+        pool.add(&self.scorer(question), found);
+        for hit in &self.hits.vector {
+            if let Some(memory) = self.index.position(&hit.id) {
+                pool.set_nearest(memory, hit.score);
+            }
+        }
+        self.pool = pool;
+    }
+
+    /// Makes the neighbors of the best turns candidates.
+    fn add_neighbors(&mut self, question: Option<&Question<'_>>) {
+        let seeds = self.fused.iter().take(self.pipeline.turns.seeds);
+        let seeds: Vec<u32> = seeds.filter_map(|hit| self.index.position(&hit.id)).collect();
+        let mut pool = std::mem::take(&mut self.pool);
+        pool.add_neighbors(&self.scorer(question), seeds);
+        self.pool = pool;
+    }
+
     fn search_channels(&mut self, elapsed_ms: &dyn Fn() -> f64) {
-        self.hits = self.search_all_channels();
+        let index = Arc::clone(&self.index);
+        let question = self.question(&index);
+        self.hits = self.search_all_channels(question.as_ref());
         let hits = &self.hits;
         let kept = hits.lexical.len() + hits.vector.len() + hits.trigger.len();
         let (all, hits_before_dedup) = (self.index.len(), hits.hits_before_dedup);
         self.end_stage(Stage::Candidate, all, hits_before_dedup, elapsed_ms());
         self.end_stage(Stage::Filter, hits_before_dedup, kept, elapsed_ms());
-        self.fused = self.fuse(false);
+        self.complete_pool(question.as_ref());
+        self.fused = self.fuse(false, question.as_ref());
+        if self.pipeline.fusion == Fusion::ZScore && self.pipeline.turns.are_used() {
+            self.add_neighbors(question.as_ref());
+            self.fused = self.fuse(false, question.as_ref());
+        }
         let seeds = self.fused.iter().take(self.pipeline.links.seeds);
         let top = self
             .fused
@@ -350,7 +428,7 @@ impl SearchMachine {
         self.phase = self.after_hop();
     }
 
-    fn search_all_channels(&self) -> ChannelHits {
+    fn search_all_channels(&self, question: Option<&Question<'_>>) -> ChannelHits {
         let (index, filter, most) = (&*self.index, &self.filter, self.settings.candidates);
         let (switches, settings) = (self.pipeline.channels, self.pipeline.lexical);
         let mut found = ChannelHits::default();
@@ -360,9 +438,7 @@ impl SearchMachine {
             let hits = all.into_iter();
             hits.filter_map(|(memory, score)| hit(memory, score)).collect()
         };
-        if switches.lexical {
-            let terms = query_terms(&self.query.text, self.settings.expand).weighed(settings.expansion);
-            let question = index.lexical.question(&terms);
+        if let Some(question) = question {
             let all = question.search(settings, most, |memory| filter.allows(index, memory));
             found.hits_before_dedup += all.len();
             for (memory, _) in &all {
@@ -407,7 +483,7 @@ impl SearchMachine {
         found
     }
 
-    fn fuse(&self, with_graph: bool) -> Vec<FusedHit> {
+    fn fuse(&self, with_graph: bool, question: Option<&Question<'_>>) -> Vec<FusedHit> {
         let switches = self.pipeline.channels;
         let lists = [
             (Channel::Lexical, &self.hits.lexical, switches.lexical),
@@ -419,7 +495,13 @@ impl SearchMachine {
         let lists: Vec<(Channel, &[Hit])> = searched
             .map(|(channel, hits, _)| (channel, hits.as_slice()))
             .collect();
-        fuse(&lists, self.weights, self.pipeline.fusion)
+        if self.pipeline.fusion != Fusion::ZScore {
+            return fuse(&lists, self.weights, self.pipeline.fusion);
+        }
+        let matched = self.hits.trigger.first().map_or(0.0, |hit| self.weights.trigger * hit.score);
+        let level = self.pool.level(self.weights, switches.lexical) + matched;
+        let scores = self.pool.scores(&self.scorer(question));
+        fuse_standard_scores(&lists, &scores, self.weights, level.min(1.0))
     }
 
     fn after_hop(&self) -> Phase {
@@ -467,7 +549,18 @@ impl SearchMachine {
             });
             graph.truncate(self.settings.candidates);
             self.hits.graph = graph;
-            self.fused = self.fuse(true);
+            let index = Arc::clone(&self.index);
+            let in_pool = |hit: &Hit| index.position(&hit.id).is_some_and(|memory| self.pool.contains(memory));
+            if self.pipeline.fusion == Fusion::ZScore && !self.hits.graph.is_empty() {
+                let new = !self.hits.graph.iter().all(in_pool);
+                let question = self.question(&index);
+                if new {
+                    self.complete_pool(question.as_ref());
+                }
+                self.fused = self.fuse(true, question.as_ref());
+            } else if self.pipeline.fusion != Fusion::ZScore {
+                self.fused = self.fuse(true, None);
+            }
         }
         self.end_stage(Stage::Fusion, seeds, self.fused.len(), elapsed_ms());
 
@@ -597,6 +690,7 @@ impl SearchMachine {
             let (Some(excerpt), Some(header)) = (text, self.index.get(head.memory)) else {
                 continue;
             };
+            let (confidence, relevant) = self.relevance(head);
             self.results.push(MemoryResult {
                 rank: self.results.len() + 1,
                 id: header.id.clone(),
@@ -607,15 +701,65 @@ impl SearchMachine {
                 kind: header.kind.clone(),
                 project: self.index.project(header).cloned(),
                 score: chosen.score,
-                constitutional_only: chosen.lifted || head.fused.channels.is_empty(),
+                confidence,
+                relevant,
+                constitutional_only: chosen.lifted
+                    || (head.fused.channels.is_empty() && header.tier == Tier::Constitutional),
                 channels: head.fused.channels.clone(),
                 tokens: head.tokens,
                 excerpt,
             });
         }
+        self.apply_floor();
         let (chosen, shown) = (self.ranked.chosen.len(), self.results.len());
         self.end_stage(Stage::FinalRank, chosen, shown, elapsed_ms());
         self.phase = Phase::Done;
+    }
+
+    /// Confidence that a candidate is relevant, and whether it reaches the floor.
+    fn relevance(&self, head: &Head) -> (f64, bool) {
+        let Evidence { coverage, cosine, .. } = self.pool.evidence(head.memory);
+        let settings = self.pipeline.relevance;
+        let is_calibrated = is_english_model(self.index.embedder()) && self.language_factor() >= 1.0;
+        let (calibration, floor) = match cosine {
+            Some(_) if is_calibrated && self.pipeline.channels.lexical => (settings.fused, settings.fused.floor),
+            Some(_) if is_calibrated => (settings.vector, settings.vector.floor),
+            // A memory without a vector, or with one of a model or in a language whose cosines are not calibrated: only
+            // its words are evidence, and their lack is not evidence of the contrary.
+            Some(_) => (settings.lexical, 0.0),
+            None if self.vector.is_some() => (settings.lexical, 0.0),
+            None => (settings.lexical, settings.lexical.floor),
+        };
+        let confidence = calibration.confidence(coverage, cosine.unwrap_or(0.0));
+        // The author of a trigger phrase, or an agent that used the memory, has said that it answers such a query.
+        let trigger = head.fused.channels.get(&Channel::Trigger).map_or(0.0, |found| found.score);
+        let known = self.pipeline.fusion == Fusion::ZScore;
+        (confidence.max(trigger), !known || trigger > 0.0 || confidence >= floor)
+    }
+
+    /// Decides whether anything relevant was found; if not, only constitutional memories remain in the results.
+    fn apply_floor(&mut self) {
+        let found = |head: &Head| !head.fused.channels.is_empty() && self.relevance(head).1;
+        if self.head.iter().any(found) {
+            return;
+        }
+        self.outcome = SearchOutcome::NothingRelevant;
+        if self.query.below_floor {
+            return;
+        }
+        let results = std::mem::take(&mut self.results);
+        for mut result in results {
+            if result.constitutional_only || result.tier == Tier::Constitutional {
+                result.rank = self.results.len() + 1;
+                self.results.push(result);
+            } else {
+                self.below_floor.push(WeakResult {
+                    id: result.id,
+                    title: result.title,
+                    confidence: result.confidence,
+                });
+            }
+        }
     }
 
     /// Returns the result. The caller adds the ids, the reason if a channel was unavailable, and the total
@@ -645,6 +789,8 @@ impl SearchMachine {
             mode: self.mode,
             already_shown: held(&self.ranked.already_shown),
             over_budget: held(&self.ranked.over_budget),
+            outcome: self.outcome,
+            below_floor: self.below_floor,
             degraded,
             telemetry: SearchTelemetry {
                 trace_id,
@@ -665,6 +811,11 @@ impl SearchMachine {
     }
 }
 
+/// Whether the cosines of an embedding model are calibrated, and it knows only English.
+fn is_english_model(embedder: &str) -> bool {
+    embedder.starts_with("minilm-l6-v2")
+}
+
 fn best_first(hits: &mut [Hit]) {
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
 }
@@ -682,8 +833,13 @@ pub struct MemorySearch {
     /// Search mode that was used.
     #[serde(flatten)]
     pub mode: ModeChoice,
-    /// Results of the search, best first.
+    /// Whether anything relevant was found.
+    pub outcome: SearchOutcome,
+    /// Results of the search, best first. If nothing relevant was found, only constitutional memories.
     pub results: Vec<MemoryResult>,
+    /// What was found but does not reach the relevance floor, if nothing does; best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub below_floor: Vec<WeakResult>,
     /// Results that the session has already received; not returned again.
     pub already_shown: Vec<ExcludedResult>,
     /// Results that exceed the token budget.
@@ -719,12 +875,27 @@ pub struct MemoryResult {
     pub project: Option<Project>,
     /// Relevance score after ranking.
     pub score: f64,
+    /// Calibrated probability from 0 to 1 that the result is relevant.
+    pub confidence: f64,
+    /// Whether the confidence reaches the relevance floor.
+    pub relevant: bool,
     /// Whether it is included only because it is constitutional.
     pub constitutional_only: bool,
     /// Rank and score in each channel that found it.
     pub channels: BTreeMap<Channel, ChannelRank>,
     /// Number of tokens of the excerpt.
     pub tokens: usize,
+}
+
+/// A result below the relevance floor.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct WeakResult {
+    /// Id of the memory.
+    pub id: String,
+    /// Title of the memory.
+    pub title: String,
+    /// Calibrated probability from 0 to 1 that it is relevant.
+    pub confidence: f64,
 }
 
 /// A result that was excluded from the list.
@@ -871,6 +1042,7 @@ mod tests {
             folder: String::new(),
             scope: Scope::All,
             skip_shown: false,
+            below_floor: false,
         }
     }
 

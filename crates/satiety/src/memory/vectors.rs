@@ -118,6 +118,12 @@ impl VectorIndex {
         Some(sum as f64 / (f64::from(i16::MAX) * f64::from(i16::MAX)))
     }
 
+    /// Cosine similarity of a stored vector, by its number, and another one of the same dimension.
+    pub fn cosine(&self, number: u32, other: &[f32]) -> Option<f64> {
+        (other.len() == self.dimension).then_some(())?;
+        Some(cosine(self.fine_vector(number)?, other))
+    }
+
     fn fine_vector(&self, number: u32) -> Option<&[i16]> {
         let block = self.blocks.get(number as usize / BLOCK)?;
         let start = number as usize % BLOCK * self.dimension;
