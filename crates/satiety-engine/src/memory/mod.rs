@@ -22,7 +22,9 @@ pub use memories::{
     MemoryPage, SaveRequest, SaveResponse, UpdateRequest,
 };
 pub use read::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
-pub use satiety::memory::{ExcludedResult, MemoryResult, MemorySearch, SearchTelemetry, TriggerMatch};
+pub use satiety::memory::{
+    ExcludedResult, MemoryResult, MemorySearch, SearchOutcome, SearchTelemetry, TriggerMatch, WeakResult,
+};
 pub use scope::MemorySettings;
 pub use search::{MatchedTriggers, SearchRequest};
 pub use sessions::{SessionSummary, Sessions, TaskMetrics, TaskSummary};

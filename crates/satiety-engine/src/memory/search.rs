@@ -53,6 +53,9 @@ pub struct SearchRequest {
     /// Omit results shown before.
     #[serde(default)]
     pub skip_shown: bool,
+    /// Return results even if none is relevant.
+    #[serde(default)]
+    pub below_floor: bool,
     /// Also return the telemetry of each stage.
     #[serde(default)]
     pub explain: bool,
@@ -84,6 +87,7 @@ impl Default for SearchRequest {
             folder: None,
             session: None,
             skip_shown: false,
+            below_floor: false,
             explain: false,
             pipeline: Arc::clone(ValidPipeline::standard()),
             tool: default_tool(),
@@ -130,6 +134,7 @@ impl<'e> MemoryOperations<'e> {
             folder: request.folder.clone().unwrap_or_default(),
             scope: self.scope(request.scope.as_ref()),
             skip_shown: request.skip_shown,
+            below_floor: request.below_floor,
         };
         let store = self.engine.store().await?;
         let mut machine = Box::new(SearchMachine::new(Arc::clone(pipeline), query));

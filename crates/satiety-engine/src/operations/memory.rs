@@ -179,7 +179,9 @@ impl SearchRequest {
         keep("query_id"),
         keep("intent").optional(),
         keep("mode").at("selected_mode"),
+        keep("outcome"),
         keep("results").each(&RESULT),
+        keep("below_floor").optional(),
         keep("already_shown").optional(),
         keep("over_budget").optional(),
         keep("tokens"),
@@ -198,6 +200,7 @@ static RESULT: View = View(&[
     keep("kind"),
     keep("project").at("project.label").otherwise("global"),
     keep("score").decimals(3),
+    keep("confidence").decimals(2),
     keep("channels").pick("rank"),
 ]);
 

@@ -131,7 +131,8 @@ impl Pool {
     }
 
     /// Scores for the fusion. Neighbors of a turn contribute their share of what they score above the mean.
-    pub(super) fn scores(&self, scorer: &Scorer<'_>) -> Vec<PoolScore> {
+    /// `by_words` tells whether the lexical channel is searched.
+    pub(super) fn scores(&self, scorer: &Scorer<'_>, by_words: bool) -> Vec<PoolScore> {
         let similarities = self.candidates.iter().filter_map(|memory| self.entries.get(memory)?.similarity);
         let (sum, count) = similarities.fold((0.0, 0_u32), |(sum, count), one| (sum + one, count + 1));
         let mean = sum / f64::from(count.max(1));
@@ -147,7 +148,7 @@ impl Pool {
             }
             Some(PoolScore {
                 id: scorer.index.get(*memory)?.id.clone(),
-                lexical: scorer.question.map(|_| lexical),
+                lexical: by_words.then_some(lexical),
                 vector: similarity,
             })
         });

@@ -24,6 +24,9 @@ use crate::text::language::{Language, Script};
 use crate::retrieval::Tier;
 use crate::text::{Tokenization, jaccard};
 
+/// Number of best candidates of each channel that are compared by standard scores.
+const POOL_SIZE: usize = 100;
+
 /// Parameters of a search request.
 #[derive(Debug, Clone)]
 pub struct SearchQuery {
@@ -154,6 +157,8 @@ pub struct SearchMachine {
     mode: ModeChoice,
     settings: ModeSettings,
     weights: Weights,
+    /// Factor of the vector weight for the language of the query.
+    language_factor: f64,
     phase: Phase,
     vector: Option<Vec<f32>>,
     embedding_ms: f64,
@@ -224,6 +229,7 @@ impl SearchMachine {
         let by_meaning = settings.vectors && pipeline.channels.vector;
         Self {
             weights: pipeline.weights.of(intent.intent),
+            language_factor: 1.0,
             phase: if by_meaning { Phase::Embed } else { Phase::Open },
             pipeline,
             query,
@@ -276,7 +282,8 @@ impl SearchMachine {
             (Phase::Open, Observation::Index { index, history, now }) => {
                 self.filter = index.filter(&self.query.folder, &self.query.scope, now);
                 (self.index, self.history) = (index, history);
-                self.weights.vector *= self.language_factor();
+                self.language_factor = self.factor_of_language();
+                self.weights.vector *= self.language_factor;
                 self.phase = Phase::Channels;
             }
             (Phase::Links, Observation::Links(links)) => {
@@ -337,7 +344,7 @@ impl SearchMachine {
     }
 
     /// Factor of the vector weight for the language of the query: an English model knows little of other languages.
-    fn language_factor(&self) -> f64 {
+    fn factor_of_language(&self) -> f64 {
         if !is_english_model(self.index.embedder()) {
             return 1.0;
         }
@@ -374,7 +381,10 @@ impl SearchMachine {
         }
         let hits = &self.hits;
         let lists = [&hits.lexical, &hits.vector, &hits.trigger, &hits.graph];
-        let found = lists.into_iter().flatten().filter_map(|hit| self.index.position(&hit.id));
+        // More candidates than can be returned would only change the mean that all are compared with.
+        let most = POOL_SIZE.max(2 * self.limit());
+        let found = lists.into_iter().flat_map(|list| list.iter().take(most));
+        let found = found.filter_map(|hit| self.index.position(&hit.id));
         let found: Vec<u32> = found.collect();
         let mut pool = std::mem::take(&mut self.pool);
         pool.add(&self.scorer(question), found);
@@ -405,10 +415,10 @@ impl SearchMachine {
         self.end_stage(Stage::Candidate, all, hits_before_dedup, elapsed_ms());
         self.end_stage(Stage::Filter, hits_before_dedup, kept, elapsed_ms());
         self.complete_pool(question.as_ref());
-        self.fused = self.fuse(false, question.as_ref());
+        self.fused = self.fuse(false);
         if self.pipeline.fusion == Fusion::ZScore && self.pipeline.turns.are_used() {
             self.add_neighbors(question.as_ref());
-            self.fused = self.fuse(false, question.as_ref());
+            self.fused = self.fuse(false);
         }
         let seeds = self.fused.iter().take(self.pipeline.links.seeds);
         let top = self
@@ -483,7 +493,7 @@ impl SearchMachine {
         found
     }
 
-    fn fuse(&self, with_graph: bool, question: Option<&Question<'_>>) -> Vec<FusedHit> {
+    fn fuse(&self, with_graph: bool) -> Vec<FusedHit> {
         let switches = self.pipeline.channels;
         let lists = [
             (Channel::Lexical, &self.hits.lexical, switches.lexical),
@@ -500,7 +510,7 @@ impl SearchMachine {
         }
         let matched = self.hits.trigger.first().map_or(0.0, |hit| self.weights.trigger * hit.score);
         let level = self.pool.level(self.weights, switches.lexical) + matched;
-        let scores = self.pool.scores(&self.scorer(question));
+        let scores = self.pool.scores(&self.scorer(None), switches.lexical);
         fuse_standard_scores(&lists, &scores, self.weights, level.min(1.0))
     }
 
@@ -550,17 +560,11 @@ impl SearchMachine {
             graph.truncate(self.settings.candidates);
             self.hits.graph = graph;
             let index = Arc::clone(&self.index);
-            let in_pool = |hit: &Hit| index.position(&hit.id).is_some_and(|memory| self.pool.contains(memory));
-            if self.pipeline.fusion == Fusion::ZScore && !self.hits.graph.is_empty() {
-                let new = !self.hits.graph.iter().all(in_pool);
-                let question = self.question(&index);
-                if new {
-                    self.complete_pool(question.as_ref());
-                }
-                self.fused = self.fuse(true, question.as_ref());
-            } else if self.pipeline.fusion != Fusion::ZScore {
-                self.fused = self.fuse(true, None);
+            let is_new = |hit: &Hit| !index.position(&hit.id).is_some_and(|memory| self.pool.contains(memory));
+            if self.hits.graph.iter().any(is_new) {
+                self.complete_pool(self.question(&index).as_ref());
             }
+            self.fused = self.fuse(true);
         }
         self.end_stage(Stage::Fusion, seeds, self.fused.len(), elapsed_ms());
 
@@ -681,6 +685,9 @@ impl SearchMachine {
     }
 
     fn collect_results(&mut self, elapsed_ms: &dyn Fn() -> f64) {
+        let found = self.head.iter().filter(|head| !head.fused.channels.is_empty());
+        let best = found.map(|head| self.relevance(head)).filter(|(_, relevant)| *relevant);
+        let best = best.map(|(confidence, _)| confidence).max_by(f64::total_cmp);
         for chosen in &self.ranked.chosen {
             let Some(head) = self.head.get(chosen.candidate) else {
                 continue;
@@ -690,7 +697,12 @@ impl SearchMachine {
             let (Some(excerpt), Some(header)) = (text, self.index.get(head.memory)) else {
                 continue;
             };
-            let (confidence, relevant) = self.relevance(head);
+            let (mut confidence, mut relevant) = self.relevance(head);
+            // Somebody linked it to a relevant memory.
+            if let (Some(link), Some(best)) = (head.fused.channels.get(&Channel::Graph), best) {
+                confidence = confidence.max(link.score * best);
+                relevant = true;
+            }
             self.results.push(MemoryResult {
                 rank: self.results.len() + 1,
                 id: header.id.clone(),
@@ -710,7 +722,10 @@ impl SearchMachine {
                 excerpt,
             });
         }
-        self.apply_floor();
+        if best.is_none() {
+            self.outcome = SearchOutcome::NothingRelevant;
+            self.drop_weak_results();
+        }
         let (chosen, shown) = (self.ranked.chosen.len(), self.results.len());
         self.end_stage(Stage::FinalRank, chosen, shown, elapsed_ms());
         self.phase = Phase::Done;
@@ -720,7 +735,7 @@ impl SearchMachine {
     fn relevance(&self, head: &Head) -> (f64, bool) {
         let Evidence { coverage, cosine, .. } = self.pool.evidence(head.memory);
         let settings = self.pipeline.relevance;
-        let is_calibrated = is_english_model(self.index.embedder()) && self.language_factor() >= 1.0;
+        let is_calibrated = is_english_model(self.index.embedder()) && self.language_factor >= 1.0;
         let (calibration, floor) = match cosine {
             Some(_) if is_calibrated && self.pipeline.channels.lexical => (settings.fused, settings.fused.floor),
             Some(_) if is_calibrated => (settings.vector, settings.vector.floor),
@@ -737,13 +752,8 @@ impl SearchMachine {
         (confidence.max(trigger), !known || trigger > 0.0 || confidence >= floor)
     }
 
-    /// Decides whether anything relevant was found; if not, only constitutional memories remain in the results.
-    fn apply_floor(&mut self) {
-        let found = |head: &Head| !head.fused.channels.is_empty() && self.relevance(head).1;
-        if self.head.iter().any(found) {
-            return;
-        }
-        self.outcome = SearchOutcome::NothingRelevant;
+    /// Keeps only constitutional memories, unless the caller wants what is below the floor.
+    fn drop_weak_results(&mut self) {
         if self.query.below_floor {
             return;
         }

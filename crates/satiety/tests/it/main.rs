@@ -1,6 +1,7 @@
 //! Simulations and comparisons that take too long for unit tests.
 
 mod golden;
+mod memory_search;
 mod recorded_trajectories;
 mod retrieval;
 mod sequential_error_rates;

@@ -179,13 +179,14 @@ const FOUND: &[&str] = &[
     "results[].folder",
     "results[].kind",
     "results[].project",
+    "below_floor[].title",
     "already_shown[].title",
     "over_budget[].title",
 ];
 
 /// Search tool profile: only the results that an agent needs.
 const SEARCH: ToolProfile = ToolProfile {
-    hidden: &["skip_shown"],
+    hidden: &["skip_shown", "below_floor"],
     defaults: &[],
     view: Some(&SearchRequest::AGENT_VIEW),
 };
