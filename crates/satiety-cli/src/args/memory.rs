@@ -152,8 +152,11 @@ pub(crate) struct MemorySearchArgs {
     pub(crate) as_of: Option<TimePoint>,
     #[command(flatten)]
     pub(crate) filter: MemoryFilterArgs,
+    /// Also print results if none is relevant
+    #[arg(long)]
+    pub(crate) below_floor: bool,
     /// Method of combining the channels' rankings
-    #[arg(long, default_value = "score")]
+    #[arg(long, default_value = "z-score")]
     pub(crate) fusion: MemoryFusion,
     /// Constant k of reciprocal-rank fusion
     #[arg(long, default_value_t = 60, value_name = "K")]
@@ -219,6 +222,8 @@ pub(crate) enum MemoryMode {
 /// Method of combining the channels' rankings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MemoryFusion {
+    /// Weighted mean of standard scores.
+    ZScore,
     /// Weighted mean of scores.
     Score,
     /// Reciprocal-rank fusion.

@@ -26,7 +26,9 @@ pub use memories::{
     MemoryPage, SaveRequest, SaveResponse, UpdateRequest,
 };
 pub use read::{MatchRequest, MemoryLink, ReadMemory, ReadRequest};
-pub use satiety::memory::{ExcludedResult, MemoryResult, MemorySearch, SearchTelemetry, TriggerMatch};
+pub use satiety::memory::{
+    ExcludedResult, MemoryResult, MemorySearch, SearchOutcome, SearchTelemetry, TriggerMatch, WeakResult,
+};
 pub use scope::MemorySettings;
 pub(crate) use search::link_of;
 pub use search::{MatchedTriggers, SearchRequest};

@@ -3,7 +3,10 @@
 use crate::handles::MemoryOperations;
 use std::collections::BTreeMap;
 
-use satiety::memory::{MemorySearch, PastQuery, Scope, SessionHistory, SessionSettings, truncate_query};
+use satiety::memory::{
+    MemoryResult, MemorySearch, PastQuery, Scope, SearchOutcome, SessionHistory, SessionSettings,
+    truncate_query,
+};
 use satiety_store::LoggedQuery;
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::FeedbackRow;
@@ -54,8 +57,11 @@ impl MemoryOperations<'_> {
         answer: &MemorySearch,
         vector: Option<&QueryVector>,
     ) -> Result<(), EngineError> {
+        // A result below the relevance floor was not an answer: it neither counts as shown nor as passed over.
+        let counts = |result: &&MemoryResult| result.relevant || result.constitutional_only;
+        let shown: Vec<&MemoryResult> = answer.results.iter().filter(counts).collect();
         let mut contributions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for result in &answer.results {
+        for result in &shown {
             for channel in result.channels.keys() {
                 contributions.entry(channel.name()).or_default().push(&result.id);
             }
@@ -81,6 +87,9 @@ impl MemoryOperations<'_> {
         if let Some(time) = request.as_of {
             detail["as_of"] = json!(time);
         }
+        if answer.outcome == SearchOutcome::NothingRelevant {
+            detail["outcome"] = json!(answer.outcome);
+        }
         if logged != request.query {
             detail["query_bytes"] = request.query.len().into();
             detail["query_blake3"] = blake3::hash(request.query.as_bytes()).to_hex()[..32].into();
@@ -92,7 +101,7 @@ impl MemoryOperations<'_> {
             mode: Some(answer.mode.selected_mode.name().into()),
             session_id: request.session.clone(),
             tool_name: request.tool.into(),
-            result_ids: answer.results.iter().map(|result| result.id.clone()).collect(),
+            result_ids: shown.iter().map(|result| result.id.clone()).collect(),
             channel_contributions: json!(contributions),
             total_latency_ms: Some(answer.telemetry.total_latency_ms),
             fusion_weights: Some(json!(answer.telemetry.weights)),

@@ -54,6 +54,9 @@ pub struct SearchRequest {
     /// Omit results shown before.
     #[serde(default)]
     pub skip_shown: bool,
+    /// Return results even if none is relevant.
+    #[serde(default)]
+    pub below_floor: bool,
     /// Also return the telemetry of each stage.
     #[serde(default)]
     pub explain: bool,
@@ -94,6 +97,7 @@ impl Default for SearchRequest {
             folder: None,
             session: None,
             skip_shown: false,
+            below_floor: false,
             explain: false,
             filter: MemoryFilter::default(),
             as_of: None,
@@ -154,6 +158,7 @@ impl<'e> MemoryOperations<'e> {
             skip_shown: request.skip_shown,
             filter: request.filter.clone(),
             as_of: request.as_of,
+            below_floor: request.below_floor,
         };
         let store = self.engine.store().await?;
         let mut machine = Box::new(SearchMachine::new(Arc::clone(pipeline), query));

@@ -213,7 +213,8 @@ impl MemoryOperations<'_> {
             token_usage: request.token_usage,
             folder: request.folder.clone(),
             session: Some(session_id.clone()),
-            skip_shown: true,
+            // A task starts with everything that is known about it, whatever the session has received before.
+            skip_shown: false,
             tool: "task_preflight",
             scope: request.scope,
             ..SearchRequest::default()

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use satiety::memory::{Fusion, Mode, Pipeline, in_folder};
 use satiety::retrieval::Tier;
 use satiety_engine::memory::{
-    LinkRequest, MemorySearch, SaveRequest, SearchRequest, UpdateRequest, ValidateRequest,
+    LinkRequest, MemorySearch, PreflightRequest, SaveRequest, SearchOutcome, SearchRequest, UpdateRequest,
+    ValidateRequest,
 };
 use satiety_engine::{Engine, Settings, StoreUrl};
 use satiety_store::Store;
@@ -104,7 +105,7 @@ fn request(asked: &Asked) -> SearchRequest {
         fusion: if asked.ranks {
             Fusion::ReciprocalRank { k: 60 }
         } else {
-            Fusion::Score
+            Fusion::ZScore
         },
         ..Pipeline::default()
     };
@@ -290,6 +291,102 @@ async fn cached_indexes_follow_changes_of_other_processes() {
             }
         }
     }
+}
+
+/// With the built-in model: a query without an answer says so, lists what it found only on request, and neither counts as
+/// shown. What a session received before is part of the context of a task again.
+#[tokio::test]
+async fn nothing_relevant_is_an_answer_and_a_task_withholds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path(), "builtin");
+    let locks = save(
+        &engine,
+        "Locks",
+        "The database was locked by two writers.",
+        Tier::Normal,
+        "",
+        None,
+    )
+    .await;
+    save(
+        &engine,
+        "Caches",
+        "The cache was cold after the deploy.",
+        Tier::Normal,
+        "",
+        None,
+    )
+    .await;
+    let rule = save(
+        &engine,
+        "Rule",
+        "Never log secrets.",
+        Tier::Constitutional,
+        "",
+        None,
+    )
+    .await;
+    let ask = |query: &str, below_floor: bool| SearchRequest {
+        query: query.into(),
+        session: Some("s".into()),
+        below_floor,
+        ..SearchRequest::default()
+    };
+    let found = engine
+        .memory()
+        .search(ask("recipe for vegetable lasagna", false))
+        .await
+        .unwrap();
+    assert_eq!(found.outcome, SearchOutcome::NothingRelevant);
+    let ids: Vec<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
+    assert_eq!(ids, [rule.as_str()], "rules apply to every task");
+    assert!(
+        found
+            .below_floor
+            .iter()
+            .any(|weak| weak.id == locks && weak.confidence < 0.055)
+    );
+    let listed = engine
+        .memory()
+        .search(ask("recipe for vegetable lasagna", true))
+        .await
+        .unwrap();
+    assert_eq!(listed.outcome, SearchOutcome::NothingRelevant);
+    assert!(
+        listed
+            .results
+            .iter()
+            .any(|result| result.id == locks && !result.relevant)
+    );
+    let answered = engine
+        .memory()
+        .search(ask("why is the database locked", false))
+        .await
+        .unwrap();
+    assert_eq!(
+        (answered.outcome, &answered.results[0].id),
+        (SearchOutcome::Relevant, &locks)
+    );
+    assert!(answered.results[0].relevant && answered.results[0].confidence > 0.3);
+    let preflight = PreflightRequest {
+        task: "find out why the database is locked".into(),
+        session: Some("s".into()),
+        ..PreflightRequest::default()
+    };
+    let context = engine.memory().task_preflight(preflight).await.unwrap().context;
+    assert!(context.results.iter().any(|result| result.id == locks));
+    engine.close().await;
+    let store = Store::open(&StoreUrl::sqlite(folder.path().join("s.db")))
+        .await
+        .unwrap();
+    let logged = store.evaluation().logged_queries(None, 10).await.unwrap();
+    let shown = |query: &str| {
+        let row = logged.iter().rev().find(|(row, _)| row.query == query).unwrap();
+        row.0.result_ids.clone()
+    };
+    assert_eq!(shown("recipe for vegetable lasagna"), [rule.clone()]);
+    assert!(shown("why is the database locked").contains(&locks));
+    store.close().await;
 }
 
 #[tokio::test]

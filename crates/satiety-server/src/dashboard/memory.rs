@@ -1,7 +1,7 @@
 //! Memory pages: the list, search results with their ranking, one memory.
 
 use satiety::memory::Validity;
-use satiety_engine::memory::{Memories, Memory, MemoryHealth, MemoryResult, MemorySearch};
+use satiety_engine::memory::{Memories, Memory, MemoryHealth, MemoryResult, MemorySearch, SearchOutcome};
 
 use jiff::Timestamp;
 use satiety_report::document::{badge, link};
@@ -71,9 +71,21 @@ pub(super) fn search(found: &MemorySearch) -> String {
     if let Some(why) = &found.degraded {
         body.push(Block::verdict(Tone::Unsure, "Degraded", why, &[]));
     }
-    if found.results.is_empty() {
+    if found.outcome == SearchOutcome::NothingRelevant {
         body.push(Block::text(
-            "No results. Try other words, or check the index with `satiety memory health`.",
+            "Nothing relevant. Try other words, or check the index with `satiety memory health`.",
+        ));
+    }
+    if !found.below_floor.is_empty() {
+        let rows = found.below_floor.iter().map(|one| {
+            let title = link(format!("/memory/{}", segment(&one.id)), &one.title);
+            row![title, format!("{:.2}", one.confidence)]
+        });
+        let table = Table::new(&["memory", "confidence"], &[1], rows);
+        let count = found.below_floor.len();
+        body.push(Block::details(
+            format!("Below the relevance floor: {count}"),
+            vec![Block::Table(table)],
         ));
     }
     for result in &found.results {
@@ -83,8 +95,9 @@ pub(super) fn search(found: &MemorySearch) -> String {
             "included because it is constitutional".to_owned()
         } else {
             format!(
-                "score {:.3}; {}",
+                "score {:.3}; confidence {:.2}; {}",
                 result.score,
+                result.confidence,
                 channels.collect::<Vec<_>>().join(", ")
             )
         };

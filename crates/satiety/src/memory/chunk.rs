@@ -112,10 +112,12 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     ((1..=6).contains(&level) && !text.is_empty()).then_some((level, text))
 }
 
-/// Fills chunks with complete paragraphs. A paragraph that is too long is split at sentences, and those at
-/// words.
+/// Fills chunks with complete paragraphs. A paragraph that is too long is split at lines and sentences, and those
+/// at words. A question stays with its answer.
 fn pack(section: &Section<'_>, most: usize, chunks: &mut Vec<Chunk>) {
     let mut body = String::new();
+    // Start of the last part in the body.
+    let mut last = 0;
     let flush = |body: &mut String, chunks: &mut Vec<Chunk>| {
         if !body.is_empty() {
             chunks.push(Chunk {
@@ -133,11 +135,23 @@ fn pack(section: &Section<'_>, most: usize, chunks: &mut Vec<Chunk>) {
         for (part, separator) in parts {
             let joined = body.len() + separator.len() + part.len();
             if !body.is_empty() && joined.div_ceil(4) > most {
+                // A question moves to the chunk of its answer if both fit.
+                let question = body.get(last..).unwrap_or_default().to_owned();
+                let both = question.len() + separator.len() + part.len();
+                let moves = last > 0 && question.ends_with('?') && both.div_ceil(4) <= most;
+                if moves {
+                    body.truncate(last);
+                    body.truncate(body.trim_end().len());
+                }
                 flush(&mut body, chunks);
+                if moves {
+                    body = question;
+                }
             }
             if !body.is_empty() {
                 body.push_str(separator);
             }
+            last = body.len();
             body.push_str(part);
         }
     }
@@ -219,10 +233,25 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_question_stays_with_its_answer() {
+        let text =
+            "Mara: we cleared the brambles\nTom: where does the quince go?\nMara: into the corner\nTom: good";
+        let bodies: Vec<String> = cut_at(text, 15).into_iter().map(|(_, body)| body).collect();
+        assert_eq!(
+            bodies,
+            [
+                "Mara: we cleared the brambles",
+                "Tom: where does the quince go?\nMara: into the corner",
+                "Tom: good"
+            ]
+        );
+    }
+
     proptest! {
         #[test]
         fn no_word_is_lost_or_moved_and_no_chunk_is_too_long(
-            text in "([a-zäß]{1,9}[.!]?[ \n]{1,3}){1,80}", most in 3usize..40
+            text in "([a-zäß]{1,9}[.!?]?[ \n]{1,3}){1,80}", most in 3usize..40
         ) {
             let parts = cut_at(&text, most);
             let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
-//! Fuses the ranked lists of the channels to one list, either by rank (reciprocal rank fusion, Cormack et al.
-//! 2009, as in the specification) or by score, which performed better in measurements (docs/measurements.md). Both
-//! record the contributing channels of every result.
+//! Fuses the ranked lists of the channels to one list: by standard score, which is the default because it is nowhere
+//! worse than the better channel in measurements (docs/measurements.md), by score, or by rank (reciprocal rank fusion,
+//! Cormack et al. 2009, as in the specification). All record the contributing channels of every result.
 
 use std::collections::BTreeMap;
 
@@ -63,6 +63,9 @@ impl Weights {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fusion {
+    /// Weighted mean of standard scores: how many standard deviations a candidate is above the mean of all candidates of
+    /// the query, in words and in meaning. A channel that does not separate its best from the rest has little effect.
+    ZScore,
     /// Weighted mean of scores: lexical scores relative to the best, all others unchanged, from 0 to 1.
     Score,
     /// Weighted sum of 1 / (k + rank); the specification uses k = 60.
@@ -109,10 +112,105 @@ pub struct FusedHit {
     pub channels: BTreeMap<Channel, ChannelRank>,
 }
 
-/// Fuses the lists of the channels, each best first. The result is sorted best first, ties by id. A memory
-/// that occurs more than once in a list counts at its first position. Channels with an empty list still count
-/// in the mean, because they found nothing.
-pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Vec<FusedHit> {
+/// Scores of a candidate by which it is compared with the other candidates. They are complete: a candidate that one
+/// channel found has the score of the other, too.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PoolScore {
+    pub(super) id: String,
+    /// BM25 score; absent if the lexical channel is not searched.
+    pub(super) lexical: Option<f64>,
+    /// Similarity; absent without a vector of the query or of the memory.
+    pub(super) vector: Option<f64>,
+}
+
+/// Number of standard deviations that a trigger phrase or causal link of score 1 is worth, before its weight.
+const FULL_MATCH: f64 = 5.0;
+
+/// Fuses by standard scores. `level` is the score of the best result; the worst candidate gets 0. Lists of trigger and
+/// graph channel add to the score, lists of the other channels only tell which channel found a candidate.
+pub(super) fn fuse_standard_scores(
+    lists: &[(Channel, &[Hit])],
+    pool: &[PoolScore],
+    weights: Weights,
+    level: f64,
+) -> Vec<FusedHit> {
+    let mut found = channel_ranks(lists);
+    let lexical = Spread::new(pool.iter().filter_map(|one| one.lexical));
+    let vector = Spread::new(pool.iter().filter_map(|one| one.vector));
+    let fused = pool.iter().map(|one| {
+        let channels = found.remove(one.id.as_str()).unwrap_or_default();
+        let parts = [
+            (
+                weights.lexical,
+                one.lexical.map(|score| lexical.standardize(score)),
+            ),
+            (weights.vector, one.vector.map(|score| vector.standardize(score))),
+        ];
+        let parts = parts
+            .iter()
+            .filter_map(|(weight, score)| Some((*weight, (*score)?)));
+        let (sum, all) = parts.fold((0.0, 0.0), |(sum, all), (weight, score)| {
+            (sum + weight * score, all + weight)
+        });
+        let matched: f64 = [Channel::Trigger, Channel::Graph]
+            .iter()
+            .filter_map(|channel| Some(weights.of(*channel) * channels.get(channel)?.score))
+            .sum();
+        FusedHit {
+            id: one.id.clone(),
+            score: sum / f64::max(all, f64::MIN_POSITIVE) + FULL_MATCH * matched,
+            channels,
+        }
+    });
+    let mut fused: Vec<FusedHit> = fused.collect();
+    let least = fused.iter().map(|hit| hit.score).fold(f64::INFINITY, f64::min);
+    let most = fused
+        .iter()
+        .map(|hit| hit.score)
+        .fold(f64::NEG_INFINITY, f64::max);
+    for hit in &mut fused {
+        let share = if most > least {
+            (hit.score - least) / (most - least)
+        } else {
+            1.0
+        };
+        hit.score = level * share;
+    }
+    fused.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
+    fused
+}
+
+/// Mean and standard deviation of the scores of a channel.
+#[derive(Debug, Clone, Copy)]
+struct Spread {
+    mean: f64,
+    deviation: f64,
+}
+
+impl Spread {
+    fn new(scores: impl Iterator<Item = f64> + Clone) -> Self {
+        let count = scores.clone().count().max(1) as f64;
+        let mean = scores.clone().sum::<f64>() / count;
+        let variance = scores.map(|score| (score - mean).powi(2)).sum::<f64>() / count;
+        Self {
+            mean,
+            deviation: variance.sqrt(),
+        }
+    }
+
+    /// 0 if all scores are equal.
+    fn standardize(self, score: f64) -> f64 {
+        if self.deviation > 1e-12 {
+            (score - self.mean) / self.deviation
+        } else {
+            0.0
+        }
+    }
+}
+
+/// Rank and score of every candidate in each list that contains it. A memory that occurs more than once in a list counts
+/// at its first position.
+fn channel_ranks<'a>(lists: &[(Channel, &'a [Hit])]) -> BTreeMap<&'a str, BTreeMap<Channel, ChannelRank>> {
     let mut found: BTreeMap<&str, BTreeMap<Channel, ChannelRank>> = BTreeMap::new();
     for (channel, hits) in lists {
         let mut rank = 0;
@@ -127,6 +225,49 @@ pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Ve
             });
         }
     }
+    found
+}
+
+/// Fuses the lists of the channels, each best first. The result is sorted best first, ties by id. A memory
+/// that occurs more than once in a list counts at its first position. Channels with an empty list still count
+/// in the mean, because they found nothing.
+pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Vec<FusedHit> {
+    if fusion == Fusion::ZScore {
+        // Without the index, a candidate that a channel did not find counts as its worst.
+        let of = |channel: Channel| {
+            lists
+                .iter()
+                .find(|(one, _)| *one == channel)
+                .map(|(_, hits)| *hits)
+        };
+        let score = |channel: Channel, id: &str| {
+            let hits = of(channel)?;
+            let worst = if channel == Channel::Lexical {
+                0.0
+            } else {
+                hits.last().map_or(0.0, |hit| hit.score)
+            };
+            Some(
+                hits.iter()
+                    .find(|hit| hit.id == id)
+                    .map_or(worst, |hit| hit.score),
+            )
+        };
+        let ids: std::collections::BTreeSet<&str> = lists
+            .iter()
+            .flat_map(|(_, hits)| hits.iter().map(|hit| hit.id.as_str()))
+            .collect();
+        let pool: Vec<PoolScore> = ids
+            .into_iter()
+            .map(|id| PoolScore {
+                id: id.to_owned(),
+                lexical: score(Channel::Lexical, id),
+                vector: score(Channel::Vector, id),
+            })
+            .collect();
+        return fuse_standard_scores(lists, &pool, weights, 1.0);
+    }
+    let found = channel_ranks(lists);
     let all: f64 = lists.iter().map(|(channel, _)| weights.of(*channel)).sum();
     let best: BTreeMap<Channel, f64> = lists
         .iter()
@@ -136,6 +277,7 @@ pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Ve
         })
         .collect();
     let part = |channel: Channel, found: ChannelRank| match fusion {
+        Fusion::ZScore => 0.0,
         Fusion::ReciprocalRank { k } => weights.of(channel) / (f64::from(k) + f64::from(found.rank)),
         Fusion::Score => {
             let scale = match channel {
@@ -221,6 +363,61 @@ mod tests {
         }
     }
 
+    /// By hand: lexical scores 9, 3, 0 have mean 4 and deviation √14, cosines .1, .9, .8 mean .6 and deviation √(.38/3).
+    #[test]
+    fn standard_scores_are_relative_to_all_candidates() {
+        let (words, meaning) = (
+            hits(&[("a", 9.0), ("b", 3.0)]),
+            hits(&[("b", 0.9), ("c", 0.8), ("a", 0.1)]),
+        );
+        let weights = Weights {
+            lexical: 0.4,
+            vector: 0.6,
+            ..EQUAL
+        };
+        let lists = [(Channel::Lexical, &words[..]), (Channel::Vector, &meaning[..])];
+        let fused = fuse(&lists, weights, Fusion::ZScore);
+        let (l, v) = (14.0_f64.sqrt(), (0.38_f64 / 3.0).sqrt());
+        let raw = [
+            ("a", 0.4 * 5.0 / l - 0.6 * 0.5 / v),
+            ("b", -0.4 / l + 0.6 * 0.3 / v),
+            ("c", -0.4 * 4.0 / l + 0.6 * 0.2 / v),
+        ];
+        let least = raw.iter().map(|(_, score)| *score).fold(f64::INFINITY, f64::min);
+        let most = raw
+            .iter()
+            .map(|(_, score)| *score)
+            .fold(f64::NEG_INFINITY, f64::max);
+        for (id, score) in raw {
+            let hit = fused.iter().find(|hit| hit.id == id).unwrap();
+            assert!(
+                (hit.score - (score - least) / (most - least)).abs() < 1e-12,
+                "{hit:?}"
+            );
+        }
+        assert_eq!(fused[0].id, "b");
+    }
+
+    /// Scores that do not differ say nothing, and a candidate without a vector is compared by its words.
+    #[test]
+    fn a_channel_without_differences_has_no_effect() {
+        let pool: Vec<PoolScore> = [("a", 2.0, Some(0.5)), ("b", 1.0, Some(0.5)), ("c", 3.0, None)]
+            .map(|(id, lexical, vector)| PoolScore {
+                id: id.into(),
+                lexical: Some(lexical),
+                vector,
+            })
+            .into();
+        let fused = fuse_standard_scores(&[], &pool, EQUAL, 0.8);
+        let ids: Vec<&str> = fused.iter().map(|hit| hit.id.as_str()).collect();
+        assert_eq!(ids, ["c", "a", "b"]);
+        assert_eq!((fused[0].score, fused[2].score), (0.8, 0.0));
+        let trigger = [Hit::new("b", 1.0)];
+        let fused = fuse_standard_scores(&[(Channel::Trigger, &trigger)], &pool, EQUAL, 1.0);
+        assert_eq!(fused[0].id, "b");
+        assert!(fuse_standard_scores(&[], &[], EQUAL, 1.0).is_empty());
+    }
+
     #[test]
     fn a_duplicate_counts_once_and_takes_no_rank() {
         let words = hits(&[("a", 2.0), ("a", 2.0), ("b", 1.0)]);
@@ -239,12 +436,14 @@ mod tests {
         fn every_hit_is_fused_once_with_a_score_in_range(
             words in proptest::collection::vec((0u8..30, 0.0..20.0f64), 0..30),
             meaning in proptest::collection::vec((0u8..30, -1.0..1.0f64), 0..30),
+            by_deviation in any::<bool>(),
         ) {
             let list = |found: &[(u8, f64)]| {
                 found.iter().map(|(id, score)| Hit::new(id.to_string(), *score)).collect::<Vec<_>>()
             };
             let (words, meaning) = (list(&words), list(&meaning));
-            let fused = fuse(&[(Channel::Lexical, &words), (Channel::Vector, &meaning)], EQUAL, Fusion::Score);
+            let lists = [(Channel::Lexical, &words[..]), (Channel::Vector, &meaning[..])];
+            let fused = fuse(&lists, EQUAL, if by_deviation { Fusion::ZScore } else { Fusion::Score });
             let ids: std::collections::BTreeSet<&str> = words.iter().chain(&meaning).map(|hit| hit.id.as_str()).collect();
             prop_assert_eq!(fused.len(), ids.len());
             prop_assert!(fused.iter().all(|one| ids.contains(one.id.as_str())));

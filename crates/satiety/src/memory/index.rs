@@ -12,13 +12,15 @@ use serde::Serialize;
 use super::shared::{SharedMap, SharedVec};
 use super::{
     LexicalIndex, MemoryFilter, Project, Provenance, Scope, TriggerIndex, VectorIndex, decode_vector,
-    in_folder,
+    in_folder, resolved_dates, speaker,
 };
 use crate::retrieval::Tier;
 
 /// Minimum number of removed chunks for a rebuild, which also requires that more chunks are removed than
 /// live.
 const MIN_REMOVED_FOR_REBUILD: usize = 10_000;
+/// Number of memories between two turns of one conversation, such as turns of other conversations at the same time.
+const MAX_TURN_GAP: usize = 8;
 
 /// A memory as input of the index.
 #[derive(Debug, Clone)]
@@ -100,6 +102,8 @@ pub(super) struct MemoryHeader {
     first: u32,
     chunks: u32,
     live: bool,
+    /// Whether its text is one turn of a conversation.
+    turn: bool,
 }
 
 /// Metadata of a chunk of a memory.
@@ -234,6 +238,7 @@ impl MemoryIndex {
             first: old.map_or(0, |old| old.first),
             chunks: old.map_or(0, |old| old.chunks),
             live: true,
+            turn: old.is_some_and(|old| old.turn),
         };
         if let Some(place) = self.headers.get_mut(at as usize) {
             *place = header;
@@ -264,10 +269,11 @@ impl MemoryIndex {
             let heading = chunk.title.strip_prefix(title.as_str()).unwrap_or(chunk.title);
             let new = heading != last_heading;
             last_heading = heading;
+            let dates = resolved_dates(chunk.title, chunk.body, None);
             match (at, new) {
-                (0, _) => (format!("{} {}", chunk.title, chunk.phrases), chunk.body),
-                (_, true) => (heading.to_owned(), chunk.body),
-                (_, false) => (String::new(), chunk.body),
+                (0, _) => (format!("{} {} {dates}", chunk.title, chunk.phrases), chunk.body),
+                (_, true) => (format!("{heading} {dates}"), chunk.body),
+                (_, false) => (dates, chunk.body),
             }
         });
         let texts: Vec<(String, &str)> = texts.collect();
@@ -291,6 +297,7 @@ impl MemoryIndex {
         if let Some(header) = self.headers.get_mut(memory as usize) {
             header.first = first;
             header.chunks = to_u32(chunks.len());
+            header.turn = chunks.len() == 1 && chunks.iter().all(|chunk| speaker(chunk.body).is_some());
         }
     }
 
@@ -414,6 +421,23 @@ impl MemoryIndex {
             header.first as usize..(header.first + header.chunks) as usize
         });
         range.filter_map(|at| self.chunks.get(at))
+    }
+
+    /// The turn before (`false`) or after (`true`) a turn of the same conversation: the nearest turn that was saved in
+    /// the same folder and project.
+    pub(super) fn neighbor_turn(&self, memory: u32, after: bool) -> Option<u32> {
+        let own = self.get(memory).filter(|header| header.turn)?;
+        let same = |at: &u32| {
+            self.get(*at).is_some_and(|header| {
+                header.turn && (header.folder, header.project) == (own.folder, own.project)
+            })
+        };
+        let gap = u32::try_from(MAX_TURN_GAP).unwrap_or(u32::MAX);
+        if after {
+            (memory.saturating_add(1)..=memory.saturating_add(gap)).find(same)
+        } else {
+            (memory.saturating_sub(gap)..memory).rev().find(same)
+        }
     }
 
     pub(super) fn folder(&self, header: &MemoryHeader) -> &str {

@@ -18,6 +18,7 @@
 mod attribution;
 mod chunk;
 mod cpu;
+mod dates;
 mod duplicates;
 mod feedback;
 mod fusion;
@@ -28,16 +29,19 @@ mod markdown;
 mod mode;
 mod model;
 mod pipeline;
+mod pool;
 mod project;
 mod provenance;
 mod query;
 mod rank;
+mod relevance;
 mod search;
 mod session;
 pub(crate) mod shared;
 mod task;
 mod telemetry;
 mod trigger;
+mod turns;
 mod vectors;
 
 pub use crate::text::{LexicalIndex, Question, Term};
@@ -46,6 +50,7 @@ pub use attribution::{
     attribution_settings, reattribute, repeated_query,
 };
 pub use chunk::{Chunk, ChunkSettings, chunk};
+pub use dates::resolved_dates;
 pub use duplicates::{
     DuplicateKind, DuplicateSettings, MemoryText, OnDuplicate, Resemblance, compare_memories,
     duplicate_settings, merged_content, suggested_link,
@@ -57,14 +62,14 @@ pub use fusion::{Channel, ChannelRank, FusedHit, Fusion, Hit, Weights, fuse};
 pub use index::{IndexedChunk, IndexedMemory, MemoryIndex, TriggerMatch};
 pub(crate) use intent::wants_depth;
 pub use intent::{Classified, Intent, classify, weights};
-pub use lexical::LexicalSettings;
+pub use lexical::{LexicalSettings, TEXT_ANALYSIS_VERSION};
 pub use markdown::{MarkdownError, read_markdown};
 pub(crate) use mode::choose_mode;
 pub use mode::{Mode, ModeChoice, ModeSettings, Pressure, PressureSettings, estimate_tokens};
 pub use model::{Draft, DraftError, Link, LinkKind, content_hash, in_folder, parse_tier};
 pub use pipeline::{
-    ChannelSwitches, CurrencySettings, IntentWeights, LinkSettings, ModeTable, OutdatedRule, Pipeline,
-    PipelineError, RerankSettings, SessionSettings, ValidPipeline,
+    ChannelSwitches, CurrencySettings, IntentWeights, LanguageSettings, LinkSettings, ModeTable,
+    OutdatedRule, Pipeline, PipelineError, RerankSettings, SessionSettings, ValidPipeline,
 };
 pub use project::{Author, NeedsPerson, Project, ProjectError, Scope, indexed_tier, may_write};
 pub use provenance::{MemoryFilter, Provenance, TimePoint, Validity};
@@ -73,9 +78,10 @@ pub(crate) use rank::session_attention;
 pub use rank::{
     Candidate, ConfidenceFactors, Diversity, RankSettings, RankedCandidate, Ranking, TierFactors, rank,
 };
+pub use relevance::{Calibration, RelevanceSettings, SearchOutcome};
 pub use search::{
     Action, ExcludedResult, MemoryResult, MemorySearch, Observation, SearchMachine, SearchQuery,
-    SearchTelemetry, SessionHistory,
+    SearchTelemetry, SessionHistory, WeakResult,
 };
 pub use session::{
     LoggedEvent, LoggedQuery, SessionEvalSummary, SessionMetrics, SessionQuery, TaskOutcome, ValidatedId,
@@ -85,5 +91,6 @@ pub use task::{Outcome, TaskDeltas, TaskScores, task_deltas};
 pub(crate) use telemetry::quality_proxy;
 pub use telemetry::{Stage, StageTrace};
 pub use trigger::TriggerIndex;
+pub use turns::{TurnSettings, speaker};
 pub(crate) use vectors::decode_vector;
 pub use vectors::{VectorIndex, encode_vector, read_vector};

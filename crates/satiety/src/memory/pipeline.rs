@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::intent::{Intent, weights};
 use super::mode::{Mode, ModeSettings, PressureSettings};
 use super::rank::{ConfidenceFactors, Diversity, RankSettings, TierFactors};
-use super::{Channel, Fusion, LexicalSettings, Weights};
+use super::{Channel, Fusion, LexicalSettings, RelevanceSettings, TurnSettings, Weights};
 
 /// Parameters of a search.
 ///
@@ -53,6 +53,12 @@ pub struct Pipeline {
     pub links: LinkSettings,
     /// Treatment of memories that were superseded or are not valid at the time of the search.
     pub currency: CurrencySettings,
+    /// Confidence of results, and the floor below which a search has found nothing.
+    pub relevance: RelevanceSettings,
+    /// Influence of neighboring turns of a conversation.
+    pub turns: TurnSettings,
+    /// Influence of the language of the query.
+    pub languages: LanguageSettings,
     /// Number of candidates that are reranked.
     pub rerank: RerankSettings,
     /// Context usage thresholds for shallower searches.
@@ -202,6 +208,17 @@ pub enum OutdatedRule {
     Hide,
     /// It is marked and keeps its rank.
     Mark,
+}
+
+/// Factors of the vector weight for queries that are not in English, if the model knows only English.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = optional)]
+pub struct LanguageSettings {
+    /// Factor for other languages in Latin script, of which the model knows some words.
+    pub latin: f64,
+    /// Factor for languages in other scripts.
+    pub other: f64,
 }
 
 /// Number of candidates that are reranked.
@@ -369,6 +386,15 @@ const RANGES: &[(&str, f64, f64)] = &[
     ("links.share", 0.0, 1.0),
     ("links.seeds", 0.0, 500.0),
     ("currency.factor", 0.0, 1.0),
+    ("relevance.*.intercept", -100.0, 100.0),
+    ("relevance.*.coverage", -100.0, 100.0),
+    ("relevance.*.cosine", -100.0, 100.0),
+    ("relevance.*.floor", 0.0, 1.0),
+    ("turns.before", 0.0, 1.0),
+    ("turns.after", 0.0, 1.0),
+    ("turns.second", 0.0, 1.0),
+    ("turns.seeds", 0.0, 500.0),
+    ("languages.*", 0.0, 1.0),
     ("rerank.per_result", 1.0, 100.0),
     ("rerank.least", 1.0, 1000.0),
     ("pressure.*", 0.0, 1.0),
@@ -486,7 +512,7 @@ mod tests {
     #[test]
     fn the_defaults_match_the_documentation() {
         let pipeline = Pipeline::default();
-        assert_eq!(pipeline.fusion, Fusion::Score);
+        assert_eq!(pipeline.fusion, Fusion::ZScore);
         let focused = pipeline.modes.of(Mode::Focused);
         assert_eq!((focused.limit, focused.token_budget, focused.hops), (10, 2000, 1));
         assert_eq!(

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
 
+use crate::text::language::Language;
 use crate::text::words::WordRule;
 use crate::text::{StopWords, Term};
 
@@ -59,9 +60,14 @@ pub fn query_terms(query: &str, expand: bool) -> QueryTerms {
             words.push((word.to_owned(), 1));
         }
     });
+    let language = Language::detect(query);
+    let is_stop_word = |word: &str| match language {
+        Language::English => StopWords::Notes.contains(word),
+        other => other.is_function_word(word),
+    };
     // "What is it?" consists of stop words only; then they are better than no terms.
-    if words.iter().any(|(word, _)| !StopWords::Notes.contains(word)) {
-        words.retain(|(word, _)| !StopWords::Notes.contains(word));
+    if words.iter().any(|(word, _)| !is_stop_word(word)) {
+        words.retain(|(word, _)| !is_stop_word(word));
     }
     words.truncate(MAX_TERMS);
     let (terms, times): (Vec<String>, Vec<u32>) = words.into_iter().unzip();

@@ -16,15 +16,21 @@ use currency::Currency;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::fusion::fuse_standard_scores;
 use super::index::{ChunkEntry, Filter, MemoryHeader, MemoryIndex};
+use super::pool::{Evidence, Pool, Scorer};
 use super::{
-    Candidate, Channel, ChannelRank, Classified, FusedHit, Hit, Link, MemoryFilter, Mode, ModeChoice,
-    ModeSettings, PastQuery, Project, Ranking, Scope, SessionSettings, Stage, StageTrace, TimePoint,
-    ValidPipeline, Validity, Weights, choose_mode, classify, estimate_tokens, fuse, quality_proxy,
-    query_terms, repeated_query, session_attention, wants_depth,
+    Candidate, Channel, ChannelRank, Classified, FusedHit, Fusion, Hit, Link, MemoryFilter, Mode, ModeChoice,
+    ModeSettings, PastQuery, Project, Question, Ranking, Scope, SearchOutcome, SessionSettings, Stage,
+    StageTrace, TimePoint, ValidPipeline, Validity, Weights, choose_mode, classify, estimate_tokens, fuse,
+    quality_proxy, query_terms, repeated_query, session_attention, truncate_query, wants_depth,
 };
 use crate::retrieval::Tier;
+use crate::text::language::{Language, Script};
 use crate::text::{Tokenization, jaccard};
+
+/// Number of best candidates of each channel that are compared by standard scores.
+const POOL_SIZE: usize = 100;
 
 /// Parameters of a search request.
 #[derive(Debug, Clone)]
@@ -50,6 +56,8 @@ pub struct SearchQuery {
     pub filter: MemoryFilter,
     /// Time at which results should hold; the time of the search if absent.
     pub as_of: Option<TimePoint>,
+    /// Whether to return results even if none reaches the relevance floor.
+    pub below_floor: bool,
 }
 
 /// Earlier queries and feedback of the session.
@@ -157,6 +165,8 @@ pub struct SearchMachine {
     mode: ModeChoice,
     settings: ModeSettings,
     weights: Weights,
+    /// Factor of the vector weight for the language of the query.
+    language_factor: f64,
     phase: Phase,
     vector: Option<Vec<f32>>,
     embedding_ms: f64,
@@ -164,6 +174,7 @@ pub struct SearchMachine {
     history: SessionHistory,
     filter: Filter,
     hits: ChannelHits,
+    pool: Pool,
     fused: Vec<FusedHit>,
     links: LinkWalk,
     currency: Currency,
@@ -174,6 +185,8 @@ pub struct SearchMachine {
     texts: HashMap<i64, String>,
     ranked: Ranking,
     results: Vec<MemoryResult>,
+    outcome: SearchOutcome,
+    below_floor: Vec<WeakResult>,
     stages: Vec<StageTrace>,
     stage_began: f64,
 }
@@ -225,6 +238,7 @@ impl SearchMachine {
         let by_meaning = settings.vectors && pipeline.channels.vector;
         Self {
             weights: pipeline.weights.of(intent.intent),
+            language_factor: 1.0,
             phase: if by_meaning { Phase::Embed } else { Phase::Open },
             pipeline,
             query,
@@ -237,6 +251,7 @@ impl SearchMachine {
             history: SessionHistory::default(),
             filter: Filter::default(),
             hits: ChannelHits::default(),
+            pool: Pool::default(),
             fused: Vec::new(),
             links: LinkWalk::default(),
             currency: Currency::default(),
@@ -246,6 +261,8 @@ impl SearchMachine {
             texts: HashMap::new(),
             ranked: Ranking::default(),
             results: Vec::new(),
+            outcome: SearchOutcome::default(),
+            below_floor: Vec::new(),
             stages: Vec::new(),
             stage_began: 0.0,
         }
@@ -278,6 +295,8 @@ impl SearchMachine {
                 self.filter = index.narrow(visible, &self.query.filter);
                 self.currency = Currency::new(self.query.as_of.map_or(now, TimePoint::micros));
                 (self.index, self.history) = (index, history);
+                self.language_factor = self.factor_of_language();
+                self.weights.vector *= self.language_factor;
                 self.phase = Phase::Channels;
             }
             (Phase::Links, Observation::Links(links)) => {
@@ -345,14 +364,88 @@ impl SearchMachine {
         self.stage_began = now_ms;
     }
 
+    /// Factor of the vector weight for the language of the query: an English model knows little of other languages.
+    fn factor_of_language(&self) -> f64 {
+        if !is_english_model(self.index.embedder()) {
+            return 1.0;
+        }
+        match (
+            Script::detect(&self.query.text),
+            Language::detect(&self.query.text),
+        ) {
+            (Script::Latin, Language::English) => 1.0,
+            (Script::Latin, _) => self.pipeline.languages.latin,
+            _ => self.pipeline.languages.other,
+        }
+    }
+
+    fn scorer<'a>(&'a self, question: Option<&'a Question<'a>>) -> Scorer<'a> {
+        Scorer {
+            index: &self.index,
+            question,
+            settings: self.pipeline.lexical,
+            vector: self.vector.as_deref(),
+            filter: &self.filter,
+            turns: self.pipeline.turns,
+        }
+    }
+
+    /// Words of the query as a question to an index; absent if the lexical channel is off.
+    fn question<'a>(&self, index: &'a MemoryIndex) -> Option<Question<'a>> {
+        self.pipeline.channels.lexical.then(|| {
+            let terms = query_terms(&self.query.text, self.settings.expand);
+            index
+                .lexical
+                .question(&terms.weighed(self.pipeline.lexical.expansion))
+        })
+    }
+
+    /// Scores all candidates by all channels.
+    fn complete_pool(&mut self, question: Option<&Question<'_>>) {
+        if self.pipeline.fusion != Fusion::ZScore {
+            return;
+        }
+        let hits = &self.hits;
+        let lists = [&hits.lexical, &hits.vector, &hits.trigger, &hits.graph];
+        // More candidates than can be returned would only change the mean that all are compared with.
+        let most = POOL_SIZE.max(2 * self.limit());
+        let found = lists.into_iter().flat_map(|list| list.iter().take(most));
+        let found = found.filter_map(|hit| self.index.position(&hit.id));
+        let found: Vec<u32> = found.collect();
+        let mut pool = std::mem::take(&mut self.pool);
+        pool.add(&self.scorer(question), found);
+        for hit in &self.hits.vector {
+            if let Some(memory) = self.index.position(&hit.id) {
+                pool.set_nearest(memory, hit.score);
+            }
+        }
+        self.pool = pool;
+    }
+
+    /// Makes the neighbors of the best turns candidates.
+    fn add_neighbors(&mut self, question: Option<&Question<'_>>) {
+        let seeds = self.fused.iter().take(self.pipeline.turns.seeds);
+        let seeds: Vec<u32> = seeds.filter_map(|hit| self.index.position(&hit.id)).collect();
+        let mut pool = std::mem::take(&mut self.pool);
+        pool.add_neighbors(&self.scorer(question), seeds);
+        self.pool = pool;
+    }
+
     fn search_channels(&mut self, elapsed_ms: &dyn Fn() -> f64) {
-        self.hits = self.search_all_channels();
+        let index = Arc::clone(&self.index);
+        let question = self.question(&index);
+        self.hits = self.search_all_channels(question.as_ref());
         let hits = &self.hits;
         let kept = hits.lexical.len() + hits.vector.len() + hits.trigger.len();
         let (all, hits_before_dedup) = (self.index.len(), hits.hits_before_dedup);
         self.end_stage(Stage::Candidate, all, hits_before_dedup, elapsed_ms());
         self.end_stage(Stage::Filter, hits_before_dedup, kept, elapsed_ms());
+        self.complete_pool(question.as_ref());
         self.fused = self.fuse(false);
+        if self.pipeline.fusion == Fusion::ZScore && self.pipeline.turns.are_used() {
+            self.add_neighbors(question.as_ref());
+            self.fused = self.fuse(false);
+        }
         let seeds = self.fused.iter().take(self.pipeline.links.seeds);
         let top = self
             .fused
@@ -371,7 +464,7 @@ impl SearchMachine {
         self.phase = self.after_hop();
     }
 
-    fn search_all_channels(&self) -> ChannelHits {
+    fn search_all_channels(&self, question: Option<&Question<'_>>) -> ChannelHits {
         let (index, filter, most) = (&*self.index, &self.filter, self.settings.candidates);
         let (switches, settings) = (self.pipeline.channels, self.pipeline.lexical);
         let mut found = ChannelHits::default();
@@ -381,9 +474,7 @@ impl SearchMachine {
             let hits = all.into_iter();
             hits.filter_map(|(memory, score)| hit(memory, score)).collect()
         };
-        if switches.lexical {
-            let terms = query_terms(&self.query.text, self.settings.expand).weighed(settings.expansion);
-            let question = index.lexical.question(&terms);
+        if let Some(question) = question {
             let all = question.search(settings, most, |memory| filter.allows(index, memory));
             found.hits_before_dedup += all.len();
             for (memory, _) in &all {
@@ -440,7 +531,17 @@ impl SearchMachine {
         let lists: Vec<(Channel, &[Hit])> = searched
             .map(|(channel, hits, _)| (channel, hits.as_slice()))
             .collect();
-        fuse(&lists, self.weights, self.pipeline.fusion)
+        if self.pipeline.fusion != Fusion::ZScore {
+            return fuse(&lists, self.weights, self.pipeline.fusion);
+        }
+        let matched = self
+            .hits
+            .trigger
+            .first()
+            .map_or(0.0, |hit| self.weights.trigger * hit.score);
+        let level = self.pool.level(self.weights, switches.lexical) + matched;
+        let scores = self.pool.scores(&self.scorer(None), switches.lexical);
+        fuse_standard_scores(&lists, &scores, self.weights, level.min(1.0))
     }
 
     fn after_hop(&self) -> Phase {
@@ -488,6 +589,15 @@ impl SearchMachine {
             });
             graph.truncate(self.settings.candidates);
             self.hits.graph = graph;
+            let index = Arc::clone(&self.index);
+            let is_new = |hit: &Hit| {
+                !index
+                    .position(&hit.id)
+                    .is_some_and(|memory| self.pool.contains(memory))
+            };
+            if self.hits.graph.iter().any(is_new) {
+                self.complete_pool(self.question(&index).as_ref());
+            }
             self.fused = self.fuse(true);
         }
         self.end_stage(Stage::Fusion, seeds, self.fused.len(), elapsed_ms());
@@ -602,6 +712,11 @@ impl SearchMachine {
     }
 
     fn collect_results(&mut self, elapsed_ms: &dyn Fn() -> f64) {
+        let found = self.head.iter().filter(|head| !head.fused.channels.is_empty());
+        let best = found
+            .map(|head| self.relevance(head))
+            .filter(|(_, relevant)| *relevant);
+        let best = best.map(|(confidence, _)| confidence).max_by(f64::total_cmp);
         for chosen in &self.ranked.chosen {
             let Some(head) = self.head.get(chosen.candidate) else {
                 continue;
@@ -612,6 +727,20 @@ impl SearchMachine {
                 continue;
             };
             let marks = self.currency.marks(&header.id);
+            let (mut confidence, mut relevant) = self.relevance(head);
+            for other in self.currency.vouchers(chosen.candidate) {
+                let Some(other) = self.head.get(*other) else {
+                    continue;
+                };
+                let (inherited, is_relevant) = self.relevance(other);
+                confidence = confidence.max(inherited);
+                relevant |= is_relevant;
+            }
+            // Somebody linked it to a relevant memory.
+            if let (Some(link), Some(best)) = (head.fused.channels.get(&Channel::Graph), best) {
+                confidence = confidence.max(link.score * best);
+                relevant = true;
+            }
             self.results.push(MemoryResult {
                 rank: self.results.len() + 1,
                 id: header.id.clone(),
@@ -622,6 +751,8 @@ impl SearchMachine {
                 kind: header.kind.clone(),
                 project: self.index.project(header).cloned(),
                 score: chosen.score,
+                confidence,
+                relevant,
                 constitutional_only: chosen.lifted
                     || (head.fused.channels.is_empty() && header.tier == Tier::Constitutional),
                 channels: head.fused.channels.clone(),
@@ -632,9 +763,63 @@ impl SearchMachine {
                 validity: marks.validity,
             });
         }
+        if best.is_none() {
+            self.outcome = SearchOutcome::NothingRelevant;
+            self.drop_weak_results();
+        }
         let (chosen, shown) = (self.ranked.chosen.len(), self.results.len());
         self.end_stage(Stage::FinalRank, chosen, shown, elapsed_ms());
         self.phase = Phase::Done;
+    }
+
+    /// Confidence that a candidate is relevant, and whether it reaches the floor.
+    fn relevance(&self, head: &Head) -> (f64, bool) {
+        let Evidence { coverage, cosine, .. } = self.pool.evidence(head.memory);
+        let settings = self.pipeline.relevance;
+        let is_calibrated = is_english_model(self.index.embedder()) && self.language_factor >= 1.0;
+        let (calibration, floor) = match cosine {
+            Some(_) if is_calibrated && self.pipeline.channels.lexical => {
+                (settings.fused, settings.fused.floor)
+            }
+            Some(_) if is_calibrated => (settings.vector, settings.vector.floor),
+            // A memory without a vector, or with one of a model or in a language whose cosines are not calibrated: only
+            // its words are evidence, and their lack is not evidence of the contrary.
+            Some(_) => (settings.lexical, 0.0),
+            None if self.vector.is_some() => (settings.lexical, 0.0),
+            None => (settings.lexical, settings.lexical.floor),
+        };
+        let confidence = calibration.confidence(coverage, cosine.unwrap_or(0.0));
+        // The author of a trigger phrase, or an agent that used the memory, has said that it answers such a query.
+        let trigger = head
+            .fused
+            .channels
+            .get(&Channel::Trigger)
+            .map_or(0.0, |found| found.score);
+        let known = self.pipeline.fusion == Fusion::ZScore;
+        (
+            confidence.max(trigger),
+            !known || trigger > 0.0 || confidence >= floor,
+        )
+    }
+
+    /// Keeps only constitutional memories, unless the caller wants what is below the floor.
+    fn drop_weak_results(&mut self) {
+        if self.query.below_floor {
+            return;
+        }
+        let results = std::mem::take(&mut self.results);
+        for mut result in results {
+            if result.constitutional_only || result.tier == Tier::Constitutional {
+                result.rank = self.results.len() + 1;
+                self.results.push(result);
+            } else {
+                self.below_floor.push(WeakResult {
+                    id: result.id,
+                    title: result.title,
+                    confidence: result.confidence,
+                });
+            }
+        }
     }
 
     /// Returns the result. The caller adds the ids, the reason if a channel was unavailable, and the total
@@ -664,6 +849,8 @@ impl SearchMachine {
             mode: self.mode,
             already_shown: held(&self.ranked.already_shown),
             over_budget: held(&self.ranked.over_budget),
+            outcome: self.outcome,
+            below_floor: self.below_floor,
             degraded,
             telemetry: SearchTelemetry {
                 trace_id,
@@ -684,6 +871,11 @@ impl SearchMachine {
     }
 }
 
+/// Whether the cosines of an embedding model are calibrated, and it knows only English.
+fn is_english_model(embedder: &str) -> bool {
+    embedder.starts_with("minilm-l6-v2")
+}
+
 fn best_first(hits: &mut [Hit]) {
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
 }
@@ -701,8 +893,13 @@ pub struct MemorySearch {
     /// Search mode that was used.
     #[serde(flatten)]
     pub mode: ModeChoice,
-    /// Results of the search, best first.
+    /// Whether anything relevant was found.
+    pub outcome: SearchOutcome,
+    /// Results of the search, best first. If nothing relevant was found, only constitutional memories.
     pub results: Vec<MemoryResult>,
+    /// What was found but does not reach the relevance floor, if nothing does; best first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub below_floor: Vec<WeakResult>,
     /// Results that the session has already received; not returned again.
     pub already_shown: Vec<ExcludedResult>,
     /// Results that exceed the token budget.
@@ -738,6 +935,10 @@ pub struct MemoryResult {
     pub project: Option<Project>,
     /// Relevance score after ranking.
     pub score: f64,
+    /// Calibrated probability from 0 to 1 that the result is relevant.
+    pub confidence: f64,
+    /// Whether the confidence reaches the relevance floor.
+    pub relevant: bool,
     /// Whether it is included only because it is constitutional.
     pub constitutional_only: bool,
     /// Rank and score in each channel that found it.
@@ -753,6 +954,17 @@ pub struct MemoryResult {
     /// Whether it held earlier or will hold later; absent if it holds at the time of the search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validity: Option<Validity>,
+}
+
+/// A result below the relevance floor.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct WeakResult {
+    /// Id of the memory.
+    pub id: String,
+    /// Title of the memory.
+    pub title: String,
+    /// Calibrated probability from 0 to 1 that it is relevant.
+    pub confidence: f64,
 }
 
 /// A result that was excluded from the list.
@@ -902,6 +1114,7 @@ mod tests {
             skip_shown: false,
             filter: MemoryFilter::default(),
             as_of: None,
+            below_floor: false,
         }
     }
 

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
+use super::language::{Language, Languages};
 use super::stem::{StopWords, Vocabulary, stem};
+use super::words::without_accents;
 use crate::memory::shared::SharedVec;
 
 /// Parameters of BM25.
@@ -68,6 +70,8 @@ pub struct LexicalIndex {
     memories: usize,
     total_length: u64,
     gone: usize,
+    /// Languages of the texts, of which the words of a query may be.
+    languages: Languages,
 }
 
 const GONE: u32 = u32::MAX;
@@ -98,8 +102,14 @@ impl LexicalIndex {
     }
 
     /// Replaces the chunks of a memory, each given as title or heading and text. Chunks are numbered
-    /// consecutively from [`LexicalIndex::pieces`].
+    /// consecutively from [`LexicalIndex::pieces`]. The words of notes are stemmed in the language of their text.
     pub fn put<'a>(&mut self, memory: u32, chunks: impl IntoIterator<Item = (&'a str, &'a str)>) {
+        let mut chunks = chunks.into_iter().peekable();
+        let language = match chunks.peek() {
+            Some((_, body)) if self.vocabulary.stop_words() == StopWords::Notes => Language::detect(body),
+            _ => Language::English,
+        };
+        self.languages.insert(language);
         self.remove(memory);
         self.vocabulary.consolidate();
         let first = u32::try_from(self.owners.len()).unwrap_or(GONE);
@@ -112,7 +122,8 @@ impl LexicalIndex {
             counted.clear();
             for (text, is_title) in [(title, true), (body, false)] {
                 rule.for_each(text, |word| {
-                    counted.extend(self.vocabulary.number(word).map(|term| (term, is_title)));
+                    let term = self.vocabulary.number_in(language, word);
+                    counted.extend(term.map(|term| (term, is_title)));
                 });
             }
             while self.postings.len() < self.vocabulary.len() {
@@ -165,19 +176,32 @@ impl LexicalIndex {
         self.total_length -= u64::from(gone.length);
     }
 
-    /// Builds a query from the terms that occur in this index; forms of the same word are added up.
+    /// Builds a query from its terms; forms of the same word are added up. A word stands for its stem in English and
+    /// in every language of the indexed texts.
     pub fn question(&self, terms: &[Term]) -> Question<'_> {
         let mut wanted: Vec<(u32, f64)> = Vec::new();
+        let mut unknown = 0.0;
         for term in terms {
-            let Some(number) = self.vocabulary.find(&stem(&term.word)) else {
-                continue;
-            };
-            match wanted.iter_mut().find(|(known, _)| *known == number) {
-                Some((_, weight)) => *weight += term.weight,
-                None => wanted.push((number, term.weight)),
+            let english = self.vocabulary.find(&stem(&term.word));
+            let plain = without_accents(&term.word);
+            let others = self.languages.iter();
+            let others = others.filter_map(|language| self.vocabulary.find(&language.stem(&plain)));
+            let mut numbers: Vec<u32> = english.into_iter().chain(others).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            if numbers.is_empty() {
+                unknown += term.weight;
+            }
+            for number in numbers {
+                match wanted.iter_mut().find(|(known, _)| *known == number) {
+                    Some((_, weight)) => *weight += term.weight,
+                    None => wanted.push((number, term.weight)),
+                }
             }
         }
-        self.weighed(wanted)
+        let mut question = self.weighed(wanted);
+        question.worth += unknown * self.rarity(0);
+        question
     }
 
     /// Best texts for the distinct words of a query, each counted once, with their scores, best first.
@@ -197,8 +221,16 @@ impl LexicalIndex {
     }
 
     fn weighed(&self, wanted: Vec<(u32, f64)>) -> Question<'_> {
-        let lists = wanted.into_iter().filter_map(|(number, weight)| {
-            let list = self.postings.get(number as usize)?.as_slice();
+        let mut question = Question {
+            index: self,
+            lists: Vec::new(),
+            worth: 0.0,
+        };
+        for (number, weight) in wanted {
+            let list = self
+                .postings
+                .get(number as usize)
+                .map_or(&[][..], |list| list.as_slice());
             let mut having = 0_usize;
             let mut last = GONE;
             for posting in list {
@@ -206,14 +238,19 @@ impl LexicalIndex {
                 having += usize::from(owner != GONE && owner != last);
                 last = owner;
             }
-            let (having, all) = (having as f64, self.memories as f64);
-            let rare = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
-            (having > 0.0).then_some((list, weight * rare))
-        });
-        Question {
-            index: self,
-            lists: lists.collect(),
+            let worth = weight * self.rarity(having);
+            question.worth += worth;
+            if having > 0 {
+                question.lists.push((list, worth));
+            }
         }
+        question
+    }
+
+    /// Inverse document frequency of a word that this many memories contain.
+    fn rarity(&self, having: usize) -> f64 {
+        let (having, all) = (having as f64, self.memories as f64);
+        (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
     }
 
     fn owner(&self, chunk: u32) -> u32 {
@@ -227,6 +264,8 @@ pub struct Question<'a> {
     index: &'a LexicalIndex,
     /// Postings of each word with the weight of an occurrence.
     lists: Vec<(&'a [Posting], f64)>,
+    /// Sum of the weights of all words of the query, including those that no memory contains.
+    worth: f64,
 }
 
 impl Question<'_> {
@@ -274,6 +313,41 @@ impl Question<'_> {
         }
         found.sort_unstable_by(better);
         found
+    }
+
+    /// Score of one memory; equals that of [`Question::search`], and 0 if the memory contains none of the words.
+    pub fn score(&self, settings: impl Into<Bm25>, memory: u32) -> f64 {
+        let index = self.index;
+        let settings = settings.into();
+        let span = index.spans.get(memory as usize).filter(|span| span.chunks > 0);
+        let Some(span) = span else { return 0.0 };
+        let mean = (index.total_length as f64 / index.memories.max(1) as f64).max(1.0);
+        let long = 1.0 - settings.b + settings.b * f64::from(span.length) / mean;
+        let mut score = 0.0;
+        for (list, worth) in &self.lists {
+            let from = list.partition_point(|posting| posting.chunk < span.first);
+            let own = list
+                .iter()
+                .skip(from)
+                .take_while(|posting| posting.chunk < span.first + span.chunks);
+            let times: f64 = own.map(|posting| occurrences(*posting, settings)).sum();
+            if times > 0.0 {
+                score +=
+                    worth * times * (settings.k1 + 1.0) / (times + settings.k1 * long).max(f64::MIN_POSITIVE);
+            }
+        }
+        score
+    }
+
+    /// Share of the query that a score covers, from 0 to 1: 1 if every word of the query occurs very often, and less
+    /// for each rare word that is missing. Comparable between queries and databases, unlike a score.
+    pub fn coverage(&self, settings: impl Into<Bm25>, score: f64) -> f64 {
+        let most = self.worth * (settings.into().k1 + 1.0);
+        if most > 0.0 {
+            (score / most).clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
     }
 
     /// Position of the chunk of a memory that contains most of the words; the first one on ties.

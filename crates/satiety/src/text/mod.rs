@@ -8,6 +8,7 @@
 mod bm25;
 pub mod guard;
 mod index;
+pub(crate) mod language;
 mod normalize;
 mod sentences;
 pub(crate) mod stem;

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use rust_stemmers::{Algorithm, Stemmer};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::language::Language;
 use super::words::{WordRule, without_accents};
 
 /// Stem of an English word by Snowball, without accents.
@@ -142,6 +143,16 @@ impl Vocabulary {
             number
         });
         (number != STOP).then_some(number)
+    }
+
+    /// Number of the term of a word in a text of this language; `None` for a stop word of the language. Words of
+    /// languages other than English are stemmed each time, because the same letters have another stem in English.
+    pub(crate) fn number_in(&mut self, language: Language, word: &str) -> Option<u32> {
+        if language == Language::English {
+            return self.number(word);
+        }
+        let plain = without_accents(word);
+        (!language.is_function_word(&plain)).then(|| self.number_term(&language.stem(&plain)))
     }
 
     /// Terms of a text in order, including repeats.

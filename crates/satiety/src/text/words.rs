@@ -10,7 +10,12 @@
 //! | identifiers and numbers: "`get_user`", "config.yaml", "3.5" | whole | parts | parts | parts |
 //! | contractions: "don't", "user's" | whole | whole | do, user | do, user |
 //! | accents: "café" | cafe | cafe | cafe | café |
-//! | scripts without spaces: "東京" | 東, 京 | 東京 | 東, 京 | 東京 |
+//! | scripts without spaces: "東京都" | 東, 京, 都 | 東京都 | 東京, 京都 | 東京都 |
+//! | Korean: "서울에서" | 서울에서 | 서울에서 | 서울, 울에, 에서 | 서울에서 |
+//!
+//! Searching needs words where a script does not separate them. Without a dictionary, overlapping pairs of characters
+//! are the best known substitute for Chinese, Japanese and Thai; Korean attaches particles to words, which pairs
+//! separate as well.
 //!
 //! [`Compare`]: WordRule::Compare
 //! [`Phrase`]: WordRule::Phrase
@@ -172,6 +177,8 @@ impl WordRule {
         if apostrophe && matches!(self, Self::Search | Self::Query) {
             let word = contraction(word).map_or(word, |(word, _)| word);
             word.split('\'').for_each(|part| self.found(part, false, each));
+        } else if self == Self::Search && word.chars().any(is_unsegmented) {
+            self.pairs(word, each);
         } else if !word.is_ascii() && matches!(self, Self::Compare | Self::Search) {
             // A Hebrew letter keeps the apostrophe after it.
             let parts = word.unicode_words().map(|part| part.trim_end_matches('\''));
@@ -183,6 +190,34 @@ impl WordRule {
             parts.filter(says_something).for_each(each);
         } else {
             each(word);
+        }
+    }
+
+    /// Splits a run that contains a script without spaces: overlapping pairs of its characters, each with its marks,
+    /// and the other parts as words.
+    fn pairs<'a>(self, word: &'a str, each: &mut impl FnMut(&'a str)) {
+        let mut start = 0;
+        while let Some(first) = word.get(start..).and_then(|rest| rest.chars().next()) {
+            let unsegmented = is_unsegmented(first);
+            let rest = word.get(start..).unwrap_or_default();
+            let belongs = |c: char| is_unsegmented(c) == unsegmented || is_mark(c);
+            let length = rest.find(|c: char| !belongs(c)).unwrap_or(rest.len());
+            let run = rest.get(..length).unwrap_or_default();
+            start += length;
+            if !unsegmented {
+                self.found(run, false, each);
+                continue;
+            }
+            // Start of each character, with the marks after it, and the end of the run.
+            let starts = run.char_indices().filter(|(at, c)| *at == 0 || !is_mark(*c));
+            let mut starts: Vec<usize> = starts.map(|(at, _)| at).collect();
+            starts.push(run.len());
+            if starts.len() == 2 {
+                each(run);
+            }
+            for pair in starts.windows(3) {
+                each(&run[pair[0]..pair[2]]);
+            }
         }
     }
 
@@ -221,6 +256,26 @@ fn plain(character: char) -> Option<char> {
 /// Whether a character modifies the one before it; none of the first 768 does.
 fn is_mark(character: char) -> bool {
     character >= '\u{300}' && is_combining_mark(character)
+}
+
+/// Whether a letter belongs to a script that is searched by pairs of characters: Chinese, Japanese, Korean, Thai, Lao,
+/// Khmer or Burmese.
+fn is_unsegmented(character: char) -> bool {
+    character >= '\u{e00}'
+        && matches!(
+            u32::from(character),
+            0xe00..=0xeff            // Thai, Lao
+                | 0x1000..=0x109f    // Burmese
+                | 0x1780..=0x17ff    // Khmer
+                | 0x3005..=0x3007    // 々, 〆, 〇
+                | 0x3040..=0x30ff    // Hiragana, Katakana
+                | 0x31f0..=0x31ff
+                | 0x3400..=0x4dbf    // Chinese characters
+                | 0x4e00..=0x9fff
+                | 0xac00..=0xd7af    // Korean syllables
+                | 0xf900..=0xfaff
+                | 0x2_0000..=0x3_ffff
+        )
 }
 
 /// Marks of Latin, Greek and Cyrillic letters; in other scripts marks form different letters.
@@ -322,9 +377,15 @@ mod tests {
                     "café café straße",
                 ],
             ),
+            ("東京 ドア", ["東 京 ドア", "東京 ドア", "東京 ドア", "東京 ドア"]),
             (
-                "東京 ドア",
-                ["東 京 ドア", "東京 ドア", "東 京 ドア", "東京 ドア"],
+                "東京都の店 v2版 서울에서 ภาษา",
+                [
+                    "東 京 都 の 店 v2 版 서울에서 ภ า ษ า",
+                    "東京都の店 v2版 서울에서 ภาษา",
+                    "東京 京都 都の の店 v2 版 서울 울에 에서 ภา าษ ษา",
+                    "東京都の店 v2版 서울에서 ภาษา",
+                ],
             ),
             (
                 "ﬁle Ｆｕｌｌ ΟΔΟΣ",

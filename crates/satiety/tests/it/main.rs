@@ -2,6 +2,7 @@
 
 mod attribution;
 mod golden;
+mod memory_search;
 mod recorded_trajectories;
 mod retrieval;
 mod sequential_error_rates;

@@ -3,13 +3,15 @@
 //! `cargo run --release -p perf --bin memory -- --data DIR --python PYTHON` runs everything; `--section
 //! quality`, `speed`, `log` and `save` run alone, `--sizes 1000,100000` sets the numbers of memories. DIR
 //! contains judged collections, each a directory of `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`; without
-//! it quality is skipped. PYTHON is an interpreter with numpy and bm25s; without it the peer is skipped.
+//! it quality is measured on `examples/conversations` alone. PYTHON is an interpreter with numpy and bm25s; without it the peer is skipped.
 //! Search times exclude embedding the question, which is printed separately. CPU time is printed next to wall
 //! time, because it depends less on other processes.
 #![expect(clippy::print_stdout, reason = "prints the measurements")]
 
 mod corpus;
 mod costs;
+mod dialogues;
+mod languages;
 mod plain;
 mod quality;
 mod speed;
@@ -66,10 +68,8 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         if runs(Section::Quality) {
-            match &arguments.data {
-                Some(data) => quality::measure(data, &directory).await?,
-                None => println!("skipped quality: no --data DIR\n"),
-            }
+            quality::measure(arguments.data.as_deref(), &directory).await?;
+            languages::measure(&directory).await?;
         }
         for size in &arguments.sizes {
             if runs(Section::Speed) {

@@ -1,53 +1,100 @@
-//! Ranking quality on judged collections: each channel alone, all together, and plain BM25 for comparison.
+//! Ranking quality on judged collections: each channel alone, all together, and plain BM25 for comparison; and how often a
+//! search says that nothing is relevant.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use satiety::memory::{ChannelSwitches, Fusion, Mode, Pipeline};
+use satiety::memory::{ChannelSwitches, Fusion, Mode, Pipeline, SearchOutcome, TurnSettings, ValidPipeline};
 use satiety_engine::Engine;
-use satiety_engine::memory::{ListRequest, SaveRequest, SearchRequest};
+use satiety_engine::memory::{ListRequest, MemorySearch, SaveRequest, SearchRequest};
 use serde::Deserialize;
 
-use crate::engine;
 use crate::plain::Bm25;
+use crate::{dialogues, engine};
 
-#[derive(Deserialize)]
-struct Document {
-    id: String,
+#[derive(Deserialize, Clone)]
+pub(crate) struct Document {
+    pub(crate) id: String,
     #[serde(default)]
-    title: String,
-    text: String,
+    pub(crate) title: String,
+    pub(crate) text: String,
 }
 
-type Judgments = BTreeMap<String, HashMap<String, f64>>;
+pub(crate) type Judgments = BTreeMap<String, HashMap<String, f64>>;
 /// For each query, documents best first.
 type Run = BTreeMap<String, Vec<String>>;
 
-pub(crate) async fn measure(data: &Path, stores: &Path) -> Result<()> {
-    let mut collections: Vec<_> = fs_err::read_dir(data)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.join("corpus.jsonl").exists())
-        .collect();
-    collections.sort();
-    ensure!(!collections.is_empty(), "no collections in {}", data.display());
-    for collection in collections {
-        measure_collection(&collection, stores).await?;
+/// Documents, queries and judgments.
+#[derive(Default)]
+pub(crate) struct Collection {
+    pub(crate) name: String,
+    pub(crate) documents: Vec<Document>,
+    pub(crate) queries: Vec<Document>,
+    pub(crate) judgments: Judgments,
+    /// Kinds of queries, if the collection has them.
+    pub(crate) kinds: BTreeMap<String, String>,
+}
+
+/// Queries that no collection answers.
+const NONSENSE: [&str; 12] = [
+    "what is the best recipe for lasagna",
+    "who won the world cup in 1998",
+    "capital of Mongolia",
+    "lyrics of the national anthem of Peru",
+    "how to tie a bow tie",
+    "distance from the earth to the moon",
+    "do cats dream",
+    "how many calories are in an avocado",
+    "xkqj vbnm plrt",
+    "asdf qwer zxcv uiop",
+    "florble the grimpish wazoo",
+    "lorem ipsum dolor sit amet",
+];
+
+pub(crate) async fn measure(data: Option<&Path>, stores: &Path) -> Result<()> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/conversations");
+    let mut collections = vec![dialogues::read(&examples)?];
+    if let Some(data) = data {
+        let mut paths: Vec<_> = fs_err::read_dir(data)?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.join("corpus.jsonl").exists())
+            .collect();
+        paths.sort();
+        ensure!(!paths.is_empty(), "no collections in {}", data.display());
+        for path in paths {
+            collections.push(read_collection(&path)?);
+        }
+    }
+    for at in 0..collections.len() {
+        measure_collection(&collections, at, stores).await?;
     }
     Ok(())
 }
 
-async fn measure_collection(collection: &Path, stores: &Path) -> Result<()> {
-    let name = collection
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or("collection");
-    let documents: Vec<Document> = lines(&collection.join("corpus.jsonl"))?;
-    let queries: Vec<Document> = lines(&collection.join("queries.jsonl"))?;
-    let judgments = judgments(&collection.join("qrels.tsv"))?;
+fn read_collection(path: &Path) -> Result<Collection> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    Ok(Collection {
+        name: name.unwrap_or("collection").to_owned(),
+        documents: lines(&path.join("corpus.jsonl"))?,
+        queries: lines(&path.join("queries.jsonl"))?,
+        judgments: judgments(&path.join("qrels.tsv"))?,
+        kinds: BTreeMap::new(),
+    })
+}
+
+async fn measure_collection(collections: &[Collection], at: usize, stores: &Path) -> Result<()> {
+    let collection = &collections[at];
+    let Collection {
+        name,
+        documents,
+        queries,
+        judgments,
+        ..
+    } = collection;
     let engine = engine(&stores.join(format!("quality-{name}.db")), "builtin");
-    let ids = filled(&engine, &documents).await?;
+    let ids = filled(&engine, documents).await?;
     println!(
         "quality on {name}: {} documents, {} judged queries",
         documents.len(),
@@ -72,7 +119,7 @@ async fn measure_collection(collection: &Path, stores: &Path) -> Result<()> {
             )
         })
         .collect();
-    let bar = scored(&run, &judgments);
+    let bar = scored(&run, judgments);
     println!(
         "  {:<34} {:>9.4} {:>9.4}",
         "plain BM25 of whole texts", bar.0, bar.1
@@ -80,30 +127,104 @@ async fn measure_collection(collection: &Path, stores: &Path) -> Result<()> {
     for (label, pipeline) in pipelines() {
         let pipeline = Arc::new(pipeline.validate()?);
         let mut run = Run::new();
-        for query in &queries {
-            let request = SearchRequest {
-                query: query.text.clone(),
-                mode: Some(Mode::Focused),
-                limit: Some(10),
-                token_budget: Some(1_000_000),
-                ..SearchRequest::default()
-            };
-            let found = engine.memory().search_with(&pipeline, &request).await?;
+        for query in queries {
+            let found = search(&engine, &pipeline, &query.text, true).await?;
             let found = found
                 .results
                 .iter()
                 .filter_map(|result| ids.get(&result.id).cloned());
             run.insert(query.id.clone(), found.collect());
         }
-        let (ndcg, recall) = scored(&run, &judgments);
+        let (ndcg, recall) = scored(&run, judgments);
         println!("  {label:<34} {ndcg:>9.4} {recall:>9.4} {:>+10.4}", ndcg - bar.0);
+        if label == DEFAULT_LABEL {
+            let kinds: std::collections::BTreeSet<&String> = collection.kinds.values().collect();
+            for kind in kinds {
+                let own = dialogues::of_kind(collection, kind);
+                if !own.is_empty() {
+                    let (ndcg, recall) = scored(&run, &own);
+                    println!(
+                        "    {:<32} {ndcg:>9.4} {recall:>9.4}   {} queries",
+                        kind,
+                        own.len()
+                    );
+                }
+            }
+        }
     }
+    abstention(&engine, collections, at).await?;
     println!();
     engine.close().await;
     Ok(())
 }
 
-fn pipelines() -> Vec<(&'static str, Pipeline)> {
+async fn search(
+    engine: &Engine,
+    pipeline: &Arc<ValidPipeline>,
+    query: &str,
+    below_floor: bool,
+) -> Result<MemorySearch> {
+    let request = SearchRequest {
+        query: query.to_owned(),
+        mode: Some(Mode::Focused),
+        limit: Some(10),
+        token_budget: Some(1_000_000),
+        below_floor,
+        ..SearchRequest::default()
+    };
+    Ok(engine.memory().search_with(pipeline, &request).await?)
+}
+
+/// Share of queries for which a search says that nothing is relevant: queries with an answer, and several kinds without.
+async fn abstention(engine: &Engine, collections: &[Collection], at: usize) -> Result<()> {
+    let own = &collections[at];
+    let is_answerable = |query: &&Document| own.judgments.contains_key(&query.id);
+    let unanswerable = |query: &&Document| {
+        own.kinds
+            .get(&query.id)
+            .is_some_and(|kind| kind == "unanswerable")
+    };
+    let mut groups: Vec<(String, Vec<String>)> = vec![
+        (
+            "with an answer".into(),
+            texts(own.queries.iter().filter(is_answerable)),
+        ),
+        (
+            "never said in the conversations".into(),
+            texts(own.queries.iter().filter(unanswerable)),
+        ),
+    ];
+    for (number, other) in collections.iter().enumerate() {
+        if number != at {
+            let sample = other.queries.iter().step_by((other.queries.len() / 50).max(1));
+            groups.push((format!("about {}", other.name), texts(sample)));
+        }
+    }
+    groups.push((
+        "nonsense and general knowledge".into(),
+        NONSENSE.map(str::to_owned).into(),
+    ));
+    println!("  {:<34} {:>9} {:>9}", "nothing relevant:", "refused", "queries");
+    let pipeline = ValidPipeline::standard();
+    for (label, queries) in groups.into_iter().filter(|(_, queries)| !queries.is_empty()) {
+        let mut refused = 0_usize;
+        for query in &queries {
+            let found = search(engine, pipeline, query, false).await?;
+            refused += usize::from(found.outcome == SearchOutcome::NothingRelevant);
+        }
+        let share = refused as f64 / queries.len() as f64;
+        println!("    {label:<32} {share:>9.3} {:>9}", queries.len());
+    }
+    Ok(())
+}
+
+fn texts<'a>(queries: impl Iterator<Item = &'a Document>) -> Vec<String> {
+    queries.map(|query| query.text.clone()).collect()
+}
+
+pub(crate) const DEFAULT_LABEL: &str = "hybrid, standard scores (default)";
+
+pub(crate) fn pipelines() -> Vec<(&'static str, Pipeline)> {
     let standard = Pipeline::default();
     let only = |lexical: bool, vector: bool| Pipeline {
         channels: ChannelSwitches {
@@ -121,7 +242,26 @@ fn pipelines() -> Vec<(&'static str, Pipeline)> {
     vec![
         ("lexical alone", only(true, false)),
         ("vector alone", only(false, true)),
-        ("hybrid, scores (default)", standard.clone()),
+        (DEFAULT_LABEL, standard.clone()),
+        (
+            "hybrid, turns without neighbors",
+            Pipeline {
+                turns: TurnSettings {
+                    before: 0.0,
+                    after: 0.0,
+                    second: 0.0,
+                    seeds: 0,
+                },
+                ..standard.clone()
+            },
+        ),
+        (
+            "hybrid, scores",
+            Pipeline {
+                fusion: Fusion::Score,
+                ..standard.clone()
+            },
+        ),
         ("hybrid, reciprocal ranks, k = 60", ranks(60)),
         ("hybrid, reciprocal ranks, k = 10", ranks(10)),
     ]

@@ -207,6 +207,7 @@ async fn search(
 ) -> Result<(), Failure> {
     let pipeline = Pipeline {
         fusion: match arguments.fusion {
+            MemoryFusion::ZScore => Fusion::ZScore,
             MemoryFusion::Score => Fusion::Score,
             MemoryFusion::Rrf => Fusion::ReciprocalRank { k: arguments.rrf_k },
         },
@@ -233,6 +234,7 @@ async fn search(
             folder: arguments.folder,
             session: arguments.session,
             skip_shown: tool == "memory_context",
+            below_floor: arguments.below_floor,
             pipeline: Arc::new(pipeline),
             tool,
             scope,

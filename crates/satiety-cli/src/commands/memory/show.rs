@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety::memory::{Project, Validity};
+use satiety::memory::{Project, SearchOutcome, Validity};
 use satiety_engine::memory::{
     DeleteResponse, IndexResponse, LinkResponse, MatchedTriggers, Memories, Memory, MemoryHealth,
     MemoryResult, MemorySearch, SaveAction, SaveResponse, TaskMetrics, ValidateResponse,
@@ -82,10 +82,11 @@ impl Render for MemorySearch {
             };
             let _ = writeln!(
                 text,
-                "{:>2}. {}  {:.3}  {}",
+                "{:>2}. {}  {:.3}  confidence {:.2}  {}",
                 result.rank,
                 result.title.bold(),
                 result.score,
+                result.confidence,
                 why.dimmed()
             );
             let place = if result.folder.is_empty() {
@@ -109,8 +110,8 @@ impl Render for MemorySearch {
             }
             let _ = writeln!(text, "{more}");
         }
-        if self.results.is_empty() {
-            text.push_str("nothing found\n");
+        if self.outcome == SearchOutcome::NothingRelevant {
+            text.push_str("nothing relevant\n");
         }
         let intent = self.intent.intent.map_or_else(
             || "intent unknown".into(),
@@ -128,6 +129,10 @@ impl Render for MemorySearch {
         for (count, what) in [
             (self.already_shown.len(), "the session already has"),
             (self.over_budget.len(), "exceeded the budget"),
+            (
+                self.below_floor.len(),
+                "are not relevant (--below-floor prints them)",
+            ),
         ] {
             if count > 0 {
                 let _ = write!(text, "\n{count} more that {what}");

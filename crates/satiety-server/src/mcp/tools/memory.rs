@@ -189,13 +189,14 @@ const FOUND: &[&str] = &[
     "results[].folder",
     "results[].kind",
     "results[].project",
+    "below_floor[].title",
     "already_shown[].title",
     "over_budget[].title",
 ];
 
 /// Search tool profile: only the results that an agent needs.
 const SEARCH: ToolProfile = ToolProfile {
-    hidden: &["skip_shown", "filter", "as_of", "explain"],
+    hidden: &["skip_shown", "below_floor", "filter", "as_of", "explain"],
     defaults: &[],
     view: Some(&SearchRequest::AGENT_VIEW),
     brief: &[],

@@ -20,6 +20,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "context.results[].folder",
                     "context.results[].kind",
                     "context.results[].project",
+                    "context.below_floor[].title",
                     "context.already_shown[].title",
                     "context.over_budget[].title",
                 ],

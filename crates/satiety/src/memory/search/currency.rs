@@ -36,6 +36,8 @@ pub(super) struct Currency {
     held: BTreeSet<usize>,
     /// Held candidates that are returned below another one.
     attached: Vec<Attached>,
+    /// Candidates by which others are relevant: superseded memories by successor, and memories by what contradicts them.
+    vouchers: BTreeMap<usize, Vec<usize>>,
 }
 
 /// Marks of a result.
@@ -69,6 +71,11 @@ impl Currency {
     /// Memories that contradict this one, by id.
     pub(super) fn contradictions(&self, id: &str) -> impl Iterator<Item = &String> {
         self.contradictions.get(id).into_iter().flatten()
+    }
+
+    /// Candidates that make this one as relevant as they are.
+    pub(super) fn vouchers(&self, candidate: usize) -> &[usize] {
+        self.vouchers.get(&candidate).map_or(&[], Vec::as_slice)
     }
 
     fn want(&mut self, id: &str) {
@@ -303,6 +310,7 @@ impl SearchMachine {
             let successor = &mut self.candidates[below];
             successor.score = successor.score.max(score);
             successor.attention = successor.attention.max(attention);
+            self.currency.vouchers.entry(below).or_default().push(at);
             self.currency.held.insert(at);
             if settings.superseded == OutdatedRule::Demote {
                 self.currency.attached.push(Attached {
@@ -330,6 +338,7 @@ impl SearchMachine {
                 if let Some(candidate) = self.candidate_of(&other) {
                     self.candidates[candidate].score = self.candidates[below].score;
                     self.currency.held.insert(candidate);
+                    self.currency.vouchers.entry(candidate).or_default().push(below);
                     self.currency.attached.push(Attached {
                         candidate,
                         below,
