@@ -63,7 +63,7 @@ pub fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &Benc
         ": {} compared with {}",
         candidate.run_id, baseline.run_id
     ));
-    let mut parts = vec![verdict(report)];
+    let mut parts = vec![gate_verdict(report)];
     parts.extend(sandbox_note(candidate).map(Block::note));
     parts.extend(comparison_blocks(report, &before, &now));
     let mut document = Document::new("Benchmark comparison", vec![Block::Section(title, parts)]);
@@ -84,7 +84,7 @@ fn run_section(report: RunReport<'_>) -> Block {
     } = report;
     let found = summary(run);
     let title = strong(&*run.suite_id).then(format!(" {} ({})", run.run_id, run.target));
-    let mut parts: Vec<Block> = gate.map(verdict).into_iter().collect();
+    let mut parts: Vec<Block> = gate.map(gate_verdict).into_iter().collect();
     parts.extend(sandbox_note(run).map(Block::note));
     parts.push(headline(&found));
     for (owner, errors) in &found.errors_by_owner {
@@ -336,7 +336,8 @@ fn is_failure(result: &BenchmarkResult) -> bool {
     !matches!(result.status, Status::Pass | Status::Skipped)
 }
 
-fn verdict(report: &GateReport) -> Block {
+/// Verdict of a gate: the pass rates, their difference with its interval, and the reasons.
+pub fn gate_verdict(report: &GateReport) -> Block {
     let (tone, word) = match report.verdict {
         GateVerdict::Pass => (Tone::Good, "Pass"),
         GateVerdict::Regression => (Tone::Bad, "Regression"),
