@@ -102,6 +102,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "hooks",
         sql: include_str!("migrations/0017_hooks.sql"),
     },
+    Migration {
+        version: 24,
+        name: "dashboard",
+        sql: include_str!("migrations/0024_dashboard.sql"),
+    },
 ];
 
 /// Schema version that this program writes.
@@ -317,7 +322,8 @@ mod tests {
                 "9cbb8fc48d32312c",
                 "07b5793743a1e9bf",
                 "44ae0073cf9ab845",
-                "5d75765136b973eb"
+                "5d75765136b973eb",
+                "7410e73c2e835a8d"
             ]
         );
     }
