@@ -520,7 +520,7 @@ fn stored_round(row: RoundRow) -> StoredRound {
     }
 }
 
-fn conversation_summary(row: ConversationSummaryRow) -> ConversationSummary {
+pub(crate) fn conversation_summary(row: ConversationSummaryRow) -> ConversationSummary {
     ConversationSummary {
         conversation_id: row.id,
         topic: row.topic,

@@ -21,6 +21,7 @@ mod handles;
 pub mod harness;
 mod hooks;
 pub mod judge_choice;
+pub mod lists;
 pub mod maintenance;
 pub mod memory;
 pub mod models;

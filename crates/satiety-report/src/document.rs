@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use satiety::bench::{MarkKind, MarkedSpan};
+
 use crate::charts::{Calibration, IntervalMark, MarginMark, Mark, Stack};
 use crate::series::Lines;
 use crate::timeline::Timeline;
@@ -218,6 +220,8 @@ pub enum Block {
     Note(Tone, String, Text),
     /// Preformatted text.
     Verbatim(String),
+    /// Preformatted answer with the parts marked that an expectation matches or misses.
+    Marked(Vec<MarkedSpan>),
     /// Collapsible content on pages; terminals omit it.
     Details {
         summary: Text,
@@ -274,6 +278,16 @@ impl Block {
             open: false,
             blocks,
         }
+    }
+
+    /// Text of marked parts without a way to style them, in the notation of `wdiff`.
+    pub(crate) fn marked_text(spans: &[MarkedSpan]) -> String {
+        let part = |span: &MarkedSpan| match span.kind {
+            MarkKind::Plain | MarkKind::Match => span.text.clone(),
+            MarkKind::Extra => format!("{{+{}+}}", span.text),
+            MarkKind::Missing => format!("[-{}-]", span.text),
+        };
+        spans.iter().map(part).collect()
     }
 
     /// Builds fields; entries without a value are omitted.

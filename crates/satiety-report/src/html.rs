@@ -4,6 +4,8 @@
 
 use std::fmt::{self, Display};
 
+use satiety::bench::{MarkKind, MarkedSpan};
+
 use crate::charts;
 use crate::document::{Block, Chart, Document, Medium, Style, Table, Text, Tone};
 use crate::series;
@@ -107,6 +109,7 @@ fn render_block(block: &Block, level: usize) -> Html {
             escape(label),
             line(text)
         )),
+        Block::Marked(spans) => marked(spans),
         Block::Verbatim(text) => Html(format!("<pre>{}</pre>", escape(text))),
         Block::Details {
             summary,
@@ -121,6 +124,23 @@ fn render_block(block: &Block, level: usize) -> Html {
         Block::Only(Medium::Page, inner) => nested(inner, level),
         Block::Only(Medium::Terminal | Medium::Text, _) => Html::default(),
     }
+}
+
+/// Renders an answer with marks. Each kind has its own element and decoration, not only a color.
+pub fn marked(spans: &[MarkedSpan]) -> Html {
+    let part = |span: &MarkedSpan| {
+        let text = escape(&span.text);
+        match span.kind {
+            MarkKind::Plain => text.0,
+            MarkKind::Match => format!("<mark>{text}</mark>"),
+            MarkKind::Extra => format!("<ins title=\"not expected\">{text}</ins>"),
+            MarkKind::Missing => format!("<del title=\"expected, not in the answer\">{text}</del>"),
+        }
+    };
+    Html(format!(
+        "<pre class=\"marked\" tabindex=\"0\">{}</pre>",
+        spans.iter().map(part).collect::<String>()
+    ))
 }
 
 /// Renders a line with its styles.

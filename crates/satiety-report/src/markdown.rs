@@ -81,15 +81,8 @@ fn render_block(block: &Block, level: usize) -> String {
         Block::Chart(Chart::Timeline(timeline)) => code(terminal::plain_timeline(timeline, WIDTH)),
         Block::Chart(_) | Block::Only(Medium::Terminal, _) => String::new(),
         Block::Note(_, label, text) => format!("**{}:** {}", cell(label), line(text, usize::MAX)),
-        Block::Verbatim(text) => {
-            let longest = text
-                .split(|letter| letter != '`')
-                .map(str::len)
-                .max()
-                .unwrap_or(0);
-            let fence = "`".repeat(longest.max(2) + 1);
-            format!("{fence}text\n{text}\n{fence}")
-        }
+        Block::Marked(spans) => fenced(&Block::marked_text(spans)),
+        Block::Verbatim(text) => fenced(text),
         Block::Details {
             summary,
             open,
@@ -113,6 +106,13 @@ fn code(drawn: String) -> String {
     } else {
         format!("```text\n{drawn}\n```")
     }
+}
+
+/// Code block; its fence is longer than any run of backticks in the text.
+fn fenced(text: &str) -> String {
+    let runs = text.split(|letter| letter != '`').map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or(0).max(2) + 1);
+    format!("{fence}text\n{text}\n{fence}")
 }
 
 fn table(table: &Table) -> String {

@@ -71,6 +71,10 @@ fn collect(blocks: &[Block], width: Option<u16>, rendered: &mut Vec<(bool, Strin
                 true,
                 format!("{} {}", toned(*tone, &format!("{label}:")), line(text)),
             ),
+            Block::Marked(spans) => {
+                let text = Block::marked_text(spans);
+                (false, text.lines().map(visible).collect::<Vec<_>>().join("\n"))
+            }
             Block::Verbatim(text) => (false, text.lines().map(visible).collect::<Vec<_>>().join("\n")),
             Block::Only(Medium::Page, _) | Block::Details { .. } | Block::Chart(_) => continue,
         };

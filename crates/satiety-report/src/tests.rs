@@ -1,11 +1,27 @@
 //! Renders one document in every format, with hostile input.
 
+use satiety::bench::{MarkKind, MarkedSpan};
+
 use crate::charts::Mark;
 use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, dim, link, strong};
 use crate::series::{Lines, Series};
 use crate::{csv, html, markdown, row, terminal};
 
 const EVIL: &str = "<script>x</script> a|b @all \"c\" & d\n=1+1";
+
+fn marks(text: &str) -> Vec<MarkedSpan> {
+    let kinds = [
+        MarkKind::Plain,
+        MarkKind::Match,
+        MarkKind::Extra,
+        MarkKind::Missing,
+    ];
+    let span = |kind| MarkedSpan {
+        kind,
+        text: text.to_owned(),
+    };
+    kinds.map(span).into()
+}
 
 fn everything(text: &str) -> Document {
     let table = Table::new(
@@ -28,7 +44,10 @@ fn everything(text: &str) -> Document {
                     Block::Fields(vec![(text.to_owned(), text.into())]),
                     Block::Table(table.clone()),
                     Block::note(text),
-                    Block::details(text, vec![Block::Verbatim(text.to_owned())]),
+                    Block::details(
+                        text,
+                        vec![Block::Verbatim(text.to_owned()), Block::Marked(marks(text))],
+                    ),
                 ],
             ),
         ],

@@ -127,7 +127,7 @@ impl AgentRuns<'_> {
     }
 }
 
-fn agent_run(row: &Row) -> Result<AgentRunRow, StoreError> {
+pub(crate) fn agent_run(row: &Row) -> Result<AgentRunRow, StoreError> {
     Ok(columns!(row => AgentRunRow {
         id, kind, signal, reason, messages, steps, wasted_steps, first_nudge_step, first_stop_step, created_at,
         updated_at

@@ -271,7 +271,7 @@ pub(crate) fn query_values(row: &EvalQueryRow, at: i64) -> Vec<Bound<'_>> {
     }
 }
 
-fn query(row: &Row) -> Result<EvalQueryRow, StoreError> {
+pub(crate) fn query(row: &Row) -> Result<EvalQueryRow, StoreError> {
     let id: String = row.get("query_id")?;
     let result_ids = row.list("result_ids", format_args!("the results of evaluation query {id}"))?;
     let channels = row.json(

@@ -38,6 +38,7 @@ pub mod harness;
 pub mod hook_sessions;
 pub mod idempotency;
 pub mod journal;
+pub mod lists;
 pub mod maintenance;
 pub mod memory;
 pub mod memory_tasks;

@@ -107,6 +107,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "memory_truth",
         sql: include_str!("migrations/0018_memory_truth.sql"),
     },
+    Migration {
+        version: 24,
+        name: "dashboard",
+        sql: include_str!("migrations/0024_dashboard.sql"),
+    },
 ];
 
 /// Schema version that this program writes.
@@ -322,7 +327,8 @@ mod tests {
                 "9cbb8fc48d32312c",
                 "07b5793743a1e9bf",
                 "44ae0073cf9ab845",
-                "5d75765136b973eb"
+                "5d75765136b973eb",
+                "7410e73c2e835a8d"
             ]
         );
     }

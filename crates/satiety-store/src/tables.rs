@@ -113,7 +113,8 @@ pub const TABLES: &[Table] = tables! {
         ndcg_delta: optional float, p_value: optional float, is_significant: optional boolean,
         created_at: integer, per_query_results: text, report: text
     }
-    bench_runs since 4 key(run_id) age(started_at) children(bench_results.run_id, bench_plans.run_id, bench_work.run_id) {
+    bench_runs since 4 key(run_id) age(started_at) children(bench_results.run_id, bench_plans.run_id, bench_work.run_id,
+       bench_run_cases.run_id) {
         run_id: text, suite_id: text, suite_hash: text, target: text, started_at: integer,
         completed_at: optional integer, config_snapshot: text, summary: optional text,
         pass_rate: optional float
@@ -262,6 +263,12 @@ pub const TABLES: &[Table] = tables! {
     hook_calls since 17 key(session_id, event, decision) {
         session_id: text, event: text, decision: text, calls: integer, total_micros: integer, max_micros: integer,
         reason: text, updated_at: integer
+    }
+    bench_cases since 24 key(case_hash) age(used_at) {
+        case_hash: text, body: text, used_at: integer
+    }
+    bench_run_cases since 24 key(run_id, case_id) {
+        run_id: text, case_id: text, case_hash: text, title: text, tags: text
     }
 };
 

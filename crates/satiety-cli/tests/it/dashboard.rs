@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::Connection as _;
 
 use crate::dashboard_seed::{Seeded, fill, fill_with_scripts};
@@ -51,8 +51,18 @@ fn answers(seeded: &Seeded) {
 }
 
 /// Checks all pages in the browser, if it is available.
-#[expect(clippy::print_stderr, reason = "reports skipped checks")]
 fn visit(place: &Place, seeded: &Seeded, visit: &Visit<'_>) {
+    if let Some(folder) = &visit.pictures {
+        fs_err::create_dir_all(folder).unwrap();
+    }
+    let plan = json!({"pages": seeded.pages, "looks": visit.looks, "access": visit.access, "scripts": visit.scripts,
+        "pictures": visit.pictures});
+    run_browser(place, seeded, "dashboard.py", &plan);
+}
+
+/// Runs a script that drives the browser, if both are available.
+#[expect(clippy::print_stderr, reason = "reports skipped checks")]
+fn run_browser(place: &Place, seeded: &Seeded, script: &str, plan: &Value) {
     let (Some(python), Some(browser)) = (
         std::env::var_os("SATIETY_TEST_PYTHON"),
         std::env::var_os("SATIETY_TEST_BROWSER"),
@@ -62,17 +72,10 @@ fn visit(place: &Place, seeded: &Seeded, visit: &Visit<'_>) {
         );
         return;
     };
-    if let Some(folder) = &visit.pictures {
-        fs_err::create_dir_all(folder).unwrap();
-    }
-    let plan = json!({"pages": seeded.pages, "looks": visit.looks, "access": visit.access, "scripts": visit.scripts,
-        "pictures": visit.pictures});
     let plan = place.write("visit.json", &plan.to_string());
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/python/");
     let output = Command::new(python)
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../tests/python/dashboard.py"
-        ))
+        .arg(format!("{scripts}{script}"))
         .arg(browser)
         .arg(format!("http://{}", seeded.server.address))
         .arg(plan)
@@ -106,6 +109,142 @@ fn every_page_renders_in_a_browser() {
     );
 }
 
+/// Questions of users, each answered from the overview in at most four interactions: what is asked, the interactions, and
+/// words of the answer.
+const QUESTIONS: [(&str, &[&str], &[&str]); 20] = [
+    (
+        "why did a case fail in the last gated run?",
+        &["link:See which cases got worse", "link:failed 0/8"],
+        &["What allergy?", "does not contain", "Failed"],
+    ),
+    (
+        "which cases got worse since the baseline?",
+        &["link:See which cases got worse"],
+        &["remembers-an-allergy", "worse", "Regression"],
+    ),
+    (
+        "which cases got better?",
+        &["link:See which cases got worse"],
+        &["greets-in-french", "better"],
+    ),
+    (
+        "which cases did not change?",
+        &["link:See which cases got worse", "link:Show all cases"],
+        &["says-goodbye", "same"],
+    ),
+    (
+        "which cases of a run are flaky?",
+        &["link:Bench", "link:concierge", "link:run …", "check:flaky"],
+        &["late-train"],
+    ),
+    (
+        "what was a case asked?",
+        &[
+            "link:Bench",
+            "link:concierge",
+            "link:run …",
+            "link:names-the-hour",
+        ],
+        &["plain: names-the-hour", "Expected", "done"],
+    ),
+    (
+        "how long did a case take?",
+        &[
+            "link:Bench",
+            "link:concierge",
+            "link:run …",
+            "link:names-the-hour",
+        ],
+        &["latency", "Usage"],
+    ),
+    (
+        "which cases have a tag?",
+        &["link:Bench", "link:concierge", "link:run …", "search:Tag=allergy"],
+        &["1 cases", "remembers-an-allergy"],
+    ),
+    (
+        "at which step did an agent start to loop?",
+        &["link:where the first warning came"],
+        &["ame action and outcome as step", "Previous step"],
+    ),
+    (
+        "what did an agent run cost?",
+        &["link:Agent runs", "link:fix-import"],
+        &["Cost by step", "cost"],
+    ),
+    (
+        "which agents are stuck?",
+        &["link:Agent runs", "select:Signal=ESCALATE"],
+        &["fix-import", "1 runs"],
+    ),
+    (
+        "which conversations need a person?",
+        &["link:Conversations", "select:Signal=ESCALATE"],
+        &["ESCALATE"],
+    ),
+    (
+        "why does a conversation need a person?",
+        &["link:Read why it needs a person"],
+        &["ESCALATE", "Round by round"],
+    ),
+    (
+        "what waits for my approval?",
+        &["link:Review the proposal"],
+        &["Awaiting approval", "satiety harness approve"],
+    ),
+    (
+        "which cases always pass?",
+        &["link:See which cases always pass"],
+        &["Always passed"],
+    ),
+    (
+        "which experiment can be decided, and why?",
+        &["link:See the evidence, then graduate or reject"],
+        &["Evidence for the feature", "Graduation checklist"],
+    ),
+    (
+        "which query lost most between two retrieval runs?",
+        &["link:Retrieval"],
+        &["Latest two runs by query"],
+    ),
+    (
+        "what does the memory find?",
+        &["link:Memory", "search:Search=rollbacks"],
+        &["Meeting about rollbacks", "rank 1"],
+    ),
+    (
+        "what was searched, and what was read afterwards?",
+        &[
+            "link:Memory",
+            "link:Searches of agents and people",
+            "link:rollbacks",
+        ],
+        &["Results", "found by", "Afterwards"],
+    ),
+    (
+        "which source did a research run use?",
+        &["link:Research", "link:cold climates"],
+        &["Sources", "02-cold-climates.md"],
+    ),
+];
+
+/// Answers all questions in the browser, if it is available.
+fn answer_questions(place: &Place, seeded: &Seeded, looks: &[&str]) {
+    let questions: Vec<Value> = QUESTIONS
+        .iter()
+        .map(|(ask, steps, words)| json!({"ask": ask, "steps": steps, "words": words}))
+        .collect();
+    let plan = json!({"looks": looks, "questions": questions});
+    run_browser(place, seeded, "questions.py", &plan);
+}
+
+#[test]
+fn twenty_questions_are_answered_in_four_interactions() {
+    let place = Place::new();
+    let seeded = fill(&place, None);
+    answer_questions(&place, &seeded, &["wide", "phone"]);
+}
+
 /// The same pages on PostgreSQL, in one layout, since they look the same.
 #[test]
 fn every_page_renders_on_postgres() {
@@ -130,6 +269,7 @@ fn every_page_renders_on_postgres() {
                 pictures: None,
             },
         );
+        answer_questions(&place, &seeded, &["wide"]);
     }
     sql(&url, &format!("DROP DATABASE {name} WITH (FORCE)"));
 }

@@ -166,16 +166,39 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     let [first, second] = bench(&seeding);
     page(
         "/bench",
-        &["concierge", "support", "Pass rate over runs", "Ablations"],
+        &["concierge", "support", "Compare selected runs", "Ablations"],
     );
     page(
         &format!("/bench/runs/{first}"),
-        &["Flaky cases", "finds-the-late-train", "remembers-an-allergy"],
+        &[
+            "flaky",
+            "finds-the-late-train",
+            "remembers-an-allergy",
+            "allergy: remembers",
+        ],
     );
     page(
-        &format!("/bench/compare?baseline={first}&candidate={second}"),
+        &format!("/bench/runs/{second}?status=not_pass&sort=-score&changed=1"),
+        &["remembers-an-allergy", "worse", "Clear"],
+    );
+    page(
+        &format!("/bench/runs/{second}/cases/remembers-an-allergy"),
+        &[
+            "Failed",
+            "allergy: remembers-an-allergy",
+            "What allergy?",
+            "does not contain",
+            "Expected and not found in the answer",
+            "8 results",
+            "Attempts and log",
+        ],
+    );
+    page(
+        &format!("/bench/compare?run={second}&run={first}"),
         &[
             "Case by case",
+            "Regression",
+            "Show all cases",
             "greets-in-french",
             "better",
             "worse",
@@ -201,6 +224,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
         "/memory/search?q=rollbacks",
         &["Meeting about rollbacks", "lexical"],
     );
+    page("/memory/queries", &["rollbacks", "lexical"]);
 
     let server = start(place, &["--research-sources", &format!("notes=local:{heat}")]);
     let address = server.address.as_str();
@@ -216,6 +240,15 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
             "ImportError",
             "Tools",
             "Open ends",
+        ],
+    );
+    page(
+        "/progress/fix-import/steps/6",
+        &[
+            "ame action and outcome as step",
+            "Step 6",
+            "ImportError",
+            "so far",
         ],
     );
     features(&seeding, address);

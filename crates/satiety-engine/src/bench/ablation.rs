@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
+use super::browse::keep_cases;
 use super::cache::target_hash;
 use super::code_host::CodeHosts;
 use super::computed::SentenceModel;
@@ -128,6 +129,8 @@ impl BenchOperations<'_> {
                 pass_rate: None,
             };
             store.bench().begin_run(&row).await?;
+            let hashes = executor::hashes(&loaded);
+            keep_cases(&store, &row.run_id, &loaded.suite, &hashes).await?;
             let jobs = jobs(&loaded.suite, Some(request.runs), variants.len());
             let planned = jobs.len();
             let options = &request.options;
@@ -135,7 +138,7 @@ impl BenchOperations<'_> {
                 run_id: row.run_id.clone(),
                 checks: CodeHosts::open(&loaded.suite, &[], &loaded.folder, options)?,
                 sentence_model: SentenceModel::new(self.engine.settings()),
-                hashes: executor::hashes(&loaded),
+                hashes,
                 places: executor::places(&loaded.suite),
                 suite: loaded.suite.clone(),
                 folder: loaded.folder.clone(),

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::baseline::{MACHINE, VerdictOverride};
+use super::browse::keep_cases;
 use super::executor::{Progress, Stop};
 use super::finalize::{GateContext, new_gate_id};
 use super::history::{Detail, load as load_run};
@@ -149,6 +150,7 @@ impl BenchOperations<'_> {
         if row.completed_at.is_none() {
             let value = serde_json::to_value(&spread)?;
             store.bench().enqueue_run(&row, &value, &todo).await?;
+            keep_cases(store, &row.run_id, &loaded.suite, &outline.hashes).await?;
         }
         // An existing run keeps its original plan.
         let spread = match store.bench().plan(&row.run_id).await? {

@@ -8,7 +8,7 @@ use satiety::Hint;
 use satiety::bench::result_file::parse_run;
 use satiety::bench::{BenchmarkResult, BenchmarkRun, summarize_run};
 use satiety_store::Store;
-use satiety_store::bench::{BenchRunRow, ResultKey};
+use satiety_store::bench::{BenchRunRow, ResultKey, RunFilter};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -66,19 +66,13 @@ pub(crate) enum Detail {
 impl BenchOperations<'_> {
     /// Lists runs of a suite, or of all suites, newest first.
     pub async fn runs(self, suite: Option<&str>, limit: u32) -> Result<Vec<RunSummary>, EngineError> {
-        let rows = self.engine.store().await?.bench().runs(suite, limit).await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| RunSummary {
-                distributed: row.config_snapshot[DISTRIBUTED] == true,
-                run_id: row.run_id,
-                suite_id: row.suite_id,
-                target: row.target,
-                started_at: time(row.started_at),
-                completed_at: row.completed_at.map(time),
-                pass_rate: row.pass_rate,
-            })
-            .collect())
+        let filter = RunFilter {
+            suite_id: suite.map(str::to_owned),
+            ..RunFilter::default()
+        };
+        let store = self.engine.store().await?;
+        let rows = store.bench().run_heads(&filter, None, limit).await?;
+        Ok(rows.into_iter().map(run_summary).collect())
     }
 
     /// Loads a complete run by id, by `latest` or `latest:SUITE`, or from a file.
@@ -135,6 +129,18 @@ impl BenchOperations<'_> {
             ),
         })?;
         load(store, row, detail).await
+    }
+}
+
+pub(super) fn run_summary(row: BenchRunRow) -> RunSummary {
+    RunSummary {
+        distributed: row.config_snapshot[DISTRIBUTED] == true,
+        run_id: row.run_id,
+        suite_id: row.suite_id,
+        target: row.target,
+        started_at: time(row.started_at),
+        completed_at: row.completed_at.map(time),
+        pass_rate: row.pass_rate,
     }
 }
 

@@ -3,6 +3,7 @@
 mod ablation;
 pub mod attempts;
 mod baseline;
+mod browse;
 pub mod cache;
 mod code_host;
 mod computed;
@@ -36,6 +37,10 @@ mod until_decided;
 pub use ablation::{AblationRequest, AblationResponse};
 pub use baseline::{AcceptRequest, AcceptResponse, CompareRunsRequest, ComparedRuns, VerdictOverride};
 pub(crate) use baseline::{baseline_file, judge, stored_baseline};
+pub use browse::{
+    CaseDetail, CaseLine, CaseListRequest, CasePage, ComparedWith, MatrixCell, MatrixRequest, MatrixRow,
+    ResultOutcome, RunHead, RunListRequest, RunMatrix, RunPage, RunStatistics,
+};
 pub use decisions::{AblationRecord, GateDecision};
 pub use distributed::{Cancelled, DistributedRun, DistributedRunSummary};
 pub use executor::{Progress, Stop};
@@ -49,6 +54,8 @@ pub(crate) use plan::{described_target, describes_target, target_file};
 pub use production_cases::{FailureCase, FromFailureRequest, ScrubFilesRequest, ScrubResponse};
 pub use queue_worker::{WorkEvent, WorkRequest, WorkResponse};
 pub use run::{BenchPlan, RunBenchRequest, RunBenchResponse};
-pub use satiety_store::bench::WorkDepth;
+pub use satiety_store::bench::{
+    CaseCursor, CaseFilter, CaseOutcomeRow as CaseOutcome, CaseSort, RunFilter, WorkDepth,
+};
 pub use sequential::SequentialOutcome;
 pub use until_decided::{Budget, UntilDecided};

@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::baseline::{Conditions, VerdictOverride, baseline_of};
+use super::browse::keep_cases;
 use super::executor::{self, Job, Lead, LocalJobs, Progress, Runner, Stop};
 use super::finalize::{
     GateContext, GateOutcome, PostRun, by_variant, finish, new_gate_id, run_of, snapshot_of,
@@ -401,6 +402,7 @@ impl BenchOperations<'_> {
             });
         }
         store.bench().begin_run(&row).await?;
+        keep_cases(store, &row.run_id, &loaded.suite, &outline.hashes).await?;
         let done = if request.resume.is_some() {
             store
                 .bench()

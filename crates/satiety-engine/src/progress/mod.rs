@@ -20,8 +20,8 @@ use crate::handles::ProgressOperations;
 #[cfg(feature = "imports")]
 use crate::zip_log::ZipLog;
 
-pub(crate) use runs::RunCache;
 pub use runs::{AppendMessagesRequest, AppendedMessages, RunList, RunSummary, StoredRun};
+pub(crate) use runs::{RunCache, agent_run_summary};
 pub(crate) use traces::TraceConversations;
 pub use traces::{PartialSuccess, ReceiveTracesRequest, ReceivedTraces};
 

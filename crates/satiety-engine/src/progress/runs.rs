@@ -256,7 +256,7 @@ impl ProgressOperations<'_> {
             .filter(|_| more)
             .map(|row| (row.updated_at, row.id.clone()));
         Ok(RunList {
-            runs: rows.into_iter().map(run_summary).collect(),
+            runs: rows.into_iter().map(agent_run_summary).collect(),
             next,
         })
     }
@@ -387,7 +387,7 @@ impl RunCache {
     }
 }
 
-fn run_summary(row: AgentRunRow) -> RunSummary {
+pub(crate) fn agent_run_summary(row: AgentRunRow) -> RunSummary {
     RunSummary {
         conversation_id: row.id,
         kind: row.kind,

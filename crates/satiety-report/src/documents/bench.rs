@@ -63,7 +63,7 @@ pub fn comparison(report: &GateReport, baseline: &BenchmarkRun, candidate: &Benc
         ": {} compared with {}",
         candidate.run_id, baseline.run_id
     ));
-    let mut parts = vec![verdict(report)];
+    let mut parts = vec![gate_verdict(report)];
     parts.extend(variant_verdicts(report));
     parts.extend(sandbox_note(candidate).map(Block::note));
     parts.extend(comparison_blocks(report, &before, &now));
@@ -85,7 +85,7 @@ fn run_section(report: RunReport<'_>) -> Block {
     } = report;
     let found = summary(run);
     let title = strong(&*run.suite_id).then(format!(" {} ({})", run.run_id, run.target));
-    let mut parts: Vec<Block> = gate.map(verdict).into_iter().collect();
+    let mut parts: Vec<Block> = gate.map(gate_verdict).into_iter().collect();
     parts.extend(gate.and_then(variant_verdicts));
     parts.extend(sandbox_note(run).map(Block::note));
     parts.extend(variant_table(run));
@@ -435,7 +435,8 @@ fn verdict_word(verdict: GateVerdict) -> (Tone, &'static str) {
     }
 }
 
-fn verdict(report: &GateReport) -> Block {
+/// Verdict of a gate: the pass rates, their difference with its interval, and the reasons.
+pub fn gate_verdict(report: &GateReport) -> Block {
     let (tone, word) = verdict_word(report.verdict);
     let sentence = report.pass.as_ref().map_or_else(
         || "no cases to compare".into(),

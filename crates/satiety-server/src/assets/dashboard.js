@@ -92,6 +92,89 @@ if (grades) {
     if (button) { event.preventDefault(); button.click(); }
   });
 }
+// Lists: j and k move, x selects, Enter opens, / searches; copy the selection, or all rows, as Markdown or CSV.
+const isTyping = (event) =>
+  event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+const list = document.querySelector("table.rows");
+if (list) {
+  const rows = [...list.tBodies[0].rows];
+  let current = -1;
+  const chosen = () => rows.filter((row) => row.classList.contains("chosen"));
+  const tools = document.createElement("div");
+  tools.className = "tools";
+  const state = document.createElement("span");
+  state.setAttribute("role", "status");
+  const said = () => {
+    const many = chosen().length;
+    state.textContent = many ? `${many} selected` : "Keys: j and k move, Enter opens, x selects, / searches";
+  };
+  const choose = (row, on) => {
+    row.classList.toggle("chosen", on);
+    const box = row.querySelector("td.check input");
+    if (box) box.checked = row.classList.contains("chosen");
+    said();
+  };
+  list.addEventListener("change", (event) => {
+    const row = event.target.closest("tr");
+    if (row) choose(row, event.target.checked);
+  });
+  const texts = (row) =>
+    [...row.cells].filter((cell) => !cell.querySelector("input, .hidden")).map((cell) => cell.innerText.trim().replace(/\s+/g, " "));
+  const lines = () => {
+    const names = [...list.tHead.rows[0].cells].filter((cell) => !cell.querySelector(".hidden"));
+    const head = names.map((cell) => cell.textContent.replace(/ [↑↓]$/, "").trim());
+    const picked = chosen();
+    return [head, ...(picked.length ? picked : rows).map(texts)];
+  };
+  const markdown = () => {
+    const all = lines().map((cells) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`);
+    all.splice(1, 0, `|${" --- |".repeat(lines()[0].length)}`);
+    return all.join("\n");
+  };
+  // A cell that starts like a formula is quoted, so that a spreadsheet does not compute it.
+  const field = (cell) => `"${(/^[=+@\t-]/.test(cell) && !/^-?[\d.,]+( %| ms)?$/.test(cell) ? "'" + cell : cell).replaceAll('"', '""')}"`;
+  const csv = () => lines().map((cells) => cells.map(field).join(",")).join("\r\n");
+  if (navigator.clipboard) {
+    for (const [name, make] of [["Copy as Markdown", markdown], ["Copy as CSV", csv]]) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = name;
+      button.addEventListener("click", async () => {
+        try {
+          await navigator.clipboard.writeText(make());
+          state.textContent = "Copied";
+        } catch {
+          state.textContent = "Not copied";
+        }
+      });
+      tools.append(button);
+    }
+  }
+  tools.append(state);
+  said();
+  list.closest(".wide").before(tools);
+  document.addEventListener("keydown", (event) => {
+    if (isTyping(event)) return;
+    if (event.key === "/") {
+      const field = document.querySelector("[data-search]");
+      if (field) { event.preventDefault(); field.focus(); field.select(); }
+    } else if (event.key === "j" || event.key === "k") {
+      rows[current]?.classList.remove("current");
+      current = Math.min(rows.length - 1, Math.max(0, current + (event.key === "j" ? 1 : -1)));
+      rows[current].classList.add("current");
+      rows[current].scrollIntoView({ block: "nearest" });
+      rows[current].querySelector("a")?.focus({ preventScroll: true });
+    } else if (event.key === "x" && rows[current]) {
+      choose(rows[current], !rows[current].classList.contains("chosen"));
+    }
+  });
+} else {
+  // Pages with a previous and a next one: k and j.
+  document.addEventListener("keydown", (event) => {
+    if (isTyping(event)) return;
+    document.querySelector(`nav.pages a[data-key="${CSS.escape(event.key)}"]`)?.click();
+  });
+}
 // Live pages: reload when the conversation has new rounds.
 const live = document.querySelector("[data-live]");
 if (live && window.EventSource) {

@@ -10,13 +10,25 @@ use jiff::Timestamp;
 use satiety_report::document::{badge, dim, link, or_dash};
 use satiety_report::html::{Html, blocks, escape};
 use satiety_report::series::{Lines, Series, Threshold};
-use satiety_report::{Block, Chart, Table, Text, Tone, row};
+use satiety_report::{Block, Chart, Text, Tone, row};
+
+use serde_json::json;
 
 use super::shell::{ago, empty_state, frame, lead, segment, signal_tone};
+use super::table::{Address, Column, Filter, List, number_column, text_column};
+
+const COLUMNS: [Column; 6] = [
+    text_column("conversation"),
+    text_column("signal"),
+    number_column("rounds"),
+    number_column("saturation"),
+    text_column("profile"),
+    text_column("last round"),
+];
 
 /// List of stored conversations.
-pub(super) fn list_page(found: &ConversationList, next: Option<String>, now: Timestamp) -> String {
-    if found.conversations.is_empty() {
+pub(super) fn list_page(address: &Address, found: &ConversationList, now: Timestamp) -> String {
+    if found.conversations.is_empty() && address.is_bare() {
         let hint = empty_state(
             "No conversations yet. Score one and keep it:",
             "satiety score --record FILE",
@@ -29,30 +41,34 @@ pub(super) fn list_page(found: &ConversationList, next: Option<String>, now: Tim
         } else {
             &one.topic
         };
-        row![
+        let cells = row![
             link(format!("/conversations/{}", segment(&one.conversation_id)), name),
             badge(signal_tone(&one.signal), &one.signal),
             one.rounds.to_string(),
             or_dash(one.score, |score| format!("{score:.3}")),
             &one.profile,
             ago(one.updated_at, now),
-        ]
+        ];
+        cells.into()
     });
-    let header = [
-        "conversation",
-        "signal",
-        "rounds",
-        "saturation",
-        "profile",
-        "last round",
-    ];
-    let mut body = vec![Block::Table(Table::new(&header, &[2, 3], rows))];
-    body.extend(next.map(|to| Block::Text(link(to, "Earlier conversations"))));
+    let list = List {
+        address,
+        label: "conversations",
+        columns: &COLUMNS,
+        default_sort: "",
+        filters: vec![
+            Filter::Search("Search topics"),
+            Filter::words("signal", "Signal", &["CONTINUE", "SHIP", "STOP", "ESCALATE"]),
+        ],
+        rows: rows.collect(),
+        next: found.next.as_ref().map(|(at, id)| json!([at, id]).to_string()),
+        action: None,
+    };
     let lead = lead(
         "Conversations with the latest recommendation. Saturation is the share of claims in the last rounds that \
          were not new, from 0 to 1.",
     );
-    frame("/conversations", "Conversations", &[lead, blocks(&body)])
+    frame("/conversations", "Conversations", &[lead, list.render()])
 }
 
 pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round]) -> String {

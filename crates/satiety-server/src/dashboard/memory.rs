@@ -24,7 +24,8 @@ pub(super) fn list_page(health: &MemoryHealth, found: &Memories) -> String {
         );
         return frame("/memory", "Memory", &[hint]);
     }
-    let mut body = vec![state(health), form("")];
+    let searches = Html("<p><a href=\"/memory/queries\">Searches of agents and people</a></p>".into());
+    let mut body = vec![state(health), form(""), searches];
     let rows = found.memories.iter().map(|one| {
         row![
             link(format!("/memory/{}", segment(&one.id)), &one.title),

@@ -12,9 +12,12 @@ mod harness;
 mod memory;
 mod overview;
 mod progress;
+mod queries;
 mod research;
 mod retrieval;
 mod shell;
+mod step;
+mod table;
 mod timeline;
 
 use std::sync::Arc;
@@ -27,8 +30,8 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 use satiety::dialogue::Round;
-use satiety_engine::bench::CompareRunsRequest;
 use satiety_engine::conversations::ListConversationsRequest;
+use satiety_engine::lists::ListFilter;
 use satiety_engine::memory::{ListRequest, SearchRequest};
 use satiety_engine::retrieval::{AnnotateRequest, AnnotationVerdict};
 use satiety_engine::{EngineError, ErrorCategory};
@@ -37,6 +40,7 @@ use serde::de::DeserializeOwned;
 
 use crate::http::App;
 use satiety_report::html::paragraph;
+use table::Address;
 
 /// Maximum number of rows of a list.
 const ROWS: u32 = 100;
@@ -49,14 +53,15 @@ pub fn pages() -> Router<Arc<App>> {
         .route("/conversations/{id}", get(conversation))
         .route("/progress", get(agent_run_list))
         .route("/progress/{id}", get(agent_run))
+        .route("/progress/{id}/steps/{step}", get(agent_step))
         .route("/research", get(research_list))
         .route("/research/{id}", get(research_run))
         .route("/memory", get(memory_list))
         .route("/memory/search", get(memory_search))
+        .route("/memory/queries", get(query_list))
+        .route("/memory/queries/{id}", get(query_one))
         .route("/memory/{id}", get(memory_one))
-        .route("/bench", get(bench_list))
-        .route("/bench/compare", get(bench_compare))
-        .route("/bench/runs/{id}", get(bench_run))
+        .merge(bench::routes())
         .route("/eviction", get(eviction_list))
         .route("/eviction/{scope}", get(eviction_scope))
         .route("/harness", get(harness_page))
@@ -86,7 +91,7 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
         engine.research().stored_runs(20),
         engine.memory().health(),
         engine.bench().runs(None, 20),
-        engine.bench().gates(None, 5),
+        engine.bench().gates(None, 20),
         engine.eviction().list(None),
         engine.harness().status(&at.folders.harness, at.folders.driver),
         engine.experiments().list(),
@@ -108,21 +113,26 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
     Ok(Html(overview::page(&seen, Timestamp::now())))
 }
 
-#[derive(Debug, Deserialize)]
-struct BeforeCursor {
-    at: Option<i64>,
-    id: Option<String>,
+type Pairs = Query<Vec<(String, String)>>;
+
+/// Filter of a list, as its address states it.
+fn list_filter(address: &Address) -> ListFilter {
+    ListFilter {
+        signal: address.get("signal").map(str::to_owned),
+        text: address.get("q").map(str::to_owned),
+    }
 }
 
-async fn conversation_list(State(at): State<Arc<App>>, Fields(before): Fields<BeforeCursor>) -> Page {
-    let request = ListConversationsRequest {
-        before: before.at.zip(before.id),
-        limit: ROWS,
-    };
-    let found = at.engine.dialogue().conversations(&request).await?;
-    let next = found.next.as_ref();
-    let next = next.map(|(at, id)| format!("/conversations?at={at}&id={}", shell::segment(id)));
-    Ok(Html(conversations::list_page(&found, next, Timestamp::now())))
+async fn conversation_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
+    let address = Address::new("/conversations", pairs);
+    let filter = list_filter(&address);
+    let before = cursor(&address)?;
+    let found = at
+        .engine
+        .dialogue()
+        .find_conversations(&filter, &before, ROWS)
+        .await?;
+    Ok(Html(conversations::list_page(&address, &found, Timestamp::now())))
 }
 
 async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
@@ -136,11 +146,12 @@ async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Pag
     Ok(Html(conversations::detail_page(&kept, &rounds)))
 }
 
-async fn agent_run_list(State(at): State<Arc<App>>, Fields(before): Fields<BeforeCursor>) -> Page {
-    let found = at.engine.progress().runs(before.at.zip(before.id), ROWS).await?;
-    let next = found.next.as_ref();
-    let next = next.map(|(at, id)| format!("/progress?at={at}&id={}", shell::segment(id)));
-    Ok(Html(progress::list_page(&found, next, Timestamp::now())))
+async fn agent_run_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
+    let address = Address::new("/progress", pairs);
+    let filter = list_filter(&address);
+    let before = cursor(&address)?;
+    let found = at.engine.progress().find_runs(&filter, &before, ROWS).await?;
+    Ok(Html(progress::list_page(&address, &found, Timestamp::now())))
 }
 
 #[derive(Debug, Deserialize)]
@@ -155,6 +166,17 @@ async fn agent_run(
 ) -> Page {
     let run = at.engine.progress().run(&id).await?;
     Ok(Html(progress::detail_page(&run, first.from, Timestamp::now())))
+}
+
+async fn agent_step(State(at): State<Arc<App>>, Path((id, step)): Path<(String, usize)>) -> Page {
+    let run = at.engine.progress().run(&id).await?;
+    step::page(&run, step, Timestamp::now())
+        .map(Html)
+        .ok_or_else(|| ErrorPage {
+            status: StatusCode::NOT_FOUND,
+            words: format!("run `{id}` has no step {step}"),
+            hint: None,
+        })
 }
 
 async fn research_list(State(at): State<Arc<App>>) -> Page {
@@ -208,6 +230,19 @@ async fn memory_search(State(at): State<Arc<App>>, Fields(asked): Fields<FormInp
     Ok(Html(memory::search(&found)))
 }
 
+async fn query_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
+    let address = Address::new("/memory/queries", pairs);
+    let filter = list_filter(&address);
+    let before = cursor(&address)?;
+    let found = at.engine.memory().search_log(&filter, &before, ROWS).await?;
+    Ok(Html(queries::list_page(&address, &found, Timestamp::now())))
+}
+
+async fn query_one(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
+    let found = at.engine.memory().logged_search(&id).await?;
+    Ok(Html(queries::detail_page(&found, Timestamp::now())))
+}
+
 async fn memory_one(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
     let found = at
         .engine
@@ -215,40 +250,6 @@ async fn memory_one(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page 
         .get(&id, Some(&satiety::memory::Scope::All))
         .await?;
     Ok(Html(memory::detail_page(&found, Timestamp::now())))
-}
-
-async fn bench_list(State(at): State<Arc<App>>) -> Page {
-    let (runs, ablations) = tokio::join!(
-        at.engine.bench().runs(None, ROWS),
-        at.engine.bench().ablations(10)
-    );
-    Ok(Html(bench::list_page(&runs?, &ablations?, Timestamp::now())))
-}
-
-async fn bench_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
-    stored_only(&id)?;
-    Ok(Html(bench::detail_page(&at.engine.bench().run(&id).await?)))
-}
-
-#[derive(Debug, Deserialize)]
-struct ComparedPair {
-    baseline: String,
-    candidate: String,
-}
-
-async fn bench_compare(State(at): State<Arc<App>>, Fields(two): Fields<ComparedPair>) -> Page {
-    stored_only(&two.baseline)?;
-    stored_only(&two.candidate)?;
-    let request = CompareRunsRequest {
-        baseline: two.baseline,
-        candidate: two.candidate,
-        policy: satiety::bench::GatePolicy::default(),
-        record: false,
-        accept_regression: None,
-    };
-    Ok(Html(bench::comparison_page(
-        &at.engine.bench().compare(request).await?,
-    )))
 }
 
 /// Rejects ids that could be file names: pages show stored runs only.
@@ -429,6 +430,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for FormFields<T> {
     }
 }
 
+/// Cursor of a list, as JSON in the address.
+fn cursor<T: DeserializeOwned>(address: &Address) -> Result<Option<T>, ErrorPage> {
+    let parsed = address.get("after").map(serde_json::from_str).transpose();
+    parsed.map_err(|_| ErrorPage::invalid_field("the position in the list is invalid"))
+}
+
 /// Page for an address that does not exist.
 pub(crate) fn not_found() -> Response {
     ErrorPage {
@@ -447,6 +454,15 @@ struct ErrorPage {
 }
 
 impl ErrorPage {
+    /// Page for a field with an invalid value.
+    fn invalid_field(why: &str) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            words: format!("cannot read the request: {why}"),
+            hint: Some("change the field and apply the filter again".into()),
+        }
+    }
+
     /// Page for fields that cannot be read; their error names the field in its cause.
     fn invalid(error: &dyn std::error::Error) -> Self {
         let cause = std::iter::successors(error.source(), |cause| cause.source()).last();

@@ -1,4 +1,4 @@
-//! Overview page: saturation, regressions and pending approvals.
+//! Overview page: what needs a person now, each with the next action, and one card per area.
 
 use satiety::experiment::Decision;
 use satiety::harness::{Phase, Verdict};
@@ -15,8 +15,9 @@ use satiety_engine::retrieval::MeasuredRun;
 use jiff::Timestamp;
 use satiety_report::document;
 use satiety_report::html::{Html, escape, joined, line, link, paragraph, render_inline};
+use satiety_report::series::sparkline;
 
-use super::shell::{ago, badge, card, command, count, frame, percent, run_tone, signal_tone};
+use super::shell::{ago, badge, card, command, count, frame, percent, run_tone, segment, signal_tone};
 
 /// Data of each card, or the error.
 pub(super) struct Overview {
@@ -98,16 +99,18 @@ fn first_steps() -> Html {
     ))
 }
 
-/// List of findings that need attention.
+/// What needs a person now, each with the next action.
 fn attention(seen: &Overview, now: Timestamp) -> Html {
     let mut items = Vec::new();
     if let Some(Ok(status)) = &seen.harness {
         let open = status.expansion.as_ref();
         if open.is_some_and(|open| open.phase == Phase::AwaitingApproval) {
+            let what = Html("harness expansion".into());
             items.push(item(
                 "unsure",
                 "needs approval",
-                &link("/harness", "harness expansion"),
+                &what,
+                &link("/harness", "Review the proposal"),
             ));
         }
         if status
@@ -115,67 +118,89 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
             .as_ref()
             .is_some_and(|found| found.verdict == Verdict::Saturated)
         {
-            items.push(item(
-                "bad",
-                "saturated",
-                &link("/harness", "the harness no longer discriminates between versions"),
-            ));
+            let what = Html("the harness no longer discriminates between versions".into());
+            let action = link("/harness", "See which cases always pass");
+            items.push(item("bad", "saturated", &what, &action));
         }
     }
-    for gate in seen.gates.iter().flatten() {
-        if gate.verdict == "regression" && gate.accepted_by.is_none() {
-            let to = format!(
-                "/bench/compare?baseline={}&candidate={}",
-                super::shell::segment(&gate.baseline_run),
-                super::shell::segment(&gate.candidate_run)
-            );
-            let suite = link(&to, &gate.suite_id);
-            let when = line(&ago(gate.decided_at, now));
-            items.push(item("bad", "regression", &Html(format!("suite {suite}, {when}"))));
-        }
-    }
+    items.extend(regressions(seen, now));
+    items.extend(agents(seen, now));
     for one in seen
         .conversations
         .iter()
         .flatten()
         .filter(|one| one.signal == "ESCALATE")
     {
-        let to = format!("/conversations/{}", super::shell::segment(&one.conversation_id));
+        let to = format!("/conversations/{}", segment(&one.conversation_id));
         let name = if one.topic.is_empty() {
             &one.conversation_id
         } else {
             &one.topic
         };
-        let conversation = link(&to, name);
+        let what = Html(format!("conversation “{}”", escape(name)));
         items.push(item(
             "unsure",
             "escalate",
-            &Html(format!("conversation “{conversation}”")),
+            &what,
+            &link(&to, "Read why it needs a person"),
         ));
-    }
-    for run in seen.agent_runs.iter().flatten() {
-        // Older runs have ended, whatever their last signal was.
-        let recent = now.as_second() - run.updated_at.as_second() < 24 * 60 * 60;
-        if recent && is_stuck(run) {
-            let to = format!("/progress/{}", super::shell::segment(&run.conversation_id));
-            let run = link(&to, &run.conversation_id);
-            items.push(item("bad", "stuck", &Html(format!("agent run {run}"))));
-        }
     }
     let features = seen.features.iter().flat_map(|found| &found.features);
     for one in features.filter(|one| one.status == "running" && one.decision != Decision::Continue) {
-        let to = format!("/ab/{}", super::shell::segment(&one.feature_id));
+        let to = format!("/ab/{}", segment(&one.feature_id));
+        let what = Html(format!("experiment {}", escape(&one.feature_id)));
         items.push(item(
             "unsure",
             "decided",
-            &link(&to, &format!("experiment {}", one.feature_id)),
+            &what,
+            &link(&to, "See the evidence, then graduate or reject"),
+        ));
+    }
+    if let Ok(health) = &seen.memory
+        && health.memories > 0
+        && let Some(why) = &health.degraded
+    {
+        let what = render_inline(why);
+        items.push(item(
+            "unsure",
+            "memory degraded",
+            &what,
+            &link("/memory", "Check the memory"),
+        ));
+    }
+    if let Ok(listing) = &seen.scopes {
+        let open: i64 = listing.scopes.iter().map(|scope| scope.open_proposals).sum();
+        if open > 0 {
+            let what = Html(count(open, "eviction proposal", "eviction proposals"));
+            items.push(item(
+                "plain",
+                "unanswered",
+                &what,
+                &link("/eviction", "See what was proposed"),
+            ));
+        }
+    }
+    for run in seen
+        .runs
+        .iter()
+        .flatten()
+        .filter(|run| run.completed_at.is_none())
+    {
+        let when = line(&ago(run.started_at, now));
+        let what = Html(format!("run of {}, started {when}", escape(&run.suite_id)));
+        let to = format!("/bench/runs/{}", segment(&run.run_id));
+        items.push(item(
+            "plain",
+            "incomplete",
+            &what,
+            &link(&to, "See how far it came"),
         ));
     }
     if items.is_empty() {
         return satiety_report::html::verdict(
             "good",
             "All clear.",
-            "No saturation, no regressions, no pending approvals.",
+            "No saturation, no regressions, no stuck agents, no pending approvals.",
         );
     }
     Html(format!(
@@ -184,10 +209,64 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
     ))
 }
 
+/// Regressions that are still open: the latest verdict of a suite counts.
+fn regressions(seen: &Overview, now: Timestamp) -> Vec<Html> {
+    let mut suites: Vec<&str> = Vec::new();
+    let mut items = Vec::new();
+    for gate in seen.gates.iter().flatten() {
+        if suites.contains(&gate.suite_id.as_str()) {
+            continue;
+        }
+        suites.push(&gate.suite_id);
+        if gate.verdict == "regression" && gate.accepted_by.is_none() {
+            let to = format!(
+                "/bench/compare?baseline={}&candidate={}",
+                segment(&gate.baseline_run),
+                segment(&gate.candidate_run)
+            );
+            let when = line(&ago(gate.decided_at, now));
+            let what = Html(format!("suite {}, {when}", escape(&gate.suite_id)));
+            items.push(item(
+                "bad",
+                "regression",
+                &what,
+                &link(&to, "See which cases got worse"),
+            ));
+        }
+    }
+    items
+}
+
+/// Agents that should not go on by themselves. Older runs have ended, whatever their last signal was.
+fn agents(seen: &Overview, now: Timestamp) -> Vec<Html> {
+    const RECENT: i64 = 24 * 60 * 60;
+    const RUNNING: i64 = 10 * 60;
+    let age = |run: &AgentRunSummary| now.as_second() - run.updated_at.as_second();
+    let runs = seen.agent_runs.iter().flatten();
+    let stuck = runs.filter(|run| is_stuck(run) && age(run) < RECENT);
+    stuck
+        .map(|run| {
+            let state = if age(run) < RUNNING { ", running now" } else { "" };
+            let when = line(&ago(run.updated_at, now));
+            let name = escape(&run.conversation_id);
+            let what = Html(format!("agent run {name}{state}, {when}"));
+            let path = format!("/progress/{}", segment(&run.conversation_id));
+            let action = match run.first_nudge_step.or(run.first_stop_step) {
+                Some(step) => link(
+                    &format!("{path}/steps/{step}"),
+                    &format!("See step {step}, where the first warning came"),
+                ),
+                None => link(&path, "See its steps"),
+            };
+            item("bad", "stuck", &what, &action)
+        })
+        .collect()
+}
+
 /// Entry of the attention list.
-fn item(class: &str, word: &str, what: &Html) -> Html {
+fn item(class: &str, word: &str, what: &Html, action: &Html) -> Html {
     Html(format!(
-        "<li class=\"{class}\">{} {what}</li>",
+        "<li class=\"{class}\">{} <span>{what}</span> <span class=\"next\">{action}</span></li>",
         badge(class, word)
     ))
 }
@@ -335,7 +414,10 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
                 || paragraph("No runs yet. Run `satiety bench run SUITE`."),
                 |run| {
                     let label = format!("pass rate of the latest run, {}", run.suite_id);
-                    large(&percent(run.pass_rate), &label)
+                    Html(joined(&[
+                        large(&percent(run.pass_rate), &label),
+                        course(run, runs),
+                    ]))
                 },
             );
             let gate = gates.as_ref().ok().and_then(|gates| gates.first()).map(|gate| {
@@ -357,6 +439,19 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
             )
         }
     }
+}
+
+/// Course of the pass rate of a run's suite; a single run is a number, not a chart.
+fn course(latest: &RunSummary, runs: &[RunSummary]) -> Html {
+    let same = runs.iter().rev().filter(|run| run.suite_id == latest.suite_id);
+    let rates: Vec<Option<f64>> = same.map(|run| run.pass_rate).collect();
+    if rates.iter().flatten().count() < 2 {
+        return Html::default();
+    }
+    sparkline(
+        &format!("Pass rate of {} over {} runs", latest.suite_id, rates.len()),
+        &rates,
+    )
 }
 
 fn retrieval(found: &Result<Option<MeasuredRun>, String>) -> Html {

@@ -13,9 +13,10 @@ use satiety_report::document::{badge, link};
 use satiety_report::html::{Html, blocks, escape, joined, line, paragraph};
 use satiety_report::series::{Lines, Series};
 use satiety_report::{Block, Chart, Table, Text, Tone, row};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::shell::{ago, command, count, frame, lead, moment, run_tone, segment};
+use super::table::{Address, Column, Filter, List, number_column, text_column};
 use super::timeline::Timeline;
 
 /// Maximum number of steps on a page.
@@ -31,14 +32,37 @@ const MAX_EDITS: usize = 5;
 /// Rows of a table, or entries of a list, that may be long.
 const MAX_ROWS: usize = 100;
 
+const COLUMNS: [Column; 8] = [
+    text_column("run"),
+    text_column("signal"),
+    text_column("kind"),
+    number_column("steps"),
+    number_column("wasted"),
+    number_column("first nudge"),
+    number_column("first stop"),
+    text_column("updated"),
+];
+
 /// List of stored runs.
-pub(super) fn list_page(found: &RunList, next: Option<String>, now: Timestamp) -> String {
-    if found.runs.is_empty() {
+pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> String {
+    if found.runs.is_empty() && address.is_bare() {
         return frame("/progress", "Agent runs", &[no_runs()]);
     }
-    let step = |step: Option<i64>| step.map_or_else(|| "-".to_owned(), |step| step.to_string());
     let rows = found.runs.iter().map(|run| {
-        row![
+        let step = |step: Option<i64>| match step {
+            Some(step) => {
+                // A longer run is shown in parts.
+                let from = if run.steps > MAX_STEPS as i64 {
+                    format!("?from={step}")
+                } else {
+                    String::new()
+                };
+                let path = run_path(&run.conversation_id);
+                link(format!("{path}{from}#step-{step}"), step.to_string())
+            }
+            None => "-".into(),
+        };
+        let cells = row![
             link(run_path(&run.conversation_id), &run.conversation_id),
             badge(run_tone(&run.signal), &run.signal),
             &run.kind,
@@ -47,25 +71,31 @@ pub(super) fn list_page(found: &RunList, next: Option<String>, now: Timestamp) -
             step(run.first_nudge_step),
             step(run.first_stop_step),
             ago(run.updated_at, now),
-        ]
+        ];
+        cells.into()
     });
-    let header = [
-        "run",
-        "signal",
-        "kind",
-        "steps",
-        "wasted",
-        "first nudge",
-        "first stop",
-        "updated",
-    ];
+    let list = List {
+        address,
+        label: "runs",
+        columns: &COLUMNS,
+        default_sort: "",
+        filters: vec![
+            Filter::Search("Search runs"),
+            Filter::words(
+                "signal",
+                "Signal",
+                &["CONTINUE", "NUDGE", "SHIP", "STOP", "ESCALATE"],
+            ),
+        ],
+        rows: rows.collect(),
+        next: found.next.as_ref().map(|(at, id)| json!([at, id]).to_string()),
+        action: None,
+    };
     let lead = lead(
         "Agents at work with the latest recommendation. Wasted steps brought nothing new; the columns “first nudge” \
          and “first stop” name the step.",
     );
-    let mut body = vec![Block::Table(Table::new(&header, &[3, 4, 5, 6], rows))];
-    body.extend(next.map(|to| Block::Text(link(to, "Earlier runs"))));
-    frame("/progress", "Agent runs", &[lead, blocks(&body)])
+    frame("/progress", "Agent runs", &[lead, list.render()])
 }
 
 /// Empty state: how to report a run.
@@ -82,7 +112,7 @@ fn no_runs() -> Html {
     Html(format!("<div class=\"empty\">\n{}\n</div>", joined(&parts)))
 }
 
-fn run_path(id: &str) -> String {
+pub(super) fn run_path(id: &str) -> String {
     format!("/progress/{}", segment(id))
 }
 
@@ -315,10 +345,11 @@ fn step_table(shown: &StepRange<'_>) -> Html {
             format!("<td data-label=\"agent\">{}</td>", escape(&shorten(name, 40)))
         });
         format!(
-            "<tr id=\"step-{number}\"><th scope=\"row\">{number}</th><td data-label=\"signal\">{signal}</td>{agent}\
+            "<tr id=\"step-{number}\"><th scope=\"row\"><a href=\"{path}/steps/{number}\">{number}</a></th><td data-label=\"signal\">{signal}</td>{agent}\
              <td class=\"action\"><details><summary>{action}</summary>\n{details}\n</details></td>\
              <td class=\"words\" data-label=\"outcome\">{outcome}</td><td class=\"words\" data-label=\"finding\">{findings}</td></tr>",
             number = verdict.step,
+            path = escape(&shown.path),
             signal = line(&badge(run_tone(verdict.signal.as_str()), verdict.signal.as_str())),
             agent = agent.unwrap_or_default(),
             action = escape(&action(step)),
@@ -337,7 +368,7 @@ fn step_table(shown: &StepRange<'_>) -> Html {
 }
 
 /// The action of a step in a few words: its first call, or what the agent wrote.
-fn action(step: &Step) -> String {
+pub(super) fn action(step: &Step) -> String {
     let Some(call) = step.calls.first() else {
         let words = first_line(&step.text);
         return if words.is_empty() {
@@ -377,7 +408,7 @@ fn outcome(step: &Step) -> String {
 }
 
 /// How a call failed, if its result says so.
-fn failure(result: &CallResult) -> Option<String> {
+pub(super) fn failure(result: &CallResult) -> Option<String> {
     match result.exit_code {
         Some(code) if code != 0 => Some(format!("exit {code}")),
         _ => (result.error == Some(true)).then(|| "error".into()),
@@ -389,7 +420,7 @@ fn first_line(text: &str) -> &str {
     lines.find(|line| !line.is_empty()).unwrap_or_default()
 }
 
-fn arguments(call: &Call) -> String {
+pub(super) fn arguments(call: &Call) -> String {
     match &call.arguments {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -695,7 +726,7 @@ mod tests {
             runs: Vec::new(),
             next: None,
         };
-        let text = list_page(&none, None, Timestamp::UNIX_EPOCH);
+        let text = list_page(&Address::default(), &none, Timestamp::UNIX_EPOCH);
         assert!(text.contains("/v1/conversations/run-1/messages") && text.contains("report_step"));
     }
 
@@ -714,9 +745,10 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,
         }];
-        let found = RunList { runs, next: None };
-        let next = Some("/progress?at=1&id=run".to_owned());
-        let text = list_page(&found, next, Timestamp::UNIX_EPOCH);
+        let next = Some((1, "run".to_owned()));
+        let found = RunList { runs, next };
+        let address = Address::new("/progress", Vec::new());
+        let text = list_page(&address, &found, Timestamp::UNIX_EPOCH);
         assert!(text.contains("<a href=\"/progress/run%2F1\">run/1</a>"), "{text}");
         assert!(
             text.contains("<span class=\"badge unsure\">NUDGE</span>"),
@@ -724,10 +756,14 @@ mod tests {
         );
         assert!(
             text.contains(
-                "<td class=\"number\" data-label=\"first nudge\">9</td><td class=\"number\" data-label=\"first stop\">-</td>"
+                "data-label=\"first nudge\"><a href=\"/progress/run%2F1#step-9\">9</a></td>\
+                 <td class=\"number\" data-label=\"first stop\">-</td>"
             ),
             "{text}"
         );
-        assert!(text.contains("Earlier runs"), "{text}");
+        assert!(
+            text.contains("href=\"/progress?after=%5B1%2C%22run%22%5D\">Next page"),
+            "{text}"
+        );
     }
 }

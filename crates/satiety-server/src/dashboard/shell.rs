@@ -43,11 +43,23 @@ pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
          <body>\n<a class=\"skip\" href=\"#content\">Skip to content</a>\n\
          <header class=\"site\"><nav aria-label=\"Main\"><span class=\"brand\">Satiety</span>{menu}</nav></header>\n\
          <main id=\"content\" tabindex=\"-1\">\n<h1>{title}</h1>\n{body}\n</main>\n\
-         <footer>All data is also available through the <a href=\"/docs\">HTTP API</a>.</footer>\n\
+         <footer>Satiety {version}. All data is also available through the <a href=\"/docs\">HTTP API</a>.</footer>\n\
          </body>\n</html>\n",
+        version = env!("CARGO_PKG_VERSION"),
         menu = joined(&menu),
         body = joined(body)
     )
+}
+
+/// Path from the menu entry to this page, one link per level.
+pub(super) fn trail(levels: &[(&str, &str)]) -> Html {
+    let links = levels
+        .iter()
+        .map(|(to, name)| format!("<li><a href=\"{}\">{}</a></li>", escape(to), escape(name)));
+    Html(format!(
+        "<nav class=\"trail\" aria-label=\"Breadcrumb\"><ol>{}</ol></nav>",
+        links.collect::<String>()
+    ))
 }
 
 /// Word in a colored frame; the color repeats the meaning of the word.

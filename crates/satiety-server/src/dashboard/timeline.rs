@@ -15,6 +15,8 @@ const TOP: f64 = 36.0;
 const HEIGHT: f64 = 130.0;
 /// Height of the row of letters.
 const STRIP: f64 = 18.0;
+/// Height below the letters, for the arcs between repeated steps.
+const ARCS: f64 = 44.0;
 /// Minimum width of a letter.
 const LETTER: f64 = 10.0;
 
@@ -73,7 +75,8 @@ impl Timeline<'_> {
         self.draw_letters(&mut inside, width);
         self.draw_scale(&mut inside);
         self.draw_marks(&mut inside, width);
-        let bottom = TOP + HEIGHT + STRIP;
+        let arcs = self.draw_arcs(&mut inside, width);
+        let bottom = TOP + HEIGHT + STRIP + if arcs { ARCS } else { 0.0 };
         for (index, anchor, x) in [
             (0, "start", LEFT),
             (self.verdicts.len().saturating_sub(1), "end", WIDTH - 2.0),
@@ -149,6 +152,32 @@ impl Timeline<'_> {
             }
             index += series.len();
         }
+    }
+
+    /// An arc from each repeated step to the step that it repeats, deeper for a longer way back. Returns whether there
+    /// is any.
+    fn draw_arcs(&self, inside: &mut String, width: f64) -> bool {
+        let first = self.verdicts.first().map_or(1, |verdict| verdict.step);
+        let y = TOP + HEIGHT + STRIP + 3.0;
+        let mut any = false;
+        for (index, verdict) in self.verdicts.iter().enumerate() {
+            let earlier = verdict.evidence.iter().filter_map(|one| one.earlier_step);
+            let Some(earlier) = earlier.filter(|step| (first..verdict.step).contains(step)).max() else {
+                continue;
+            };
+            let from = LEFT + (index as f64 + 0.45) * width;
+            let to = LEFT + ((earlier - first) as f64 + 0.45) * width;
+            let depth = ((from - to) / 3.0).clamp(6.0, 2.0 * (ARCS - 6.0));
+            any = true;
+            let _ = write!(
+                inside,
+                "<path class=\"arc\" d=\"M{from:.1} {y:.1} Q{:.1} {:.1} {to:.1} {y:.1}\"><title>Step {} repeats step {earlier}</title></path>",
+                f64::midpoint(from, to),
+                y + depth,
+                verdict.step
+            );
+        }
+        any
     }
 
     fn draw_scale(&self, inside: &mut String) {

@@ -1,11 +1,16 @@
 //! Benchmark data: runs with their results, accepted baselines, decisions of gates and ablations, cached
 //! responses, and cases queued for workers.
 
+mod browse;
 mod decisions;
 mod responses;
 mod runs;
 mod work;
 
+pub(crate) use browse::like_pattern;
+pub use browse::{
+    CaseCursor, CaseFilter, CaseOutcomeRow, CaseSort, ResultOutcomeRow, RunCaseRow, RunFilter, case_cursor,
+};
 pub use decisions::{AblationRow, BaselineRow, GateRow};
 pub use runs::{BenchResultRow, BenchRunRow, ResultKey};
 pub use work::{Lease, LeaseHolder, OpenRun, PlanRow, StoreOutcome, StoredOutcome, WorkDepth};

@@ -7,6 +7,7 @@
     reason = "a panic fails the test"
 )]
 
+mod browse;
 mod conformance;
 mod durability;
 mod eviction;

@@ -130,6 +130,8 @@ async fn fill_bench(store: &Store) {
     store.bench().begin_run(&run).await.unwrap();
     let results = [bench_result("a", 0), bench_result("a", 1), bench_result("b\0", 0)];
     store.bench().put_results("run-1", &results).await.unwrap();
+    let cases = [crate::browse::run_case("a", "Greet \0", &["polite"])];
+    store.bench().put_run_cases("run-1", &cases).await.unwrap();
     store
         .bench()
         .complete_run("run-1", 7, &json!({"pass_rate": 0.1 + 0.2}), Some(0.1 + 0.2))

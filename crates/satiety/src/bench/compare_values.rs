@@ -1,6 +1,7 @@
 //! Lenient conversion of answers to text, JSON and numbers: models wrap JSON in code fences and numbers in
 //! sentences.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -61,25 +62,36 @@ pub(super) fn number_in(output: &Value) -> Option<f64> {
     if let Ok(number) = text.trim().parse::<f64>() {
         return number.is_finite().then_some(number);
     }
-    let regex = NUMBER.as_ref()?;
-    regex
-        .find_iter(&text)
-        .filter_map(|found| {
-            // A hyphen after a letter or digit joins words ("GPT-4", "10-12") and is not a minus sign.
-            let joined = text[..found.start()]
-                .chars()
-                .next_back()
-                .is_some_and(char::is_alphanumeric);
-            let digits = found.as_str().replace(',', "");
-            let digits = if joined {
-                digits.trim_start_matches(['-', '+'])
-            } else {
-                &digits
-            };
-            digits.parse::<f64>().ok()
-        })
-        .filter(|number| number.is_finite())
-        .last()
+    numbers_of(&text).last().map(|(_, number)| number)
+}
+
+/// Place of the number that [`number_in`] takes from a text.
+pub(super) fn number_span(text: &str) -> Option<Range<usize>> {
+    if let Ok(number) = text.trim().parse::<f64>() {
+        let start = text.len() - text.trim_start().len();
+        return number.is_finite().then(|| start..start + text.trim().len());
+    }
+    numbers_of(text).last().map(|(range, _)| range)
+}
+
+/// Numbers of a text with their places, in order.
+fn numbers_of(text: &str) -> impl Iterator<Item = (Range<usize>, f64)> + '_ {
+    let found = NUMBER.as_ref().map(|regex| regex.find_iter(text));
+    found.into_iter().flatten().filter_map(|found| {
+        // A hyphen after a letter or digit joins words ("GPT-4", "10-12") and is not a minus sign.
+        let joined = text[..found.start()]
+            .chars()
+            .next_back()
+            .is_some_and(char::is_alphanumeric);
+        let digits = found.as_str().replace(',', "");
+        let digits = if joined {
+            digits.trim_start_matches(['-', '+'])
+        } else {
+            &digits
+        };
+        let number = digits.parse::<f64>().ok()?;
+        number.is_finite().then_some((found.range(), number))
+    })
 }
 
 /// Quotes a text for a message, on one line and truncated to 80 characters.

@@ -517,7 +517,7 @@ impl<'a> Context<'a> {
 
 /// Checks the answer alone; the error is the reason. Values that [`super::check`] rejects fail here with a
 /// reason.
-fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), String> {
+pub(super) fn check_output(expected: &BenchmarkExpected, output: &Value) -> Result<(), String> {
     let null = Value::Null;
     let value = expected.value.as_ref().unwrap_or(&null);
     let fold = |text: &str| {

@@ -48,6 +48,7 @@ pub mod judge;
 pub mod junit;
 pub mod lm_eval;
 pub mod loss;
+pub mod marking;
 pub mod matching;
 #[cfg(test)]
 mod matching_tests;
@@ -92,6 +93,7 @@ pub use inspect_log::{read_inspect_log, read_inspect_members};
 pub use junit::read_junit;
 pub use lm_eval::{is_lm_eval_samples, read_lm_eval_samples};
 pub use loss::Loss;
+pub use marking::{MarkKind, MarkedAnswer, MarkedSpan, mark_answer, mark_difference};
 pub use matching::{Answers, Assessment, Observed, Pending, assess, part_scores};
 pub use power::{Design, PowerStatement, estimate_noise, statement};
 pub use promptfoo::{ConfigFiles, ImportReport, PromptfooImport, import_promptfoo, read_promptfoo_results};

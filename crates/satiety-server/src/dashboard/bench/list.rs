@@ -1,0 +1,147 @@
+//! Page of all suites and runs.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use satiety_engine::bench::{AblationRecord, RunPage, RunSummary};
+use satiety_report::document::{badge, link};
+use satiety_report::documents::bench;
+use satiety_report::html::{Html, blocks, escape};
+use satiety_report::series::sparkline;
+use satiety_report::{Block, Text, Tone, row};
+use serde_json::json;
+
+use super::super::shell::{ago, count, empty_state, frame, percent, segment, short_id};
+use super::super::table::{Address, Column, Filter, List, ListRow, number_column, text_column};
+
+const COLUMNS: [Column; 6] = [
+    text_column("run"),
+    text_column("suite"),
+    text_column("started"),
+    number_column("pass rate"),
+    text_column("target"),
+    text_column("state"),
+];
+
+/// Suites with their latest runs, all runs as a list, and ablations. `latest` has the most recent runs of all suites.
+pub(super) fn page(
+    address: &Address,
+    page: &RunPage,
+    latest: &[RunSummary],
+    ablations: &[AblationRecord],
+    now: Timestamp,
+) -> String {
+    if latest.is_empty() {
+        let hint = empty_state(
+            "No runs yet. Create a small suite and run it:",
+            "satiety bench init suites/first\nsatiety bench run suites/first",
+        );
+        return frame("/bench", "Bench", &[hint]);
+    }
+    let mut suites: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();
+    for run in latest {
+        suites.entry(&run.suite_id).or_default().push(run);
+    }
+    let mut body = vec![suite_cards(&suites, now), runs(address, page, &suites, now)];
+    if !ablations.is_empty() {
+        let found = ablations.iter().map(|one| {
+            let name = if one.tag.is_empty() {
+                short_id(&one.ablation_id)
+            } else {
+                one.tag.clone()
+            };
+            let report = bench::ablation(&one.report, None);
+            let summary = Text::from(format!("{name}, ")).then(ago(one.decided_at, now));
+            Block::details(summary, report.blocks)
+        });
+        body.push(blocks(&[Block::section("Ablations", found.collect())]));
+    }
+    frame("/bench", "Bench", &body)
+}
+
+/// One card per suite: the latest pass rate as a number, and its course if there is more than one run.
+fn suite_cards(suites: &BTreeMap<&str, Vec<&RunSummary>>, now: Timestamp) -> Html {
+    let cards = suites.iter().map(|(suite, runs)| {
+        let rates: Vec<Option<f64>> = runs.iter().rev().map(|run| run.pass_rate).collect();
+        let course = if rates.iter().flatten().count() > 1 {
+            sparkline(&format!("Pass rate of {suite} over {} runs", rates.len()), &rates).0
+        } else {
+            String::new()
+        };
+        // Runs are newest first, and a suite without runs has no card.
+        let newest = runs.first();
+        let state = newest.map_or_else(String::new, |run| {
+            let when = satiety_report::html::line(&ago(run.started_at, now));
+            format!(
+                "<p><a href=\"/bench/runs/{}\">latest run</a>, {when}</p>",
+                escape(&segment(&run.run_id))
+            )
+        });
+        let compare = match newest {
+            Some(run) if runs.len() > 1 => format!(
+                "<p class=\"more\"><a href=\"/bench/compare?candidate={}\">What changed since its baseline?</a></p>",
+                escape(&segment(&run.run_id))
+            ),
+            _ => String::new(),
+        };
+        let rate = newest.and_then(|run| run.pass_rate);
+        format!(
+            "<li class=\"card\"><h2><a href=\"/bench?suite={}\">{}</a></h2>\
+             <p><span class=\"figure\">{}</span> <span class=\"of\">{}</span></p>{course}{state}{compare}</li>",
+            escape(&segment(suite)),
+            escape(suite),
+            percent(rate),
+            count(runs.len(), "recent run", "recent runs")
+        )
+    });
+    Html(format!("<ul class=\"cards\">{}</ul>", cards.collect::<String>()))
+}
+
+fn runs(
+    address: &Address,
+    page: &RunPage,
+    suites: &BTreeMap<&str, Vec<&RunSummary>>,
+    now: Timestamp,
+) -> Html {
+    let names = suites
+        .keys()
+        .map(|suite| ((*suite).to_owned(), (*suite).to_owned()));
+    let states = [("complete", "complete"), ("incomplete", "incomplete")];
+    let states = states.map(|(value, words)| (value.to_owned(), words.to_owned()));
+    let rows = page.runs.iter().map(|run| {
+        let to = format!("/bench/runs/{}", segment(&run.run_id));
+        // Only incomplete runs are marked.
+        let state = match run.completed_at {
+            Some(_) => "".into(),
+            None => badge(Tone::Unsure, "incomplete"),
+        };
+        ListRow {
+            cells: row![
+                link(to, short_id(&run.run_id)),
+                &run.suite_id,
+                ago(run.started_at, now),
+                percent(run.pass_rate),
+                &run.target,
+                state,
+            ],
+            value: Some(run.run_id.clone()),
+        }
+    });
+    let next = page.next.as_ref().map(|(at, id)| json!([at, id]).to_string());
+    List {
+        address,
+        label: "runs",
+        columns: &COLUMNS,
+        default_sort: "",
+        filters: vec![
+            Filter::Search("Search runs"),
+            Filter::Choice("suite", "Suite", names.collect()),
+            Filter::Choice("state", "State", states.into()),
+            Filter::Number("below", "Pass rate up to, in %"),
+        ],
+        rows: rows.collect(),
+        next,
+        action: Some(("/bench/compare", "run", "Compare selected runs")),
+    }
+    .render()
+}

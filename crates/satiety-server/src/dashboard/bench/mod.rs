@@ -1,0 +1,216 @@
+//! Benchmark pages: suites and runs, one run with its cases, one case with its results, and runs compared.
+
+mod case;
+mod compare;
+mod list;
+mod run;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::response::Html;
+use axum::routing::get;
+use jiff::Timestamp;
+use satiety_engine::bench::{
+    CaseCursor, CaseFilter, CaseListRequest, CaseSort, CompareRunsRequest, MatrixRequest, RunFilter, RunHead,
+    RunListRequest,
+};
+
+use super::table::Address;
+use super::{ErrorPage, Page, Pairs, ROWS, cursor, stored_only};
+use crate::http::App;
+
+/// Maximum number of runs that are compared at once.
+const MAX_COMPARED: usize = 6;
+/// Maximum number of results of two runs for which a page computes the statistics of the gate without being asked.
+const MAX_GATE_RESULTS: u64 = 20_000;
+
+pub(super) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/bench", get(run_list))
+        .route("/bench/compare", get(comparison))
+        .route("/bench/runs/{id}", get(one_run))
+        .route("/bench/runs/{id}/cases/{case}", get(one_case))
+}
+
+async fn run_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
+    let address = Address::new("/bench", pairs);
+    let request = RunListRequest {
+        filter: RunFilter {
+            suite_id: address.get("suite").map(str::to_owned),
+            text: address.get("q").map(str::to_owned),
+            complete: address.get("state").map(|state| state == "complete"),
+            max_pass_rate: number(&address, "below")?.map(|percent| percent / 100.0),
+        },
+        before: cursor(&address)?,
+        limit: ROWS,
+    };
+    let bench = at.engine.bench();
+    let (page, latest, ablations) = tokio::join!(
+        bench.run_page(&request),
+        bench.runs(None, ROWS),
+        bench.ablations(10)
+    );
+    Ok(Html(list::page(
+        &address,
+        &page?,
+        &latest?,
+        &ablations?,
+        Timestamp::now(),
+    )))
+}
+
+async fn one_run(State(at): State<Arc<App>>, Path(id): Path<String>, Query(pairs): Pairs) -> Page {
+    stored_only(&id)?;
+    let address = Address::new(format!("/bench/runs/{id}"), pairs);
+    let head = at.engine.bench().run_head(&id).await?;
+    let request = case_request(&head, &address)?;
+    let page = at.engine.bench().case_page(&request).await?;
+    Ok(Html(run::page(
+        &head,
+        &address,
+        &page,
+        &request,
+        Timestamp::now(),
+    )))
+}
+
+/// Cases that an address asks for.
+fn case_request(head: &RunHead, address: &Address) -> Result<CaseListRequest, ErrorPage> {
+    let baseline = head.baseline.as_ref().map(|baseline| baseline.run_id.clone());
+    let text = |name: &str| address.get(name).map(str::to_owned);
+    let (sort, descending) = address.sort().unwrap_or(("case", false));
+    Ok(CaseListRequest {
+        run_id: head.run.run_id.clone(),
+        filter: CaseFilter {
+            status: text("status"),
+            text: text("q"),
+            tag: text("tag"),
+            min_score: number(address, "min")?,
+            max_score: number(address, "max")?,
+            flaky: address.get("flaky").is_some(),
+            changed_from: baseline.clone().filter(|_| address.get("changed").is_some()),
+        },
+        sort: match sort {
+            "passed" => CaseSort::Passed,
+            "score" => CaseSort::Score,
+            "latency" => CaseSort::Latency,
+            "tokens" => CaseSort::Tokens,
+            _ => CaseSort::Case,
+        },
+        descending,
+        after: cursor(address)?.map(|(value, case_id, variant)| CaseCursor {
+            value,
+            case_id,
+            variant,
+        }),
+        baseline,
+        limit: ROWS,
+    })
+}
+
+async fn one_case(
+    State(at): State<Arc<App>>,
+    Path((id, case)): Path<(String, String)>,
+    Query(pairs): Pairs,
+) -> Page {
+    stored_only(&id)?;
+    let address = Address::new("", pairs);
+    let repeat = address.get("repeat").map(|text| {
+        text.parse::<i64>()
+            .map_err(|_| ErrorPage::invalid_field("repeat is not a whole number"))
+    });
+    let chosen = repeat.transpose()?;
+    let chosen = chosen.map(|repeat| (address.get("variant").unwrap_or_default(), repeat));
+    let found = at.engine.bench().case_detail(&id, &case, chosen).await?;
+    Ok(Html(case::page(&found, Timestamp::now())))
+}
+
+async fn comparison(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
+    let mut address = Address::new("/bench/compare", pairs);
+    let bench = at.engine.bench();
+    let mut runs: Vec<String> = address
+        .all("baseline")
+        .chain(address.all("candidate"))
+        .chain(address.all("run"))
+        .map(str::to_owned)
+        .collect();
+    runs.dedup();
+    if runs.len() < 2 {
+        // The latest run against its baseline, or the named one.
+        let candidate = match runs.pop() {
+            Some(run) => Some(run),
+            None => bench
+                .runs(None, 1)
+                .await?
+                .into_iter()
+                .next()
+                .map(|run| run.run_id),
+        };
+        let Some(candidate) = candidate else {
+            return Ok(Html(compare::nothing("No runs yet.")));
+        };
+        stored_only(&candidate)?;
+        let head = bench.run_head(&candidate).await?;
+        let Some(baseline) = head.baseline else {
+            return Ok(Html(compare::nothing(&format!(
+                "Suite {} has only one run.",
+                head.run.suite_id
+            ))));
+        };
+        runs = vec![baseline.run_id, candidate];
+    } else if address.all("run").count() >= 2 {
+        // Selected in a list that is newest first: the oldest is the baseline.
+        runs.sort();
+    }
+    if runs.len() > MAX_COMPARED {
+        return Err(ErrorPage::invalid_field(&format!(
+            "at most {MAX_COMPARED} runs can be compared at once"
+        )));
+    }
+    for run in &runs {
+        stored_only(run)?;
+    }
+    // The address names the runs, so that it can be shared.
+    let kept = ["all", "after", "statistics"];
+    let kept = kept
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), address.get(name)?.to_owned())));
+    let named = runs.iter().map(|run| ("run".to_owned(), run.clone()));
+    address = Address::new("/bench/compare", named.chain(kept).collect());
+    let request = MatrixRequest {
+        runs: runs.clone(),
+        unchanged: address.get("all").is_some(),
+        after: cursor(&address)?,
+        limit: ROWS as usize,
+    };
+    let matrix = bench.run_matrix(&request).await?;
+    let mut statistics = Vec::new();
+    let baseline = &runs[0];
+    for candidate in runs.iter().skip(1) {
+        let size = bench.result_total(baseline).await? + bench.result_total(candidate).await?;
+        if size > MAX_GATE_RESULTS && address.get("statistics").is_none() {
+            statistics.push(Err(size));
+            continue;
+        }
+        let request = CompareRunsRequest {
+            baseline: baseline.clone(),
+            candidate: candidate.clone(),
+            policy: satiety::bench::GatePolicy::default(),
+            record: false,
+            accept_regression: None,
+        };
+        statistics.push(Ok(bench.compare(request).await?));
+    }
+    Ok(Html(compare::page(
+        &address,
+        &matrix,
+        &statistics,
+        Timestamp::now(),
+    )))
+}
+
+fn number(address: &Address, name: &str) -> Result<Option<f64>, ErrorPage> {
+    address.number(name).map_err(|why| ErrorPage::invalid_field(&why))
+}

@@ -1,0 +1,235 @@
+//! Lists that people browse: filters, orders, and pages that follow each other without gaps.
+
+use satiety_store::Store;
+use satiety_store::agent_runs::AgentRunRow;
+use satiety_store::bench::{
+    BenchResultRow, CaseFilter, CaseOutcomeRow, CaseSort, ResultKey, RunCaseRow, RunFilter, case_cursor,
+};
+use satiety_store::lists::ListFilter;
+
+use crate::conformance::{bench_result, bench_run, conversation};
+use crate::support::on_both_engines;
+
+fn result(case: &str, repeat: i64, status: &str, score: Option<f64>) -> BenchResultRow {
+    BenchResultRow {
+        status: status.into(),
+        score,
+        latency_ms: 10.0 * (repeat + 1) as f64,
+        body: format!("{{\"status\": \"{status}\"}}"),
+        ..bench_result(case, repeat)
+    }
+}
+
+pub(crate) fn run_case(case: &str, title: &str, tags: &[&str]) -> RunCaseRow {
+    RunCaseRow {
+        case_id: case.into(),
+        case_hash: format!("hash of {case}"),
+        title: title.into(),
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        body: Some(format!("{{\"case_id\": \"{case}\"}}")),
+    }
+}
+
+/// Two runs of four cases: `a` passes, `b` is flaky, `c` fails, `d_x` has errors; `c` passed before.
+async fn fill(store: &Store) {
+    for (run, c) in [("run-1", "pass"), ("run-2", "fail")] {
+        store.bench().begin_run(&bench_run(run)).await.unwrap();
+        let results = [
+            result("a", 0, "pass", Some(1.0)),
+            result("a", 1, "pass", Some(1.0)),
+            result("b", 0, "pass", Some(1.0)),
+            result("b", 1, "fail", Some(0.0)),
+            result("c", 0, c, Some(0.25)),
+            result("d_x", 0, "error", None),
+        ];
+        store.bench().put_results(run, &results).await.unwrap();
+        let cases = [
+            run_case("a", "Greet in French", &["polite", "easy"]),
+            run_case("b", "Find the 100% late train", &["travel"]),
+            run_case("c", "Remember an allergy", &["memory", "travel"]),
+            run_case("d_x", "Divide \"by\" zero", &[]),
+        ];
+        store.bench().put_run_cases(run, &cases).await.unwrap();
+        // Writing them again changes nothing.
+        store.bench().put_run_cases(run, &cases).await.unwrap();
+    }
+}
+
+async fn listed(store: &Store, filter: CaseFilter) -> Vec<String> {
+    let rows = store
+        .bench()
+        .case_outcomes("run-2", &filter, (CaseSort::Case, false), None, 10)
+        .await
+        .unwrap();
+    rows.into_iter().map(|row| row.case_id).collect()
+}
+
+on_both_engines! {
+    async fn cases_are_filtered_by_outcome_text_and_tag(fixture: Fixture) {
+        let store = fixture.open().await;
+        fill(&store).await;
+        let any = CaseFilter::default();
+        assert_eq!(listed(&store, any.clone()).await, ["a", "b", "c", "d_x"]);
+        for (status, expected) in [
+            ("pass", vec!["a"]),
+            ("not_pass", vec!["b", "c", "d_x"]),
+            ("fail", vec!["b", "c"]),
+            ("error", vec!["d_x"]),
+            ("timeout", vec![]),
+        ] {
+            let filter = CaseFilter { status: Some(status.into()), ..any.clone() };
+            assert_eq!(listed(&store, filter).await, expected, "{status}");
+        }
+        for (text, expected) in [("FRENCH", vec!["a"]), ("100%", vec!["b"]), ("_", vec!["d_x"]), ("!", vec![]), ("\"by\"", vec!["d_x"])] {
+            let filter = CaseFilter { text: Some(text.into()), ..any.clone() };
+            assert_eq!(listed(&store, filter).await, expected, "{text}");
+        }
+        for (tag, expected) in [("travel", vec!["b", "c"]), ("easy", vec!["a"]), ("eas", vec![])] {
+            let filter = CaseFilter { tag: Some(tag.into()), ..any.clone() };
+            assert_eq!(listed(&store, filter).await, expected, "{tag}");
+        }
+        assert_eq!(listed(&store, CaseFilter { flaky: true, ..any.clone() }).await, ["b"]);
+        let between = CaseFilter { min_score: Some(0.2), max_score: Some(0.6), ..any.clone() };
+        assert_eq!(listed(&store, between).await, ["b", "c"]);
+        let changed = CaseFilter { changed_from: Some("run-1".into()), ..any.clone() };
+        assert_eq!(listed(&store, changed).await, ["c"]);
+        let new = CaseFilter { changed_from: Some("missing".into()), ..any };
+        assert_eq!(listed(&store, new).await.len(), 4);
+    }
+}
+
+on_both_engines! {
+    async fn pages_of_cases_follow_each_other_in_every_order(fixture: Fixture) {
+        let store = fixture.open().await;
+        fill(&store).await;
+        for sort in [CaseSort::Case, CaseSort::Passed, CaseSort::Score, CaseSort::Latency, CaseSort::Tokens] {
+            for descending in [false, true] {
+                let filter = CaseFilter::default();
+                let all = store.bench().case_outcomes("run-2", &filter, (sort, descending), None, 10).await.unwrap();
+                assert_eq!(all.len(), 4);
+                let mut paged: Vec<CaseOutcomeRow> = Vec::new();
+                loop {
+                    let after = paged.last().map(|row| case_cursor(sort, row));
+                    let page = store
+                        .bench()
+                        .case_outcomes("run-2", &filter, (sort, descending), after.as_ref(), 1)
+                        .await
+                        .unwrap();
+                    if page.is_empty() {
+                        break;
+                    }
+                    paged.extend(page);
+                }
+                assert_eq!(paged, all, "{sort:?} {descending}");
+            }
+        }
+        let order = (CaseSort::Score, false);
+        let by_score = store.bench().case_outcomes("run-2", &CaseFilter::default(), order, None, 10).await.unwrap();
+        let ids: Vec<&str> = by_score.iter().map(|row| row.case_id.as_str()).collect();
+        assert_eq!(ids, ["d_x", "c", "b", "a"]);
+        let b = &by_score[2];
+        assert_eq!((b.results, b.passes, b.failures, b.errors, b.token_cost), (2, 1, 1, 0, 6));
+        assert_eq!((b.score, b.latency_ms), (Some(0.5), 15.0));
+    }
+}
+
+on_both_engines! {
+    async fn one_case_has_its_content_results_and_neighbors(fixture: Fixture) {
+        let store = fixture.open().await;
+        fill(&store).await;
+        let bench = store.bench();
+        let case = bench.run_case("run-2", "b").await.unwrap().unwrap();
+        assert_eq!(case, run_case("b", "Find the 100% late train", &["travel"]));
+        assert_eq!(bench.run_case("run-2", "z").await.unwrap(), None);
+        assert_eq!(bench.run_cases("run-2", &["c", "z"]).await.unwrap().len(), 1);
+        let results = bench.case_results("run-2", "b", 10).await.unwrap();
+        let found: Vec<(i64, &str)> = results.iter().map(|row| (row.key.repeat, row.status.as_str())).collect();
+        assert_eq!(found, [(0, "pass"), (1, "fail")]);
+        let key = ResultKey { case_id: "b".into(), variant: String::new(), repeat: 1 };
+        assert_eq!(bench.result_body("run-2", &key).await.unwrap().as_deref(), Some("{\"status\": \"fail\"}"));
+        let around = bench.neighbor_cases("run-2", "b").await.unwrap();
+        assert_eq!(around, (Some("a".into()), Some("c".into())));
+        assert_eq!(bench.neighbor_cases("run-2", "a").await.unwrap().0, None);
+        let before = bench.outcomes_of("run-1", &["c"]).await.unwrap();
+        assert_eq!((before.len(), before[0].passes), (1, 1));
+    }
+}
+
+on_both_engines! {
+    async fn runs_are_listed_page_by_page_without_their_summaries(fixture: Fixture) {
+        let store = fixture.open().await;
+        for (number, suite) in ["s", "s", "Other_Suite"].into_iter().enumerate() {
+            let mut run = bench_run(&format!("run-{number}"));
+            run.suite_id = suite.into();
+            run.started_at = number as i64;
+            store.bench().begin_run(&run).await.unwrap();
+        }
+        store.bench().complete_run("run-0", 9, &serde_json::json!({"x": 1}), Some(0.5)).await.unwrap();
+        let ids = |rows: &[satiety_store::bench::BenchRunRow]| -> Vec<String> {
+            rows.iter().map(|row| row.run_id.clone()).collect()
+        };
+        let all = store.bench().run_heads(&RunFilter::default(), None, 2).await.unwrap();
+        assert_eq!(ids(&all), ["run-2", "run-1"]);
+        let rest = store.bench().run_heads(&RunFilter::default(), Some((1, "run-1")), 2).await.unwrap();
+        assert_eq!(ids(&rest), ["run-0"]);
+        for (filter, expected) in [
+            (RunFilter { suite_id: Some("s".into()), ..RunFilter::default() }, vec!["run-1", "run-0"]),
+            (RunFilter { text: Some("other_".into()), ..RunFilter::default() }, vec!["run-2"]),
+            (RunFilter { complete: Some(true), ..RunFilter::default() }, vec!["run-0"]),
+            (RunFilter { complete: Some(false), ..RunFilter::default() }, vec!["run-2", "run-1"]),
+            (RunFilter { max_pass_rate: Some(0.5), ..RunFilter::default() }, vec!["run-0"]),
+        ] {
+            assert_eq!(ids(&store.bench().run_heads(&filter, None, 9).await.unwrap()), expected, "{filter:?}");
+        }
+        assert_eq!(store.bench().previous_run("s", 1).await.unwrap().as_deref(), Some("run-0"));
+        assert_eq!(store.bench().summary_json("run-0").await.unwrap().as_deref(), Some("{\"x\":1}"));
+    }
+}
+
+on_both_engines! {
+    async fn conversations_and_agent_runs_are_searched_by_text_and_signal(fixture: Fixture) {
+        let store = fixture.open().await;
+        for (id, topic, signal) in [("c1", "Which queue?", "STOP"), ("c2", "Which cache?", "SHIP"), ("c3", "Queues again", "STOP")] {
+            let (mut row, rounds) = conversation(id, 2);
+            (row.topic, row.signal) = (topic.into(), signal.into());
+            store.conversations().put(&row, &rounds).await.unwrap();
+        }
+        let filter = |signal: Option<&str>, text: Option<&str>| ListFilter {
+            signal: signal.map(Into::into),
+            text: text.map(Into::into),
+        };
+        for (signal, text, expected) in [
+            (None, None, vec!["c3", "c2", "c1"]),
+            (Some("STOP"), None, vec!["c3", "c1"]),
+            (None, Some("QUEUE"), vec!["c3", "c1"]),
+            (Some("STOP"), Some("again"), vec!["c3"]),
+            (Some("ESCALATE"), None, vec![]),
+        ] {
+            let page = store.conversations().list(&filter(signal, text), None, 10).await.unwrap();
+            let ids: Vec<&str> = page.rows.iter().map(|row| row.id.as_str()).collect();
+            assert_eq!((ids, page.next), (expected, None), "{signal:?} {text:?}");
+        }
+        let first = store.conversations().list(&filter(None, Some("queue")), None, 1).await.unwrap();
+        assert_eq!((first.rows[0].id.as_str(), first.rows[0].rounds), ("c3", 2));
+        let (at, id) = first.next.unwrap();
+        let second = store.conversations().list(&filter(None, Some("queue")), Some((at, &id)), 1).await.unwrap();
+        assert_eq!((second.rows[0].id.as_str(), second.next), ("c1", None));
+        let run = AgentRunRow {
+            id: "fix".into(),
+            kind: "work".into(),
+            signal: "STOP".into(),
+            reason: "same test again".into(),
+            messages: 0,
+            steps: 1,
+            wasted_steps: 0,
+            first_nudge_step: None,
+            first_stop_step: Some(1),
+            created_at: 0,
+            updated_at: 0,
+        };
+        store.agent_runs().append(&run, 0, &[serde_json::json!({})]).await.unwrap();
+        let found = store.agent_runs().list(&filter(Some("STOP"), Some("TEST")), None, 5).await.unwrap();
+        assert_eq!(found.rows.len(), 1);
+        assert!(store.agent_runs().list(&filter(Some("SHIP"), None), None, 5).await.unwrap().rows.is_empty());
+    }
+}
