@@ -23,7 +23,7 @@ use super::{
     Candidate, Channel, ChannelRank, Classified, FusedHit, Fusion, Hit, Link, MemoryFilter, Mode, ModeChoice,
     ModeSettings, PastQuery, Project, Question, Ranking, Scope, SearchOutcome, SessionSettings, Stage,
     StageTrace, TimePoint, ValidPipeline, Validity, Weights, choose_mode, classify, estimate_tokens, fuse,
-    quality_proxy, query_terms, repeated_query, session_attention, truncate_query, wants_depth,
+    quality_proxy, query_terms, repeated_query, session_attention, wants_depth,
 };
 use crate::retrieval::Tier;
 use crate::text::language::{Language, Script};

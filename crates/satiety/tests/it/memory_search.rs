@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use satiety::memory::{
-    Action, IndexedChunk, IndexedMemory, MemoryIndex, MemorySearch, Mode, Observation, Pipeline, Scope,
-    SearchMachine, SearchOutcome, SearchQuery, SessionHistory,
+    Action, IndexedChunk, IndexedMemory, MemoryFilter, MemoryIndex, MemorySearch, Mode, Observation,
+    Pipeline, Provenance, Scope, SearchMachine, SearchOutcome, SearchQuery, SessionHistory,
 };
 use satiety::retrieval::Tier;
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ impl Memory {
             folder: String::new(),
             project: None,
             phrases: Vec::new(),
+            provenance: Provenance::default(),
         });
         let doc = i64::try_from(self.texts.len()).unwrap();
         let chunk = IndexedChunk {
@@ -61,6 +62,8 @@ impl Memory {
                 folder: String::new(),
                 scope: Scope::All,
                 skip_shown: false,
+                filter: MemoryFilter::default(),
+                as_of: None,
                 below_floor: false,
             },
         );
