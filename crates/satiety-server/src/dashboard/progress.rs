@@ -76,6 +76,7 @@ pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> S
     });
     let list = List {
         address,
+        one: "run",
         label: "runs",
         columns: &COLUMNS,
         default_sort: "",

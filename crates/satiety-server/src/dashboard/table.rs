@@ -154,6 +154,8 @@ impl From<Vec<Text>> for ListRow {
 /// A list with its form.
 pub(super) struct List<'a> {
     pub(super) address: &'a Address,
+    /// What one row is.
+    pub(super) one: &'a str,
     /// What the rows are, in the plural.
     pub(super) label: &'a str,
     pub(super) columns: &'a [Column],
@@ -299,7 +301,11 @@ impl List<'_> {
         Html(format!(
             "<p class=\"of\" role=\"status\">{start}{} {}{more}</p>",
             self.rows.len(),
-            escape(self.label)
+            escape(if self.rows.len() == 1 {
+                self.one
+            } else {
+                self.label
+            })
         ))
     }
 
@@ -456,6 +462,7 @@ mod tests {
         let at = address(&[("sort", "-score"), ("q", "\"<b>")]);
         let list = List {
             address: &at,
+            one: "case",
             label: "cases",
             columns: &[
                 text_column("case").sortable("case", false),

@@ -188,6 +188,7 @@ fn cases(head: &RunHead, address: &Address, page: &CasePage, request: &CaseListR
     let next = next.map(|after| json!([after.value, after.case_id, after.variant]).to_string());
     List {
         address,
+        one: "case",
         label: "cases",
         columns: &COLUMNS,
         default_sort: "case",
