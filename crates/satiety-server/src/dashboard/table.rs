@@ -1,6 +1,8 @@
 //! The list of every page: a table that is filtered, sorted and paged on the server. Its whole state is in the address,
 //! so a list can be shared and works without a script; the script adds keys, a selection and copying.
 
+use std::fmt::Write as _;
+
 use satiety_report::Text;
 use satiety_report::html::{Html, escape, joined, line};
 
@@ -362,11 +364,13 @@ impl List<'_> {
         let mut cells = String::new();
         if let (Some((_, name, _)), Some(value)) = (self.action, &row.value) {
             let label = row.cells.first().map(Text::plain).unwrap_or_default();
-            cells.push_str(&format!(
+            // Writing to a string cannot fail.
+            let _ = write!(
+                cells,
                 "<td class=\"check\"><input type=\"checkbox\" name=\"{name}\" value=\"{}\" aria-label=\"Select {}\"></td>",
                 escape(value),
                 escape(&label)
-            ));
+            );
         }
         for (column, cell) in self.columns.iter().zip(&row.cells) {
             let class = if column.number { " class=\"number\"" } else { "" };
@@ -374,7 +378,7 @@ impl List<'_> {
                 "" => String::new(),
                 name => format!(" data-label=\"{}\"", escape(name)),
             };
-            cells.push_str(&format!("<td{class}{label}>{}</td>", line(cell)));
+            let _ = write!(cells, "<td{class}{label}>{}</td>", line(cell));
         }
         format!("<tr>{cells}</tr>")
     }

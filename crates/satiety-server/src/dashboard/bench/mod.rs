@@ -139,15 +139,13 @@ async fn comparison(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
     runs.dedup();
     if runs.len() < 2 {
         // The latest run against its baseline, or the named one.
-        let candidate = match runs.pop() {
-            Some(run) => Some(run),
-            None => {
-                let latest = bench.runs(None, ROWS).await?;
-                // An ablation has several targets and no pass rate of its own.
-                let rated = latest.iter().find(|run| run.pass_rate.is_some());
-                rated.or(latest.first()).map(|run| run.run_id.clone())
-            }
-        };
+        let mut candidate = runs.pop();
+        if candidate.is_none() {
+            let latest = bench.runs(None, ROWS).await?;
+            // An ablation has several targets and no pass rate of its own.
+            let rated = latest.iter().find(|run| run.pass_rate.is_some());
+            candidate = rated.or(latest.first()).map(|run| run.run_id.clone());
+        }
         let Some(candidate) = candidate else {
             return Ok(Html(compare::nothing("No runs yet.")));
         };
