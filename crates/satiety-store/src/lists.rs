@@ -10,7 +10,7 @@ use crate::sql::{Row, Sql, columns, sql, values};
 use crate::{Store, StoreError};
 
 /// Maximum number of rows that a search for a text looks at for one page.
-pub const WINDOW: i64 = 20_000;
+pub const WINDOW: i64 = 10_000;
 
 /// Which rows to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ struct Source {
     time: &'static str,
     key: &'static str,
     searched: &'static [&'static str],
+    /// The key and the searched columns, each once.
+    narrow: &'static str,
 }
 
 /// Reads one page. Without a text, the page ends at its last row; with one, at the end of the window.
@@ -73,27 +75,32 @@ async fn read_page<T>(
         return Ok(ListPage { rows, next });
     };
     let pattern = like_pattern(text);
-    let searched: Vec<String> = source
-        .searched
-        .iter()
-        .map(|column| format!("LOWER(w.{column}) LIKE "))
-        .collect();
+    // The window has only the columns that are searched; the large ones are read for the rows of the page.
     let mut select = narrowed(Sql::build(&format!(
-        "SELECT {} FROM (SELECT * FROM {}",
-        source.columns, source.table
+        "SELECT {columns} FROM {table} WHERE {key} IN (SELECT {key} FROM (SELECT {time}, {narrow} FROM {table}",
+        columns = source.columns,
+        table = source.table,
+        key = source.key,
+        time = source.time,
+        narrow = source.narrow,
     )))
     .push(&order)
     .push_bind(WINDOW)
     .push(") w WHERE (");
-    for (number, condition) in searched.iter().enumerate() {
+    for (number, column) in source.searched.iter().enumerate() {
         let or = if number == 0 { "" } else { " OR " };
         select = select
-            .push(or)
-            .push(condition)
+            .push(&format!("{or}LOWER(w.{column}) LIKE "))
             .push_bind(pattern.clone())
             .push(" ESCAPE '!'");
     }
-    let select = select.push(")").push(&order).push_bind(limit + 1);
+    let select = select
+        .push(")")
+        .push(&order)
+        .push_bind(limit + 1)
+        .push(")")
+        .push(&order)
+        .push_bind(limit + 1);
     let rows = store.pool.rows(select).await?;
     let mut rows = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let more = rows.len() > limit as usize;
@@ -133,6 +140,7 @@ impl Conversations<'_> {
             time: "updated_at",
             key: "id",
             searched: &["topic", "id"],
+            narrow: "id, topic",
         };
         let read = |row: &Row| {
             Ok(columns!(row => ConversationSummaryRow {
@@ -173,6 +181,7 @@ impl AgentRuns<'_> {
             time: "updated_at",
             key: "id",
             searched: &["id", "reason"],
+            narrow: "id, reason",
         };
         let place = |row: &AgentRunRow| (row.updated_at, row.id.clone());
         read_page(self.0, &source, filter, before, limit, agent_run, place).await
@@ -194,6 +203,7 @@ impl Evaluation<'_> {
             time: "created_at",
             key: "query_id",
             searched: &["query"],
+            narrow: "query_id, query",
         };
         // Searches have no signal.
         let filter = ListFilter {

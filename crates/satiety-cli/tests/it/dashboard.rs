@@ -123,9 +123,9 @@ const QUESTIONS: [(&str, &[&str], &[&str]); 20] = [
         &["remembers-an-allergy", "worse", "Regression"],
     ),
     (
-        "which cases got better?",
-        &["link:See which cases got worse"],
-        &["greets-in-french", "better"],
+        "which runs does a suite have, and how many cases passed?",
+        &["link:Bench", "link:concierge", "link:run …"],
+        &["greets-in-french", "passed", "target"],
     ),
     (
         "which cases did not change?",
@@ -134,7 +134,7 @@ const QUESTIONS: [(&str, &[&str], &[&str]); 20] = [
     ),
     (
         "which cases of a run are flaky?",
-        &["link:Bench", "link:concierge", "link:run …", "check:flaky"],
+        &["link:See which cases got worse", "link:run …", "check:flaky"],
         &["late-train"],
     ),
     (
@@ -159,8 +159,12 @@ const QUESTIONS: [(&str, &[&str], &[&str]); 20] = [
     ),
     (
         "which cases have a tag?",
-        &["link:Bench", "link:concierge", "link:run …", "search:Tag=allergy"],
-        &["1 cases", "remembers-an-allergy"],
+        &[
+            "link:See which cases got worse",
+            "link:run …",
+            "search:Tag=allergy",
+        ],
+        &["1 case", "remembers-an-allergy"],
     ),
     (
         "at which step did an agent start to loop?",
@@ -175,7 +179,7 @@ const QUESTIONS: [(&str, &[&str], &[&str]); 20] = [
     (
         "which agents are stuck?",
         &["link:Agent runs", "select:Signal=ESCALATE"],
-        &["fix-import", "1 runs"],
+        &["fix-import", "1 run"],
     ),
     (
         "which conversations need a person?",

@@ -241,7 +241,8 @@ impl BenchOperations<'_> {
             store.bench().summary_json(run_id),
             store.bench().gate_about(run_id),
         )?;
-        let statistics = summary.map(|text| serde_json::from_str(&text)).transpose()?;
+        // The summary of another version may not be readable; the counts are shown without it.
+        let statistics = summary.and_then(|text| serde_json::from_str(&text).ok());
         let mut baseline = None;
         if let Some((_, judged_against, _)) = &gate
             && store.bench().run_head(judged_against).await?.is_some()

@@ -53,6 +53,7 @@ pub(super) fn list_page(address: &Address, found: &ConversationList, now: Timest
     });
     let list = List {
         address,
+        one: "conversation",
         label: "conversations",
         columns: &COLUMNS,
         default_sort: "",

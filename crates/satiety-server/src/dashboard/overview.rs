@@ -410,7 +410,8 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
     match runs {
         Err(why) => error_card("Bench", "/bench", why),
         Ok(runs) => {
-            let latest = runs.first().map_or_else(
+            let rated = runs.iter().find(|run| run.pass_rate.is_some());
+            let latest = rated.or(runs.first()).map_or_else(
                 || paragraph("No runs yet. Run `satiety bench run SUITE`."),
                 |run| {
                     let label = format!("pass rate of the latest run, {}", run.suite_id);

@@ -52,7 +52,8 @@ pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> S
         let step = |step: Option<i64>| match step {
             Some(step) => {
                 // A longer run is shown in parts.
-                let from = if run.steps > MAX_STEPS as i64 {
+                let is_long = usize::try_from(run.steps).is_ok_and(|steps| steps > MAX_STEPS);
+                let from = if is_long {
                     format!("?from={step}")
                 } else {
                     String::new()
@@ -76,6 +77,7 @@ pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> S
     });
     let list = List {
         address,
+        one: "run",
         label: "runs",
         columns: &COLUMNS,
         default_sort: "",

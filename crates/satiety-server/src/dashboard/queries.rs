@@ -48,6 +48,7 @@ pub(super) fn list_page(address: &Address, found: &SearchLog, now: Timestamp) ->
     });
     let list = List {
         address,
+        one: "search",
         label: "searches",
         columns: &COLUMNS,
         default_sort: "",

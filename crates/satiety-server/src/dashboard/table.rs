@@ -1,6 +1,8 @@
 //! The list of every page: a table that is filtered, sorted and paged on the server. Its whole state is in the address,
 //! so a list can be shared and works without a script; the script adds keys, a selection and copying.
 
+use std::fmt::Write as _;
+
 use satiety_report::Text;
 use satiety_report::html::{Html, escape, joined, line};
 
@@ -154,6 +156,8 @@ impl From<Vec<Text>> for ListRow {
 /// A list with its form.
 pub(super) struct List<'a> {
     pub(super) address: &'a Address,
+    /// What one row is.
+    pub(super) one: &'a str,
     /// What the rows are, in the plural.
     pub(super) label: &'a str,
     pub(super) columns: &'a [Column],
@@ -299,7 +303,11 @@ impl List<'_> {
         Html(format!(
             "<p class=\"of\" role=\"status\">{start}{} {}{more}</p>",
             self.rows.len(),
-            escape(self.label)
+            escape(if self.rows.len() == 1 {
+                self.one
+            } else {
+                self.label
+            })
         ))
     }
 
@@ -356,11 +364,13 @@ impl List<'_> {
         let mut cells = String::new();
         if let (Some((_, name, _)), Some(value)) = (self.action, &row.value) {
             let label = row.cells.first().map(Text::plain).unwrap_or_default();
-            cells.push_str(&format!(
+            // Writing to a string cannot fail.
+            let _ = write!(
+                cells,
                 "<td class=\"check\"><input type=\"checkbox\" name=\"{name}\" value=\"{}\" aria-label=\"Select {}\"></td>",
                 escape(value),
                 escape(&label)
-            ));
+            );
         }
         for (column, cell) in self.columns.iter().zip(&row.cells) {
             let class = if column.number { " class=\"number\"" } else { "" };
@@ -368,7 +378,7 @@ impl List<'_> {
                 "" => String::new(),
                 name => format!(" data-label=\"{}\"", escape(name)),
             };
-            cells.push_str(&format!("<td{class}{label}>{}</td>", line(cell)));
+            let _ = write!(cells, "<td{class}{label}>{}</td>", line(cell));
         }
         format!("<tr>{cells}</tr>")
     }
@@ -456,6 +466,7 @@ mod tests {
         let at = address(&[("sort", "-score"), ("q", "\"<b>")]);
         let list = List {
             address: &at,
+            one: "case",
             label: "cases",
             columns: &[
                 text_column("case").sortable("case", false),

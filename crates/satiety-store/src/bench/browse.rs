@@ -308,10 +308,11 @@ impl Bench<'_> {
             .transpose()
     }
 
-    /// Returns the id of the latest complete run of a suite that started before a time.
+    /// Returns the id of the latest complete run of a suite that started before a time. Ablations have no pass rate
+    /// and are left out.
     pub async fn previous_run(self, suite_id: &str, before: i64) -> Result<Option<String>, StoreError> {
         let select = sql!(
-            "SELECT run_id FROM bench_runs WHERE suite_id = $1 AND started_at < $2 AND completed_at IS NOT NULL
+            "SELECT run_id FROM bench_runs WHERE suite_id = $1 AND started_at < $2 AND pass_rate IS NOT NULL
              ORDER BY started_at DESC, run_id DESC LIMIT 1";
             suite_id, before
         );

@@ -309,7 +309,7 @@ mod tests {
             })
             .collect();
         for missing in answer.missing {
-            text.push_str(&format!(" (missing {missing})"));
+            text = format!("{text} (missing {missing})");
         }
         text
     }

@@ -168,19 +168,10 @@ fn input(case: &BenchmarkCase) -> Vec<Block> {
             parts.push(Block::details(name, vec![Block::Verbatim(shortened(&value))]));
         }
     };
-    more(
-        "Messages before",
-        messages.as_ref().map(|messages| json_text(messages)),
-    );
-    more("Context", context.as_ref().map(|context| json_text(context)));
-    more(
-        "Configuration",
-        config_overrides.as_ref().map(|config| json_text(config)),
-    );
-    more(
-        "Arguments",
-        skill_args.as_ref().map(|arguments| json_text(arguments)),
-    );
+    more("Messages before", messages.as_ref().map(json_text));
+    more("Context", context.as_ref().map(json_text));
+    more("Configuration", config_overrides.as_ref().map(json_text));
+    more("Arguments", skill_args.as_ref().map(json_text));
     more("Files", (!files.is_empty()).then(|| files.join("\n")));
     if !case.tags.is_empty() {
         let mut tags = Text::from("Tags: ");
@@ -372,9 +363,10 @@ fn judges(opinions: &[JudgeOpinion]) -> Option<Block> {
         }
         if !opinion.criteria.is_empty() {
             let rows = opinion.criteria.iter().map(|answer| {
-                let met = match answer.met {
-                    true => badge(Tone::Good, "met"),
-                    false => badge(Tone::Bad, "not met"),
+                let met = if answer.met {
+                    badge(Tone::Good, "met")
+                } else {
+                    badge(Tone::Bad, "not met")
                 };
                 row![&*answer.criterion, met, shortened(&answer.reason)]
             });

@@ -68,8 +68,8 @@ fn suite_cards(suites: &BTreeMap<&str, Vec<&RunSummary>>, now: Timestamp) -> Htm
         } else {
             String::new()
         };
-        // Runs are newest first, and a suite without runs has no card.
-        let newest = runs.first();
+        // Runs are newest first. An ablation has several targets and no pass rate of its own.
+        let newest = runs.iter().find(|run| run.pass_rate.is_some()).or(runs.first());
         let state = newest.map_or_else(String::new, |run| {
             let when = satiety_report::html::line(&ago(run.started_at, now));
             format!(
@@ -130,6 +130,7 @@ fn runs(
     let next = page.next.as_ref().map(|(at, id)| json!([at, id]).to_string());
     List {
         address,
+        one: "run",
         label: "runs",
         columns: &COLUMNS,
         default_sort: "",

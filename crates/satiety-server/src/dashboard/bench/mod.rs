@@ -139,15 +139,13 @@ async fn comparison(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
     runs.dedup();
     if runs.len() < 2 {
         // The latest run against its baseline, or the named one.
-        let candidate = match runs.pop() {
-            Some(run) => Some(run),
-            None => bench
-                .runs(None, 1)
-                .await?
-                .into_iter()
-                .next()
-                .map(|run| run.run_id),
-        };
+        let mut candidate = runs.pop();
+        if candidate.is_none() {
+            let latest = bench.runs(None, ROWS).await?;
+            // An ablation has several targets and no pass rate of its own.
+            let rated = latest.iter().find(|run| run.pass_rate.is_some());
+            candidate = rated.or(latest.first()).map(|run| run.run_id.clone());
+        }
         let Some(candidate) = candidate else {
             return Ok(Html(compare::nothing("No runs yet.")));
         };
@@ -172,12 +170,13 @@ async fn comparison(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
     for run in &runs {
         stored_only(run)?;
     }
-    // The address names the runs, so that it can be shared.
+    // The address names the runs and their order, so that it can be shared.
     let kept = ["all", "after", "statistics"];
     let kept = kept
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), address.get(name)?.to_owned())));
-    let named = runs.iter().map(|run| ("run".to_owned(), run.clone()));
+    let roles = std::iter::once("baseline").chain(std::iter::repeat("candidate"));
+    let named = roles.zip(&runs).map(|(role, run)| (role.to_owned(), run.clone()));
     address = Address::new("/bench/compare", named.chain(kept).collect());
     let request = MatrixRequest {
         runs: runs.clone(),

@@ -1,5 +1,7 @@
 //! Page of one run: verdict, statistics, and its cases as a list.
 
+use std::fmt::Write as _;
+
 use jiff::Timestamp;
 use satiety_engine::bench::{CaseLine, CaseListRequest, CaseOutcome, CasePage, RunHead};
 use satiety_report::document::{badge, dim, link, or_dash};
@@ -76,7 +78,8 @@ fn summary(head: &RunHead, now: Timestamp) -> Vec<Block> {
         (counts.pending, "waiting for a judge or a person"),
     ] {
         if number > 0 {
-            passed.push_str(&format!(", {number} {what}"));
+            // Writing to a string cannot fail.
+            let _ = write!(passed, ", {number} {what}");
         }
     }
     let statistics = head.statistics.as_ref();
@@ -188,6 +191,7 @@ fn cases(head: &RunHead, address: &Address, page: &CasePage, request: &CaseListR
     let next = next.map(|after| json!([after.value, after.case_id, after.variant]).to_string());
     List {
         address,
+        one: "case",
         label: "cases",
         columns: &COLUMNS,
         default_sort: "case",
