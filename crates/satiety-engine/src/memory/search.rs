@@ -60,7 +60,7 @@ pub struct SearchRequest {
     /// Conditions that all results satisfy.
     #[serde(default)]
     pub filter: MemoryFilter,
-    /// Time at which results should hold, in RFC 3339 or as a date; now by default.
+    /// Time to be true at; now by default.
     #[serde(default)]
     pub as_of: Option<TimePoint>,
     /// Search pipeline to use.

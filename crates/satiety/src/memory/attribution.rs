@@ -237,13 +237,15 @@ pub fn attribute(
     }
 }
 
-/// Fit of a query and a memory from 0 to 1.
+/// Fit of a query and a memory from 0 to 1. Common words add to the meaning; their absence does not count
+/// against it, because a question is often asked in other words than it is answered.
 fn fit(words: Option<f64>, meaning: Option<f64>, settings: &AttributionSettings) -> f64 {
     let words = words.unwrap_or(0.0);
     let Some(cosine) = meaning else { return words };
     let range = (settings.meaning_high - settings.meaning_low).max(f64::MIN_POSITIVE);
     let meaning = ((cosine - settings.meaning_low) / range).clamp(0.0, 1.0);
-    settings.meaning_share * meaning + (1.0 - settings.meaning_share) * words
+    let both = settings.meaning_share * meaning + (1.0 - settings.meaning_share) * words;
+    both.max(meaning)
 }
 
 /// Turns log odds into probabilities that add up to 1 with that of no query.
