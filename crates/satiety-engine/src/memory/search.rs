@@ -54,7 +54,7 @@ pub struct SearchRequest {
     /// Omit results shown before.
     #[serde(default)]
     pub skip_shown: bool,
-    /// Also return the telemetry of each stage.
+    /// Also return stage telemetry.
     #[serde(default)]
     pub explain: bool,
     /// Conditions that all results satisfy.

@@ -17,7 +17,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 data: FOUND,
             },
             ToolProfile {
-                hidden: &["skip_shown", "explain", "token_usage"],
+                hidden: &["skip_shown"],
                 brief: &[("filter", FILTER)],
                 ..SEARCH
             },
