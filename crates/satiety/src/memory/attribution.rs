@@ -46,6 +46,7 @@ pub struct AttributionSettings {
     meaning_share: f64,
     meaning_low: f64,
     meaning_high: f64,
+    words_high: f64,
     scale: f64,
     unlisted: f64,
     rank: f64,
@@ -256,7 +257,7 @@ pub fn attribute(
 /// Fit of a query and a memory from 0 to 1. Common words add to the meaning; their absence does not count
 /// against it, because a question is often asked in other words than it is answered.
 fn fit(words: Option<f64>, meaning: Option<f64>, settings: &AttributionSettings) -> f64 {
-    let words = words.unwrap_or(0.0);
+    let words = (words.unwrap_or(0.0) / settings.words_high.max(f64::MIN_POSITIVE)).min(1.0);
     let Some(cosine) = meaning else { return words };
     let range = (settings.meaning_high - settings.meaning_low).max(f64::MIN_POSITIVE);
     let meaning = ((cosine - settings.meaning_low) / range).clamp(0.0, 1.0);
