@@ -52,9 +52,8 @@ pub struct SaveRequest {
     #[serde(default)]
     #[schemars(with = "Option<u32>", range(min = 1, max = 36500))]
     pub expires_in_days: Option<i64>,
-    /// Labels for filters.
+    /// Labels to filter by.
     #[serde(default)]
-    #[schemars(length(max = 32), inner(length(min = 1, max = 100)))]
     pub tags: Vec<String>,
     /// Who said or wrote it; `agent` or `person` by default.
     #[serde(default, rename = "author")]
@@ -66,7 +65,7 @@ pub struct SaveRequest {
     /// Holds from this time.
     #[serde(default)]
     pub valid_from: Option<TimePoint>,
-    /// No longer holds from this time.
+    /// Holds until this time.
     #[serde(default)]
     pub valid_until: Option<TimePoint>,
     /// If a memory says the same: keep both, update or merge it, or reject.
@@ -144,7 +143,6 @@ pub struct UpdateRequest {
     pub kind: Option<String>,
     /// New tags, replacing all.
     #[serde(default)]
-    #[schemars(length(max = 32), inner(length(min = 1, max = 100)))]
     pub tags: Option<Vec<String>>,
     /// When it was said or seen: RFC 3339 or a date.
     #[serde(default)]
@@ -152,7 +150,7 @@ pub struct UpdateRequest {
     /// Holds from this time.
     #[serde(default)]
     pub valid_from: Option<TimePoint>,
-    /// No longer holds from this time.
+    /// Holds until this time.
     #[serde(default)]
     pub valid_until: Option<TimePoint>,
     /// Learned phrase to remove.

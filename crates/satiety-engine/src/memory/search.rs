@@ -57,13 +57,13 @@ pub struct SearchRequest {
     /// Return results even if none is relevant.
     #[serde(default)]
     pub below_floor: bool,
-    /// Also return the telemetry of each stage.
+    /// Also return stage telemetry.
     #[serde(default)]
     pub explain: bool,
     /// Conditions that all results satisfy.
     #[serde(default)]
     pub filter: MemoryFilter,
-    /// Time at which results should hold, in RFC 3339 or as a date; now by default.
+    /// Time to be true at; now by default.
     #[serde(default)]
     pub as_of: Option<TimePoint>,
     /// Search pipeline to use.

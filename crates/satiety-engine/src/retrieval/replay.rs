@@ -591,6 +591,7 @@ fn measured(
     };
     let mut found = report(Path::new(run_id), &qrels, &answers, &known, &evaluate)?;
     run_id.clone_into(&mut found.run);
+    found.unjudged_queries -= usize::from(found_nothing(rows)).min(found.unjudged_queries);
     let comparison = match baseline {
         Some((control, control_rows)) => {
             let both: BTreeSet<&str> = successful(control_rows)
@@ -714,9 +715,21 @@ fn judged(
         .map_err(stored_wrong)
 }
 
+/// Whether all answers are empty.
+fn found_nothing(rows: &[AnswerRow]) -> bool {
+    successful(rows).all(|row| ids_of(&row.results).next().is_none())
+}
+
+/// Line of a run for a query outside of the query set.
+const NO_RESULTS: &str = "{\"queryId\": \"no results\", \"results\": [\"none\"]}\n";
+
 fn answers(rows: &[AnswerRow]) -> Result<Answers, EngineError> {
     let mut run = RunReader::new(FileFormat::JsonLines);
     let mut traces = TraceReader::default();
+    if found_nothing(rows) {
+        // A run must not be empty; a query that nobody judged does not affect any metric.
+        run.push(NO_RESULTS.as_bytes()).map_err(stored_wrong)?;
+    }
     for row in successful(rows) {
         let mut line = json!({"queryId": row.query_id, "results": row.results, "latencyMs": {"total": row.latency_ms.unwrap_or(0.0)}});
         if let (Some(line), Some(Value::Object(trace))) = (line.as_object_mut(), &row.detail) {

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 /// Field that lists the fields with untrusted data.
 pub(super) const DATA_FIELDS: &str = "data_fields";
-const SESSION: &str = "Session other than this connection's.";
-const PROJECT: &str = "Project other than this connection's, or `all`.";
+const SESSION: &str = "Another session.";
+const PROJECT: &str = "Another project, or `all`.";
 
 /// Schema of the arguments without references.
 pub(super) fn full(schema: fn(&mut SchemaGenerator) -> Schema) -> Value {

@@ -46,6 +46,7 @@ pub struct AttributionSettings {
     meaning_share: f64,
     meaning_low: f64,
     meaning_high: f64,
+    words_high: f64,
     scale: f64,
     unlisted: f64,
     rank: f64,
@@ -55,6 +56,7 @@ pub struct AttributionSettings {
     learn: f64,
     repeat_words: f64,
     repeat_meaning: f64,
+    related_meaning: f64,
 }
 
 #[expect(
@@ -140,7 +142,7 @@ fn dot(one: &[f32], other: &[f32]) -> f64 {
 pub struct Credit {
     /// Id of the query.
     pub query_id: String,
-    /// Probability that the use belongs to the query.
+    /// Probability that the use belongs to the query; for the credited one, to it or to a query about the same.
     pub probability: f64,
     /// Rank of the memory in the results of the query, from 1.
     pub rank: i64,
@@ -225,25 +227,42 @@ pub fn attribute(
         }
         AttributionRule::Fit => {
             share_probability(&mut candidates, &log_odds, settings.scale * settings.unlisted);
-            let credited = best_credit(&candidates, &asked, settings);
-            let credited = credited.filter(|credit| credit.probability >= settings.floor);
-            let certain = |credit: &Credit| credit.probability >= settings.learn;
+            let best = most_probable(&candidates);
+            let shared = |is_same: &dyn Fn(&PastQuery, &PastQuery) -> bool| -> f64 {
+                let Some(query) = best.and_then(|best| asked.get(best).copied()) else {
+                    return 0.0;
+                };
+                let same = candidates.iter().zip(asked.iter().copied()).enumerate();
+                let same = same.filter(|(at, (_, other))| Some(*at) == best || is_same(query, *other));
+                let sum: f64 = same.map(|(_, (candidate, _))| candidate.probability).sum();
+                sum.min(1.0)
+            };
+            let certain = shared(&|one, other| repeats(one, other, settings));
+            let probability = shared(&|one, other| {
+                repeats(one, other, settings) || query_cosine(one, other) >= Some(settings.related_meaning)
+            });
+            let credited = best.and_then(|best| candidates.get(best)).map(|best| Credit {
+                probability,
+                ..best.clone()
+            });
             Attribution {
-                may_learn: credited.as_ref().is_some_and(certain),
-                credited,
+                credited: credited.filter(|_| probability >= settings.floor),
+                may_learn: certain >= settings.learn,
                 candidates,
             }
         }
     }
 }
 
-/// Fit of a query and a memory from 0 to 1.
+/// Fit of a query and a memory from 0 to 1. Common words add to the meaning; their absence does not count
+/// against it, because a question is often asked in other words than it is answered.
 fn fit(words: Option<f64>, meaning: Option<f64>, settings: &AttributionSettings) -> f64 {
-    let words = words.unwrap_or(0.0);
+    let words = (words.unwrap_or(0.0) / settings.words_high.max(f64::MIN_POSITIVE)).min(1.0);
     let Some(cosine) = meaning else { return words };
     let range = (settings.meaning_high - settings.meaning_low).max(f64::MIN_POSITIVE);
     let meaning = ((cosine - settings.meaning_low) / range).clamp(0.0, 1.0);
-    settings.meaning_share * meaning + (1.0 - settings.meaning_share) * words
+    let both = settings.meaning_share * meaning + (1.0 - settings.meaning_share) * words;
+    both.max(meaning)
 }
 
 /// Turns log odds into probabilities that add up to 1 with that of no query.
@@ -256,30 +275,23 @@ fn share_probability(candidates: &mut [Credit], log_odds: &[f64], none: f64) {
     }
 }
 
-/// The most probable query. Repetitions of it share their probability: they ask the same.
-fn best_credit(
-    candidates: &[Credit],
-    asked: &[&PastQuery],
-    settings: &AttributionSettings,
-) -> Option<Credit> {
-    let mut best = 0;
+/// Position of the most probable query, the newest of equal ones.
+fn most_probable(candidates: &[Credit]) -> Option<usize> {
+    let mut best: Option<(usize, f64)> = None;
     for (at, candidate) in candidates.iter().enumerate() {
-        // The newest of equal ones, which comes first.
-        if candidate.probability > candidates.get(best)?.probability {
-            best = at;
+        if best.is_none_or(|(_, most)| candidate.probability > most) {
+            best = Some((at, candidate.probability));
         }
     }
-    let query = asked.get(best)?;
-    let same = candidates
-        .iter()
-        .zip(asked)
-        .enumerate()
-        .filter(|(at, (_, other))| *at == best || repeats(query, other, settings));
-    let probability = same.map(|(_, (candidate, _))| candidate.probability).sum::<f64>();
-    Some(Credit {
-        probability: probability.min(1.0),
-        ..candidates.get(best)?.clone()
-    })
+    best.map(|(at, _)| at)
+}
+
+/// Cosine of two queries; `None` without vectors of the same model.
+fn query_cosine(one: &PastQuery, other: &PastQuery) -> Option<f64> {
+    match (&one.vector, &other.vector) {
+        (Some((model, vector)), Some((same, earlier))) if model == same => Some(dot(vector, earlier)),
+        _ => None,
+    }
 }
 
 /// Whether two queries ask the same, by words or by meaning, and nothing in them differs.
@@ -290,12 +302,7 @@ fn repeats(one: &PastQuery, other: &PastQuery, settings: &AttributionSettings) -
     };
     let (own, others) = (words(&one.text), words(&other.text));
     let by_words = !own.is_empty() && jaccard(&own, &others) >= settings.repeat_words;
-    let by_meaning = match (&one.vector, &other.vector) {
-        (Some((model, vector)), Some((same, earlier))) if model == same => {
-            dot(vector, earlier) >= settings.repeat_meaning
-        }
-        _ => false,
-    };
+    let by_meaning = query_cosine(one, other) >= Some(settings.repeat_meaning);
     (by_words || by_meaning) && agree(&one.text, &other.text)
 }
 

@@ -11,7 +11,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_search",
                 title: "Search memories",
-                about: "Find memories by words, meaning, trigger phrases and causal links. Call it when you need a fact, a decision or a cause from earlier work. Results are excerpts; memory_read returns one in full.",
+                about: "Find memories by words, meaning, trigger phrases and causal links when you need a fact, a decision or a cause from earlier work. Results are excerpts; memory_read returns one in full.",
                 profile: Profile::Core,
                 effect: Effect::Reads,
                 data: FOUND,
@@ -27,7 +27,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_context",
                 title: "Context for the next step",
-                about: "Get what you should know for your next step, within the remaining context budget and without repeating results of this session. Call it when the work turns to something new.",
+                about: "Get what you should know for your next step, within the remaining context and without repeating results. Call it when the work turns to something new.",
                 profile: Profile::Core,
                 effect: Effect::Reads,
                 data: FOUND,
@@ -39,7 +39,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_read",
                 title: "Read a memory",
-                about: "Get one memory in full, with its causal links. Call it when an excerpt is not enough: reading also teaches the search what helped.",
+                about: "Get one memory in full, with its links, when an excerpt is not enough: reading also teaches the search what helped.",
                 profile: Profile::Core,
                 effect: Effect::Reads,
                 data: &[
@@ -62,7 +62,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_save",
                 title: "Save a memory",
-                about: "Save something that will matter again: a decision and its reason, the cause of a bug, a convention, a preference. One fact per memory, understandable without this conversation. Search first; update an existing memory with memory_update.",
+                about: "Save what will matter again: a decision and its reason, the cause of a bug, a convention. One fact per memory, understandable on its own. If the answer names duplicates or conflicts, use memory_update.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &[
@@ -78,7 +78,14 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "conflicts[].reasons",
                 ],
             },
-            hide(&["project", "author", "on_duplicate", "observed_at", "valid_from"]),
+            hide(&[
+                "project",
+                "author",
+                "on_duplicate",
+                "observed_at",
+                "valid_from",
+                "valid_until",
+            ]),
         ),
         Tool::of_operation(
             "update_memory",
@@ -97,14 +104,21 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                     "memory.project.label",
                 ],
             },
-            hide(&["project", "move_to", "tags", "observed_at", "valid_from"]),
+            hide(&[
+                "project",
+                "move_to",
+                "tags",
+                "observed_at",
+                "valid_from",
+                "unlearn",
+            ]),
         ),
         Tool::of_operation(
             "validate_memory",
             Spec {
                 name: "memory_validate",
                 title: "Validate a memory",
-                about: "Report whether a memory was useful. Call it once a memory has helped or misled you: it changes its confidence and teaches the search.",
+                about: "Report whether a memory was useful, once it has helped or misled you: it changes its confidence and teaches the search.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &["learnt_trigger"],
@@ -204,7 +218,7 @@ const SEARCH: ToolProfile = ToolProfile {
 
 /// Description of the conditions of a search.
 const FILTER: &str =
-    "Lists kinds, tags, authors, tiers; times recorded_from, recorded_until, observed_from, observed_until.";
+    "kinds, tags, authors, tiers (lists), recorded_from, recorded_until, observed_from, observed_until";
 
 const fn hide(hidden: &'static [&'static str]) -> ToolProfile {
     ToolProfile {

@@ -320,12 +320,14 @@ impl SearchMachine {
                 });
             }
         }
-        self.bring_contradictions(found);
+        self.bring_contradictions();
     }
 
     /// Adds memories that contradict a candidate and that no channel found.
-    fn bring_contradictions(&mut self, found: usize) {
-        let mut order: Vec<usize> = (0..found).filter(|at| !self.currency.held.contains(at)).collect();
+    fn bring_contradictions(&mut self) {
+        let mut order: Vec<usize> = (0..self.candidates.len())
+            .filter(|at| !self.currency.held.contains(at))
+            .collect();
         order.sort_by(|a, b| self.candidates[*b].score.total_cmp(&self.candidates[*a].score));
         for below in order.into_iter().take(2 * self.limit()) {
             let id = self.candidates[below].id.clone();
