@@ -299,25 +299,74 @@ async fn cached_indexes_follow_changes_of_other_processes() {
 async fn nothing_relevant_is_an_answer_and_a_task_withholds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), "builtin");
-    let locks = save(&engine, "Locks", "The database was locked by two writers.", Tier::Normal, "", None).await;
-    save(&engine, "Caches", "The cache was cold after the deploy.", Tier::Normal, "", None).await;
-    let rule = save(&engine, "Rule", "Never log secrets.", Tier::Constitutional, "", None).await;
+    let locks = save(
+        &engine,
+        "Locks",
+        "The database was locked by two writers.",
+        Tier::Normal,
+        "",
+        None,
+    )
+    .await;
+    save(
+        &engine,
+        "Caches",
+        "The cache was cold after the deploy.",
+        Tier::Normal,
+        "",
+        None,
+    )
+    .await;
+    let rule = save(
+        &engine,
+        "Rule",
+        "Never log secrets.",
+        Tier::Constitutional,
+        "",
+        None,
+    )
+    .await;
     let ask = |query: &str, below_floor: bool| SearchRequest {
         query: query.into(),
         session: Some("s".into()),
         below_floor,
         ..SearchRequest::default()
     };
-    let found = engine.memory().search(ask("recipe for vegetable lasagna", false)).await.unwrap();
+    let found = engine
+        .memory()
+        .search(ask("recipe for vegetable lasagna", false))
+        .await
+        .unwrap();
     assert_eq!(found.outcome, SearchOutcome::NothingRelevant);
     let ids: Vec<&str> = found.results.iter().map(|result| result.id.as_str()).collect();
     assert_eq!(ids, [rule.as_str()], "rules apply to every task");
-    assert!(found.below_floor.iter().any(|weak| weak.id == locks && weak.confidence < 0.055));
-    let listed = engine.memory().search(ask("recipe for vegetable lasagna", true)).await.unwrap();
+    assert!(
+        found
+            .below_floor
+            .iter()
+            .any(|weak| weak.id == locks && weak.confidence < 0.055)
+    );
+    let listed = engine
+        .memory()
+        .search(ask("recipe for vegetable lasagna", true))
+        .await
+        .unwrap();
     assert_eq!(listed.outcome, SearchOutcome::NothingRelevant);
-    assert!(listed.results.iter().any(|result| result.id == locks && !result.relevant));
-    let answered = engine.memory().search(ask("why is the database locked", false)).await.unwrap();
-    assert_eq!((answered.outcome, &answered.results[0].id), (SearchOutcome::Relevant, &locks));
+    assert!(
+        listed
+            .results
+            .iter()
+            .any(|result| result.id == locks && !result.relevant)
+    );
+    let answered = engine
+        .memory()
+        .search(ask("why is the database locked", false))
+        .await
+        .unwrap();
+    assert_eq!(
+        (answered.outcome, &answered.results[0].id),
+        (SearchOutcome::Relevant, &locks)
+    );
     assert!(answered.results[0].relevant && answered.results[0].confidence > 0.3);
     let preflight = PreflightRequest {
         task: "find out why the database is locked".into(),
@@ -327,7 +376,9 @@ async fn nothing_relevant_is_an_answer_and_a_task_withholds_nothing() {
     let context = engine.memory().task_preflight(preflight).await.unwrap().context;
     assert!(context.results.iter().any(|result| result.id == locks));
     engine.close().await;
-    let store = Store::open(&StoreUrl::sqlite(folder.path().join("s.db"))).await.unwrap();
+    let store = Store::open(&StoreUrl::sqlite(folder.path().join("s.db")))
+        .await
+        .unwrap();
     let logged = store.evaluation().logged_queries(None, 10).await.unwrap();
     let shown = |query: &str| {
         let row = logged.iter().rev().find(|(row, _)| row.query == query).unwrap();

@@ -270,7 +270,13 @@ impl Recorder {
         let mut value = self.normal(value);
         let whole = self.transcript.is_empty();
         writeln!(self.transcript, "== {what}").unwrap();
-        for list in ["results", "below_floor", "already_shown", "over_budget", "telemetry"] {
+        for list in [
+            "results",
+            "below_floor",
+            "already_shown",
+            "over_budget",
+            "telemetry",
+        ] {
             let inner = value.as_object_mut().and_then(|all| all.remove(list));
             for mut one in inner.into_iter().flat_map(|inner| match inner {
                 Value::Array(all) => all,

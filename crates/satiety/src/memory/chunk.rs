@@ -235,7 +235,8 @@ mod tests {
 
     #[test]
     fn a_question_stays_with_its_answer() {
-        let text = "Mara: we cleared the brambles\nTom: where does the quince go?\nMara: into the corner\nTom: good";
+        let text =
+            "Mara: we cleared the brambles\nTom: where does the quince go?\nMara: into the corner\nTom: good";
         let bodies: Vec<String> = cut_at(text, 15).into_iter().map(|(_, body)| body).collect();
         assert_eq!(
             bodies,

@@ -7,20 +7,63 @@ use jiff::civil::{Date, Weekday};
 use crate::text::words::WordRule;
 
 const MONTHS: [&str; 12] = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
     "december",
 ];
 const WEEKDAYS: [&str; 7] = [
-    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
 ];
 const NUMBERS: [&str; 13] = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 ];
 const ORDINALS: [&str; 31] = [
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
-    "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth",
-    "twentyfirst", "twentysecond", "twentythird", "twentyfourth", "twentyfifth", "twentysixth", "twentyseventh",
-    "twentyeighth", "twentyninth", "thirtieth", "thirtyfirst",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+    "twentyfirst",
+    "twentysecond",
+    "twentythird",
+    "twentyfourth",
+    "twentyfifth",
+    "twentysixth",
+    "twentyseventh",
+    "twentyeighth",
+    "twentyninth",
+    "thirtieth",
+    "thirtyfirst",
 ];
 /// Maximum number of resolved dates per text.
 const MAX_DATES: usize = 8;
@@ -37,7 +80,12 @@ enum Resolved {
 
 impl Resolved {
     fn words(self) -> String {
-        let month = |month: i8| MONTHS.get(usize::try_from(month - 1).unwrap_or(0)).copied().unwrap_or("");
+        let month = |month: i8| {
+            MONTHS
+                .get(usize::try_from(month - 1).unwrap_or(0))
+                .copied()
+                .unwrap_or("")
+        };
         match self {
             Self::Day(date) => format!("{} {} {}", date.day(), month(date.month()), date.year()),
             Self::Month(year, number) => format!("{} {year}", month(number)),
@@ -56,7 +104,10 @@ impl Resolved {
 /// assert_eq!(resolved_dates("", "I ran a race last Saturday", None), "");
 /// ```
 pub fn resolved_dates(title: &str, body: &str, written: Option<Date>) -> String {
-    let head_end = (0..=HEAD_BYTES.min(body.len())).rev().find(|at| body.is_char_boundary(*at)).unwrap_or(0);
+    let head_end = (0..=HEAD_BYTES.min(body.len()))
+        .rev()
+        .find(|at| body.is_char_boundary(*at))
+        .unwrap_or(0);
     let head = body.get(..head_end).unwrap_or_default();
     let found = find_date(title).or_else(|| find_date(head));
     let Some(anchor) = found.or(written) else {
@@ -76,7 +127,9 @@ pub(super) fn find_date(text: &str) -> Option<Date> {
     let words = WordRule::Search.words(&folded);
     for (at, word) in words.iter().enumerate() {
         let next = |offset: usize| words.get(at + offset).copied().unwrap_or_default();
-        if let (Some(year), Ok(month), Ok(day)) = (year(word), next(1).parse::<i8>(), next(2).parse::<i8>())
+        // The time may follow: `08t13`.
+        let day = next(2).split('t').next().unwrap_or_default();
+        if let (Some(year), Ok(month), Ok(day)) = (year(word), next(1).parse::<i8>(), day.parse::<i8>())
             && let Ok(date) = Date::new(year, month, day)
         {
             return Some(date);
@@ -100,12 +153,20 @@ pub(super) fn find_date(text: &str) -> Option<Date> {
 }
 
 fn resolve(text: &str, anchor: Date) -> Vec<Resolved> {
-    let folded = WordRule::Search.fold(text).replace("twenty-", "twenty").replace("thirty-", "thirty");
+    let folded = WordRule::Search
+        .fold(text)
+        .replace("twenty-", "twenty")
+        .replace("thirty-", "thirty");
     let words = WordRule::Search.words(&folded);
     let mut dates = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let next = |offset: usize| words.get(at + offset).copied().unwrap_or_default();
-        let before = |offset: usize| at.checked_sub(offset).and_then(|at| words.get(at)).copied().unwrap_or_default();
+        let before = |offset: usize| {
+            at.checked_sub(offset)
+                .and_then(|at| words.get(at))
+                .copied()
+                .unwrap_or_default()
+        };
         let day = |days: i64| anchor.checked_add(days.days()).ok().map(Resolved::Day);
         let resolved = match *word {
             "today" | "tonight" => day(0),
@@ -172,7 +233,11 @@ fn count_ago(count: &str, unit: &str, anchor: Date) -> Option<Resolved> {
         "day" => return anchor.checked_add((-number).days()).ok().map(Resolved::Day),
         "week" => return anchor.checked_add((-7 * number).days()).ok().map(Resolved::Day),
         "month" => anchor.first_of_month().checked_add((-number).months()).ok()?,
-        "year" => return i16::try_from(number).ok().map(|number| Resolved::Year(anchor.year() - number)),
+        "year" => {
+            return i16::try_from(number)
+                .ok()
+                .map(|number| Resolved::Year(anchor.year() - number));
+        }
         _ => return None,
     };
     Some(Resolved::Month(date.year(), date.month()))
@@ -193,7 +258,12 @@ fn in_month(words: &[&str], at: usize, month: i8, anchor: Date) -> Option<Resolv
     };
     let day = day.or_else(|| day_number(word(Some(at + 1))));
     // "may" and "march" are also verbs.
-    if day.is_none() && !matches!(before, "in" | "since" | "until" | "by" | "early" | "late" | "mid" | "last" | "next") {
+    if day.is_none()
+        && !matches!(
+            before,
+            "in" | "since" | "until" | "by" | "early" | "late" | "mid" | "last" | "next"
+        )
+    {
         return None;
     }
     let distance = i32::from(month) - i32::from(anchor.month());
@@ -230,7 +300,9 @@ fn day_number(word: &str) -> Option<i8> {
 }
 
 fn year(word: &str) -> Option<i16> {
-    word.parse::<i16>().ok().filter(|year| word.len() == 4 && (1900..2200).contains(year))
+    word.parse::<i16>()
+        .ok()
+        .filter(|year| word.len() == 4 && (1900..2200).contains(year))
 }
 
 #[cfg(test)]
@@ -284,7 +356,10 @@ mod tests {
         }
         let written = Date::new(2024, 2, 29).unwrap();
         assert_eq!(resolved_dates("", "a year ago", Some(written)), "2023");
-        assert_eq!(resolved_dates("", "[2023-05-08] Mel: yesterday", Some(written)), "7 may 2023");
+        assert_eq!(
+            resolved_dates("", "[2023-05-08] Mel: yesterday", Some(written)),
+            "7 may 2023"
+        );
     }
 
     proptest! {

@@ -126,7 +126,8 @@ pub(super) struct PoolScore {
 /// Number of standard deviations that a trigger phrase or causal link of score 1 is worth, before its weight.
 const FULL_MATCH: f64 = 5.0;
 
-/// Fuses by standard scores. `level` is the score of the best result; the worst candidate gets 0. Lists of trigger and
+/// Fuses by standard scores. `level` is the score of the best result; a result that is `d` standard deviations above the
+/// worst candidate has a share of `(d + 1) / (best + 1)` of it. Lists of trigger and
 /// graph channel add to the score, lists of the other channels only tell which channel found a candidate.
 pub(super) fn fuse_standard_scores(
     lists: &[(Channel, &[Hit])],
@@ -140,11 +141,18 @@ pub(super) fn fuse_standard_scores(
     let fused = pool.iter().map(|one| {
         let channels = found.remove(one.id.as_str()).unwrap_or_default();
         let parts = [
-            (weights.lexical, one.lexical.map(|score| lexical.standardize(score))),
+            (
+                weights.lexical,
+                one.lexical.map(|score| lexical.standardize(score)),
+            ),
             (weights.vector, one.vector.map(|score| vector.standardize(score))),
         ];
-        let parts = parts.iter().filter_map(|(weight, score)| Some((*weight, (*score)?)));
-        let (sum, all) = parts.fold((0.0, 0.0), |(sum, all), (weight, score)| (sum + weight * score, all + weight));
+        let parts = parts
+            .iter()
+            .filter_map(|(weight, score)| Some((*weight, (*score)?)));
+        let (sum, all) = parts.fold((0.0, 0.0), |(sum, all), (weight, score)| {
+            (sum + weight * score, all + weight)
+        });
         let matched: f64 = [Channel::Trigger, Channel::Graph]
             .iter()
             .filter_map(|channel| Some(weights.of(*channel) * channels.get(channel)?.score))
@@ -157,9 +165,12 @@ pub(super) fn fuse_standard_scores(
     });
     let mut fused: Vec<FusedHit> = fused.collect();
     let least = fused.iter().map(|hit| hit.score).fold(f64::INFINITY, f64::min);
-    let most = fused.iter().map(|hit| hit.score).fold(f64::NEG_INFINITY, f64::max);
+    let most = fused
+        .iter()
+        .map(|hit| hit.score)
+        .fold(f64::NEG_INFINITY, f64::max);
     for hit in &mut fused {
-        let share = if most > least { (hit.score - least) / (most - least) } else { 1.0 };
+        let share = (hit.score - least + 1.0) / (most - least + 1.0);
         hit.score = level * share;
     }
     fused.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
@@ -186,7 +197,11 @@ impl Spread {
 
     /// 0 if all scores are equal.
     fn standardize(self, score: f64) -> f64 {
-        if self.deviation > 1e-12 { (score - self.mean) / self.deviation } else { 0.0 }
+        if self.deviation > 1e-12 {
+            (score - self.mean) / self.deviation
+        } else {
+            0.0
+        }
     }
 }
 
@@ -216,14 +231,29 @@ fn channel_ranks<'a>(lists: &[(Channel, &'a [Hit])]) -> BTreeMap<&'a str, BTreeM
 pub fn fuse(lists: &[(Channel, &[Hit])], weights: Weights, fusion: Fusion) -> Vec<FusedHit> {
     if fusion == Fusion::ZScore {
         // Without the index, a candidate that a channel did not find counts as its worst.
-        let of = |channel: Channel| lists.iter().find(|(one, _)| *one == channel).map(|(_, hits)| *hits);
+        let of = |channel: Channel| {
+            lists
+                .iter()
+                .find(|(one, _)| *one == channel)
+                .map(|(_, hits)| *hits)
+        };
         let score = |channel: Channel, id: &str| {
             let hits = of(channel)?;
-            let worst = if channel == Channel::Lexical { 0.0 } else { hits.last().map_or(0.0, |hit| hit.score) };
-            Some(hits.iter().find(|hit| hit.id == id).map_or(worst, |hit| hit.score))
+            let worst = if channel == Channel::Lexical {
+                0.0
+            } else {
+                hits.last().map_or(0.0, |hit| hit.score)
+            };
+            Some(
+                hits.iter()
+                    .find(|hit| hit.id == id)
+                    .map_or(worst, |hit| hit.score),
+            )
         };
-        let ids: std::collections::BTreeSet<&str> =
-            lists.iter().flat_map(|(_, hits)| hits.iter().map(|hit| hit.id.as_str())).collect();
+        let ids: std::collections::BTreeSet<&str> = lists
+            .iter()
+            .flat_map(|(_, hits)| hits.iter().map(|hit| hit.id.as_str()))
+            .collect();
         let pool: Vec<PoolScore> = ids
             .into_iter()
             .map(|id| PoolScore {
@@ -351,10 +381,14 @@ mod tests {
             ("c", -0.4 * 4.0 / l + 0.6 * 0.2 / v),
         ];
         let least = raw.iter().map(|(_, score)| *score).fold(f64::INFINITY, f64::min);
-        let most = raw.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
+        let most = raw
+            .iter()
+            .map(|(_, score)| *score)
+            .fold(f64::NEG_INFINITY, f64::max);
         for (id, score) in raw {
             let hit = fused.iter().find(|hit| hit.id == id).unwrap();
-            assert!((hit.score - (score - least) / (most - least)).abs() < 1e-12, "{hit:?}");
+            let expected = (score - least + 1.0) / (most - least + 1.0);
+            assert!((hit.score - expected).abs() < 1e-12, "{hit:?}");
         }
         assert_eq!(fused[0].id, "b");
     }
@@ -372,7 +406,10 @@ mod tests {
         let fused = fuse_standard_scores(&[], &pool, EQUAL, 0.8);
         let ids: Vec<&str> = fused.iter().map(|hit| hit.id.as_str()).collect();
         assert_eq!(ids, ["c", "a", "b"]);
-        assert_eq!((fused[0].score, fused[2].score), (0.8, 0.0));
+        // c is (3 - 2) / √(2/3) above the mean, and b half as much below it, because its cosine counts 0.
+        let range = 1.5 / (2.0_f64 / 3.0).sqrt();
+        assert!((fused[0].score - 0.8).abs() < 1e-12);
+        assert!((fused[2].score - 0.8 / (range + 1.0)).abs() < 1e-12);
         let trigger = [Hit::new("b", 1.0)];
         let fused = fuse_standard_scores(&[(Channel::Trigger, &trigger)], &pool, EQUAL, 1.0);
         assert_eq!(fused[0].id, "b");

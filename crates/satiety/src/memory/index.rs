@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::shared::{SharedMap, SharedVec};
 use super::{
-    LexicalIndex, Project, Scope, TriggerIndex, VectorIndex, decode_vector, in_folder, resolved_dates, speaker,
+    LexicalIndex, Project, Scope, TriggerIndex, VectorIndex, decode_vector, in_folder, resolved_dates,
+    speaker,
 };
 use crate::retrieval::Tier;
 

@@ -45,8 +45,12 @@ pub(super) struct Scorer<'a> {
 
 impl Scorer<'_> {
     fn evidence(&self, memory: u32) -> Evidence {
-        let lexical = self.question.map_or(0.0, |question| question.score(self.settings, memory));
-        let coverage = self.question.map_or(0.0, |question| question.coverage(self.settings, lexical));
+        let lexical = self
+            .question
+            .map_or(0.0, |question| question.score(self.settings, memory));
+        let coverage = self
+            .question
+            .map_or(0.0, |question| question.coverage(self.settings, lexical));
         let (mut most, mut sum, mut count) = (f64::NEG_INFINITY, 0.0, 0_u32);
         if let Some(vector) = self.vector {
             let chunks = self.index.chunks_of(memory).take(MAX_CHUNKS);
@@ -133,14 +137,19 @@ impl Pool {
     /// Scores for the fusion. Neighbors of a turn contribute their share of what they score above the mean.
     /// `by_words` tells whether the lexical channel is searched.
     pub(super) fn scores(&self, scorer: &Scorer<'_>, by_words: bool) -> Vec<PoolScore> {
-        let similarities = self.candidates.iter().filter_map(|memory| self.entries.get(memory)?.similarity);
+        let similarities = self
+            .candidates
+            .iter()
+            .filter_map(|memory| self.entries.get(memory)?.similarity);
         let (sum, count) = similarities.fold((0.0, 0_u32), |(sum, count), one| (sum + one, count + 1));
         let mean = sum / f64::from(count.max(1));
         let scored = self.candidates.iter().filter_map(|memory| {
             let own = self.entries.get(memory)?;
             let (mut lexical, mut similarity) = (own.lexical, own.similarity);
             for (neighbor, share) in scorer.neighbors(*memory) {
-                let Some(other) = self.entries.get(&neighbor) else { continue };
+                let Some(other) = self.entries.get(&neighbor) else {
+                    continue;
+                };
                 lexical += share * other.lexical;
                 if let (Some(similarity), Some(other)) = (&mut similarity, other.similarity) {
                     *similarity += share * (other - mean);

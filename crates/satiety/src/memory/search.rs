@@ -15,13 +15,13 @@ use super::fusion::fuse_standard_scores;
 use super::index::{ChunkEntry, Filter, MemoryHeader, MemoryIndex};
 use super::pool::{Evidence, Pool, Scorer};
 use super::{
-    Candidate, Channel, ChannelRank, Classified, FusedHit, Fusion, Hit, Mode, ModeChoice, ModeSettings, Project,
-    Question, Ranking, Scope, SearchOutcome, SessionSettings, Stage, StageTrace, ValidPipeline, Weights,
-    choose_mode, classify, estimate_tokens, fuse, is_research, quality_proxy, query_terms, rank,
+    Candidate, Channel, ChannelRank, Classified, FusedHit, Fusion, Hit, Mode, ModeChoice, ModeSettings,
+    Project, Question, Ranking, Scope, SearchOutcome, SessionSettings, Stage, StageTrace, ValidPipeline,
+    Weights, choose_mode, classify, estimate_tokens, fuse, is_research, quality_proxy, query_terms, rank,
     session_attention, truncate_query, wants_depth,
 };
-use crate::text::language::{Language, Script};
 use crate::retrieval::Tier;
+use crate::text::language::{Language, Script};
 use crate::text::{Tokenization, jaccard};
 
 /// Number of best candidates of each channel that are compared by standard scores.
@@ -348,7 +348,10 @@ impl SearchMachine {
         if !is_english_model(self.index.embedder()) {
             return 1.0;
         }
-        match (Script::detect(&self.query.text), Language::detect(&self.query.text)) {
+        match (
+            Script::detect(&self.query.text),
+            Language::detect(&self.query.text),
+        ) {
             (Script::Latin, Language::English) => 1.0,
             (Script::Latin, _) => self.pipeline.languages.latin,
             _ => self.pipeline.languages.other,
@@ -370,7 +373,9 @@ impl SearchMachine {
     fn question<'a>(&self, index: &'a MemoryIndex) -> Option<Question<'a>> {
         self.pipeline.channels.lexical.then(|| {
             let terms = query_terms(&self.query.text, self.settings.expand);
-            index.lexical.question(&terms.weighed(self.pipeline.lexical.expansion))
+            index
+                .lexical
+                .question(&terms.weighed(self.pipeline.lexical.expansion))
         })
     }
 
@@ -508,7 +513,11 @@ impl SearchMachine {
         if self.pipeline.fusion != Fusion::ZScore {
             return fuse(&lists, self.weights, self.pipeline.fusion);
         }
-        let matched = self.hits.trigger.first().map_or(0.0, |hit| self.weights.trigger * hit.score);
+        let matched = self
+            .hits
+            .trigger
+            .first()
+            .map_or(0.0, |hit| self.weights.trigger * hit.score);
         let level = self.pool.level(self.weights, switches.lexical) + matched;
         let scores = self.pool.scores(&self.scorer(None), switches.lexical);
         fuse_standard_scores(&lists, &scores, self.weights, level.min(1.0))
@@ -560,7 +569,11 @@ impl SearchMachine {
             graph.truncate(self.settings.candidates);
             self.hits.graph = graph;
             let index = Arc::clone(&self.index);
-            let is_new = |hit: &Hit| !index.position(&hit.id).is_some_and(|memory| self.pool.contains(memory));
+            let is_new = |hit: &Hit| {
+                !index
+                    .position(&hit.id)
+                    .is_some_and(|memory| self.pool.contains(memory))
+            };
             if self.hits.graph.iter().any(is_new) {
                 self.complete_pool(self.question(&index).as_ref());
             }
@@ -686,7 +699,9 @@ impl SearchMachine {
 
     fn collect_results(&mut self, elapsed_ms: &dyn Fn() -> f64) {
         let found = self.head.iter().filter(|head| !head.fused.channels.is_empty());
-        let best = found.map(|head| self.relevance(head)).filter(|(_, relevant)| *relevant);
+        let best = found
+            .map(|head| self.relevance(head))
+            .filter(|(_, relevant)| *relevant);
         let best = best.map(|(confidence, _)| confidence).max_by(f64::total_cmp);
         for chosen in &self.ranked.chosen {
             let Some(head) = self.head.get(chosen.candidate) else {
@@ -737,7 +752,9 @@ impl SearchMachine {
         let settings = self.pipeline.relevance;
         let is_calibrated = is_english_model(self.index.embedder()) && self.language_factor >= 1.0;
         let (calibration, floor) = match cosine {
-            Some(_) if is_calibrated && self.pipeline.channels.lexical => (settings.fused, settings.fused.floor),
+            Some(_) if is_calibrated && self.pipeline.channels.lexical => {
+                (settings.fused, settings.fused.floor)
+            }
             Some(_) if is_calibrated => (settings.vector, settings.vector.floor),
             // A memory without a vector, or with one of a model or in a language whose cosines are not calibrated: only
             // its words are evidence, and their lack is not evidence of the contrary.
@@ -747,9 +764,16 @@ impl SearchMachine {
         };
         let confidence = calibration.confidence(coverage, cosine.unwrap_or(0.0));
         // The author of a trigger phrase, or an agent that used the memory, has said that it answers such a query.
-        let trigger = head.fused.channels.get(&Channel::Trigger).map_or(0.0, |found| found.score);
+        let trigger = head
+            .fused
+            .channels
+            .get(&Channel::Trigger)
+            .map_or(0.0, |found| found.score);
         let known = self.pipeline.fusion == Fusion::ZScore;
-        (confidence.max(trigger), !known || trigger > 0.0 || confidence >= floor)
+        (
+            confidence.max(trigger),
+            !known || trigger > 0.0 || confidence >= floor,
+        )
     }
 
     /// Keeps only constitutional memories, unless the caller wants what is below the floor.

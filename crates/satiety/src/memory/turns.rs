@@ -67,24 +67,48 @@ pub fn speaker(text: &str) -> Option<&str> {
     }
     let line = text.lines().next().unwrap_or_default();
     let said = [" said, \"", " said: ", " says, \"", " said \""];
-    let by_verb = said.iter().filter_map(|verb| line.split_once(verb)).map(|(name, _)| name);
-    let by_colon = line.split_once(':').filter(|(_, rest)| rest.starts_with([' ', '*']) || rest.is_empty());
-    let name = by_verb.chain(by_colon.map(|(name, _)| name)).min_by_key(|name| name.len())?;
+    let by_verb = said
+        .iter()
+        .filter_map(|verb| line.split_once(verb))
+        .map(|(name, _)| name);
+    let by_colon = line
+        .split_once(':')
+        .filter(|(_, rest)| rest.starts_with([' ', '*']) || rest.is_empty());
+    let name = by_verb
+        .chain(by_colon.map(|(name, _)| name))
+        .min_by_key(|name| name.len())?;
     is_name(name.trim_matches('*')).then(|| name.trim_matches('*').trim())
 }
 
 fn is_name(name: &str) -> bool {
     let words: Vec<&str> = name.split_whitespace().collect();
     let lower = name.trim().to_lowercase();
-    let role = matches!(lower.as_str(), "user" | "assistant" | "human" | "ai" | "system" | "agent" | "bot");
-    let starts_as_name = |word: &&str| word.chars().next().is_some_and(|c| c.is_uppercase() || !c.is_ascii());
-    let letters = |c: char| c.is_alphabetic() || c.is_numeric() || matches!(c, '.' | '\'' | '-' | '’' | '_' | ' ');
+    let role = matches!(
+        lower.as_str(),
+        "user" | "assistant" | "human" | "ai" | "system" | "agent" | "bot"
+    );
+    let starts_as_name = |word: &&str| {
+        word.chars()
+            .next()
+            .is_some_and(|c| c.is_uppercase() || !c.is_ascii())
+    };
+    let letters =
+        |c: char| c.is_alphabetic() || c.is_numeric() || matches!(c, '.' | '\'' | '-' | '’' | '_' | ' ');
+    // "Use WAL" is an instruction; "MARA" and "DR. ADA" are names in capital letters.
+    let is_shouted = |word: &&&str| {
+        let capitals = word.chars().filter(|c| c.is_uppercase()).count();
+        capitals > 1 && !word.chars().any(char::is_lowercase)
+    };
+    let shouted = words.iter().filter(is_shouted).count();
     role || ((1..=MAX_NAME_WORDS).contains(&words.len())
         && name.chars().count() <= MAX_NAME_CHARS
         && name.chars().any(char::is_alphabetic)
         && name.chars().all(letters)
         && words.iter().all(starts_as_name)
-        && !LABELS.split_whitespace().any(|label| words.first().is_some_and(|word| word.to_lowercase() == label)))
+        && (shouted == 0 || shouted == words.len())
+        && !LABELS
+            .split_whitespace()
+            .any(|label| words.first().is_some_and(|word| word.to_lowercase() == label)))
 }
 
 #[cfg(test)]
@@ -96,7 +120,10 @@ mod tests {
         for (text, expected) in [
             ("Mara: hello", Some("Mara")),
             ("**Mara Ó Briain:** hello", Some("Mara Ó Briain")),
-            ("(1:56 pm on 8 May, 2023) Caroline said, \"Hey Mel!\"", Some("Caroline")),
+            (
+                "(1:56 pm on 8 May, 2023) Caroline said, \"Hey Mel!\"",
+                Some("Caroline"),
+            ),
             ("assistant: done", Some("assistant")),
             ("王芳: 你好", Some("王芳")),
             ("Note: the cache is cold", None),

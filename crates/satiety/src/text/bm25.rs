@@ -332,8 +332,8 @@ impl Question<'_> {
                 .take_while(|posting| posting.chunk < span.first + span.chunks);
             let times: f64 = own.map(|posting| occurrences(*posting, settings)).sum();
             if times > 0.0 {
-                score += worth * times * (settings.k1 + 1.0)
-                    / (times + settings.k1 * long).max(f64::MIN_POSITIVE);
+                score +=
+                    worth * times * (settings.k1 + 1.0) / (times + settings.k1 * long).max(f64::MIN_POSITIVE);
             }
         }
         score
@@ -343,7 +343,11 @@ impl Question<'_> {
     /// for each rare word that is missing. Comparable between queries and databases, unlike a score.
     pub fn coverage(&self, settings: impl Into<Bm25>, score: f64) -> f64 {
         let most = self.worth * (settings.into().k1 + 1.0);
-        if most > 0.0 { (score / most).clamp(0.0, 1.0) } else { 0.0 }
+        if most > 0.0 {
+            (score / most).clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
     }
 
     /// Position of the chunk of a memory that contains most of the words; the first one on ties.
@@ -419,6 +423,53 @@ mod tests {
             assert_eq!(*owner, memory);
             assert!((score - known).abs() < 1e-5, "{found:?}");
         }
+    }
+
+    #[test]
+    fn the_score_of_one_memory_equals_that_of_a_search_and_covers_a_share() {
+        let mut index = LexicalIndex::default();
+        for (memory, text) in (0..).zip(["cat sat mat", "dog cat cat house garden", "bird tree"]) {
+            index.put(memory, [("", text)]);
+        }
+        let question = index.question(&terms(&["cat", "garden", "unknown"]));
+        let settings = Bm25::default();
+        for (memory, score) in question.search(settings, 9, |_| true) {
+            assert!((question.score(settings, memory) - score).abs() < 1e-12);
+        }
+        assert!(question.score(settings, 2).abs() < 1e-12 && question.score(settings, 99).abs() < 1e-12);
+        // Of ln(1 + 1.5/2.5) + ln(1 + 2.5/1.5) + ln(1 + 3.5/.5), times 2.2 at most.
+        let most = 2.2 * (1.6_f64.ln() + (8.0_f64 / 3.0).ln() + 8.0_f64.ln());
+        let score = question.score(settings, 1);
+        assert!((question.coverage(settings, score) - score / most).abs() < 1e-12);
+    }
+
+    /// "Häuser" and "Haus" have one stem in German; the query does not say that it is German.
+    #[test]
+    fn words_are_stemmed_in_the_language_of_the_text() {
+        let mut index = LexicalIndex::default();
+        index.put(
+            0,
+            [(
+                "",
+                "Die Häuser werden von der Stadt verkauft und sind nicht zu vermieten",
+            )],
+        );
+        index.put(1, [("", "The houses of the city are sold")]);
+        let found = index
+            .question(&terms(&["haus"]))
+            .search(Bm25::default(), 9, |_| true);
+        assert_eq!(found.first().map(|(memory, _)| *memory), Some(0));
+        let found = index
+            .question(&terms(&["house"]))
+            .search(Bm25::default(), 9, |_| true);
+        assert_eq!(found.iter().map(|(memory, _)| *memory).collect::<Vec<_>>(), [1]);
+        // Function words of the language are not indexed.
+        assert!(
+            index
+                .question(&terms(&["werden"]))
+                .search(Bm25::default(), 9, |_| true)
+                .is_empty()
+        );
     }
 
     #[test]

@@ -114,12 +114,17 @@ impl Language {
 
     /// Whether a folded word is a function word of this language, which does not indicate a topic.
     pub(crate) fn is_function_word(self, word: &str) -> bool {
-        FUNCTION_WORDS.get(word).is_some_and(|languages| languages.0 & self.bit() != 0)
+        FUNCTION_WORDS
+            .get(word)
+            .is_some_and(|languages| languages.0 & self.bit() != 0)
     }
 
     /// Language of a text, as far as its stemmer is concerned.
     pub(crate) fn detect(text: &str) -> Self {
-        let end = text.char_indices().nth(EXAMINED_CHARS).map_or(text.len(), |(at, _)| at);
+        let end = text
+            .char_indices()
+            .nth(EXAMINED_CHARS)
+            .map_or(text.len(), |(at, _)| at);
         let text = text.get(..end).unwrap_or(text);
         match Script::detect(text) {
             Script::Cyrillic => return Self::Russian,
@@ -144,9 +149,12 @@ impl Language {
         let counted = Self::ALL.into_iter().zip(counts);
         let english = counts[0];
         // The first of equals, in the order of the list; English wins a draw.
-        let best = counted.fold((Self::English, english), |best, one| {
-            if one.1 > best.1 { one } else { best }
-        });
+        let best = counted.fold(
+            (Self::English, english),
+            |best, one| {
+                if one.1 > best.1 { one } else { best }
+            },
+        );
         if best.1 >= MIN_WORDS && best.1 as f64 >= MIN_SHARE * all as f64 {
             best.0
         } else {
@@ -204,7 +212,10 @@ impl Script {
             Self::Other,
         ];
         let counted = scripts.into_iter().zip(counts);
-        let best = counted.fold((Self::Latin, 0), |best, one| if one.1 > best.1 { one } else { best });
+        let best = counted.fold(
+            (Self::Latin, 0),
+            |best, one| if one.1 > best.1 { one } else { best },
+        );
         best.0
     }
 }
@@ -256,15 +267,42 @@ mod tests {
     fn languages_are_detected_by_script_and_function_words() {
         for (text, expected) in [
             ("The cache is warm before the first request", Language::English),
-            ("Der Cache ist vor der ersten Anfrage warm und wird nicht geleert", Language::German),
-            ("Le cache est chaud avant la première requête et il ne se vide pas", Language::French),
-            ("La caché está caliente antes de la primera petición y no se vacía", Language::Spanish),
-            ("La cache è calda prima della prima richiesta e non si svuota", Language::Italian),
-            ("O cache está quente antes do primeiro pedido e não é esvaziado", Language::Portuguese),
-            ("De cache is warm voor het eerste verzoek en wordt niet geleegd", Language::Dutch),
-            ("Cachen är varm före den första förfrågan och töms inte", Language::Swedish),
-            ("Välimuisti on lämmin ennen ensimmäistä pyyntöä ja se ei tyhjene", Language::Finnish),
-            ("Önbellek ilk istekten önce sıcak ve bu nedenle hızlı için", Language::Turkish),
+            (
+                "Der Cache ist vor der ersten Anfrage warm und wird nicht geleert",
+                Language::German,
+            ),
+            (
+                "Le cache est chaud avant la première requête et il ne se vide pas",
+                Language::French,
+            ),
+            (
+                "La caché está caliente antes de la primera petición y no se vacía",
+                Language::Spanish,
+            ),
+            (
+                "La cache è calda prima della prima richiesta e non si svuota",
+                Language::Italian,
+            ),
+            (
+                "O cache está quente antes do primeiro pedido e não é esvaziado",
+                Language::Portuguese,
+            ),
+            (
+                "De cache is warm voor het eerste verzoek en wordt niet geleegd",
+                Language::Dutch,
+            ),
+            (
+                "Cachen är varm före den första förfrågan och töms inte",
+                Language::Swedish,
+            ),
+            (
+                "Välimuisti on lämmin ennen ensimmäistä pyyntöä ja se ei tyhjene",
+                Language::Finnish,
+            ),
+            (
+                "Önbellek ilk istekten önce sıcak ve bu nedenle hızlı için",
+                Language::Turkish,
+            ),
             ("Кэш прогрет до первого запроса", Language::Russian),
             ("キャッシュは最初のリクエストの前に暖かい", Language::English),
             ("sqlite wal", Language::English),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use satiety::memory::{
-    Action, IndexedChunk, IndexedMemory, MemoryIndex, MemorySearch, Mode, Observation, Pipeline, Scope, SearchMachine,
-    SearchOutcome, SearchQuery, SessionHistory,
+    Action, IndexedChunk, IndexedMemory, MemoryIndex, MemorySearch, Mode, Observation, Pipeline, Scope,
+    SearchMachine, SearchOutcome, SearchQuery, SessionHistory,
 };
 use satiety::retrieval::Tier;
 use serde_json::{Value, json};
@@ -98,20 +98,36 @@ fn conversations() -> (Memory, Vec<Question>) {
     let files = std::fs::read_dir(examples().join("conversations")).unwrap();
     let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
     files.sort();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "json")) {
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "json"))
+    {
         let conversation: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
         let name = conversation["id"].as_str().unwrap();
         for (session, at) in conversation["sessions"].as_array().unwrap().iter().zip(1..) {
             for (turn, number) in session["turns"].as_array().unwrap().iter().zip(1..) {
-                let text = format!("{}: {}", turn["speaker"].as_str().unwrap(), turn["text"].as_str().unwrap());
-                memory.save(&format!("{name}:{at}:{number}"), session["date"].as_str().unwrap(), &text);
+                let text = format!(
+                    "{}: {}",
+                    turn["speaker"].as_str().unwrap(),
+                    turn["text"].as_str().unwrap()
+                );
+                memory.save(
+                    &format!("{name}:{at}:{number}"),
+                    session["date"].as_str().unwrap(),
+                    &text,
+                );
             }
         }
         for question in conversation["questions"].as_array().unwrap() {
             let turns = question["evidence"].as_array().unwrap().iter();
-            let evidence: BTreeSet<String> =
-                turns.map(|turn| format!("{name}:{}", turn.as_str().unwrap())).collect();
-            assert_eq!(evidence.is_empty(), question["kind"] == "unanswerable", "{question}");
+            let evidence: BTreeSet<String> = turns
+                .map(|turn| format!("{name}:{}", turn.as_str().unwrap()))
+                .collect();
+            assert_eq!(
+                evidence.is_empty(),
+                question["kind"] == "unanswerable",
+                "{question}"
+            );
             questions.push(Question {
                 text: question["question"].as_str().unwrap().into(),
                 evidence,
@@ -128,7 +144,10 @@ fn recall(memory: &Memory, questions: &[Question], changes: &Value) -> f64 {
         .iter()
         .map(|question| {
             let results = memory.search(&question.text, changes).results;
-            let hits = results.iter().filter(|result| question.evidence.contains(&result.id)).count();
+            let hits = results
+                .iter()
+                .filter(|result| question.evidence.contains(&result.id))
+                .count();
             hits as f64 / question.evidence.len() as f64
         })
         .sum();
@@ -141,7 +160,11 @@ fn neighboring_turns_help_to_find_what_was_said() {
     assert_eq!((memory.texts.len(), questions.len()), (670, 200));
     let ids: BTreeSet<String> = memory.index.ids().map(str::to_owned).collect();
     assert!(questions.iter().all(|question| question.evidence.is_subset(&ids)));
-    let alone = recall(&memory, &questions, &json!({"turns": {"before": 0.0, "after": 0.0, "second": 0.0}}));
+    let alone = recall(
+        &memory,
+        &questions,
+        &json!({"turns": {"before": 0.0, "after": 0.0, "second": 0.0}}),
+    );
     let together = recall(&memory, &questions, &json!({}));
     // Measured: .552 and .598.
     assert!(together > 0.57, "{together}");
@@ -165,7 +188,10 @@ fn nonsense_finds_nothing() {
 #[test]
 fn notes_in_nine_languages_are_found_by_their_words() {
     let text = std::fs::read_to_string(examples().join("languages.jsonl")).unwrap();
-    let notes: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let notes: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let mut memory = Memory::default();
     for note in &notes {
         memory.save(note["id"].as_str().unwrap(), "", note["text"].as_str().unwrap());
@@ -173,9 +199,15 @@ fn notes_in_nine_languages_are_found_by_their_words() {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     let mut missed: HashMap<&str, Vec<&str>> = HashMap::new();
     for note in &notes {
-        let (language, query) = (note["language"].as_str().unwrap(), note["query"].as_str().unwrap());
+        let (language, query) = (
+            note["language"].as_str().unwrap(),
+            note["query"].as_str().unwrap(),
+        );
         let found = memory.search(query, &json!({}));
-        let is_first = found.results.first().is_some_and(|result| note["id"] == json!(result.id));
+        let is_first = found
+            .results
+            .first()
+            .is_some_and(|result| note["id"] == json!(result.id));
         *first.entry(language).or_default() += usize::from(is_first);
         if !is_first {
             missed.entry(language).or_default().push(query);
@@ -183,6 +215,10 @@ fn notes_in_nine_languages_are_found_by_their_words() {
     }
     assert_eq!(first.len(), 9);
     for (language, count) in first {
-        assert!(count >= 9, "{language}: {count} of 12, missed {:?}", missed.get(language));
+        assert!(
+            count >= 9,
+            "{language}: {count} of 12, missed {:?}",
+            missed.get(language)
+        );
     }
 }

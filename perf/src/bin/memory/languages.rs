@@ -51,7 +51,10 @@ pub(crate) async fn measure(stores: &Path) -> Result<()> {
         .filter_map(|label| pipelines().into_iter().find(|(own, _)| own == label))
         .map(|(_, pipeline)| pipeline.validate().map(Arc::new))
         .collect::<Result<_, _>>()?;
-    println!("  {:<10} {:>8} {:>8} {:>8} {:>8}", "", "words", "meaning", "both", "notes");
+    println!(
+        "  {:<10} {:>8} {:>8} {:>8} {:>8}",
+        "", "words", "meaning", "both", "notes"
+    );
     let mut languages: Vec<&str> = notes.iter().map(|note| note.language.as_str()).collect();
     languages.dedup();
     for language in languages {

@@ -11,8 +11,8 @@ use satiety_engine::Engine;
 use satiety_engine::memory::{ListRequest, MemorySearch, SaveRequest, SearchRequest};
 use serde::Deserialize;
 
-use crate::{dialogues, engine};
 use crate::plain::Bm25;
+use crate::{dialogues, engine};
 
 #[derive(Deserialize, Clone)]
 pub(crate) struct Document {
@@ -143,7 +143,11 @@ async fn measure_collection(collections: &[Collection], at: usize, stores: &Path
                 let own = dialogues::of_kind(collection, kind);
                 if !own.is_empty() {
                     let (ndcg, recall) = scored(&run, &own);
-                    println!("    {:<32} {ndcg:>9.4} {recall:>9.4}   {} queries", kind, own.len());
+                    println!(
+                        "    {:<32} {ndcg:>9.4} {recall:>9.4}   {} queries",
+                        kind,
+                        own.len()
+                    );
                 }
             }
         }
@@ -175,10 +179,20 @@ async fn search(
 async fn abstention(engine: &Engine, collections: &[Collection], at: usize) -> Result<()> {
     let own = &collections[at];
     let is_answerable = |query: &&Document| own.judgments.contains_key(&query.id);
-    let unanswerable = |query: &&Document| own.kinds.get(&query.id).is_some_and(|kind| kind == "unanswerable");
+    let unanswerable = |query: &&Document| {
+        own.kinds
+            .get(&query.id)
+            .is_some_and(|kind| kind == "unanswerable")
+    };
     let mut groups: Vec<(String, Vec<String>)> = vec![
-        ("with an answer".into(), texts(own.queries.iter().filter(is_answerable))),
-        ("never said in the conversations".into(), texts(own.queries.iter().filter(unanswerable))),
+        (
+            "with an answer".into(),
+            texts(own.queries.iter().filter(is_answerable)),
+        ),
+        (
+            "never said in the conversations".into(),
+            texts(own.queries.iter().filter(unanswerable)),
+        ),
     ];
     for (number, other) in collections.iter().enumerate() {
         if number != at {
@@ -186,7 +200,10 @@ async fn abstention(engine: &Engine, collections: &[Collection], at: usize) -> R
             groups.push((format!("about {}", other.name), texts(sample)));
         }
     }
-    groups.push(("nonsense and general knowledge".into(), NONSENSE.map(str::to_owned).into()));
+    groups.push((
+        "nonsense and general knowledge".into(),
+        NONSENSE.map(str::to_owned).into(),
+    ));
     println!("  {:<34} {:>9} {:>9}", "nothing relevant:", "refused", "queries");
     let pipeline = ValidPipeline::standard();
     for (label, queries) in groups.into_iter().filter(|(_, queries)| !queries.is_empty()) {

@@ -96,7 +96,10 @@ impl Render for MemorySearch {
         for (count, what) in [
             (self.already_shown.len(), "the session already has"),
             (self.over_budget.len(), "exceeded the budget"),
-            (self.below_floor.len(), "are not relevant (--below-floor prints them)"),
+            (
+                self.below_floor.len(),
+                "are not relevant (--below-floor prints them)",
+            ),
         ] {
             if count > 0 {
                 let _ = write!(text, "\n{count} more that {what}");
