@@ -1,5 +1,6 @@
 //! Memory search by words alone, on the conversations and languages of `examples`: no model is needed, so these run
 //! everywhere. With the built-in model, `perf --bin memory -- --section quality` measures the same sets.
+#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
