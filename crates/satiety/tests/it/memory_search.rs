@@ -167,7 +167,6 @@ fn neighboring_turns_help_to_find_what_was_said() {
         &json!({"turns": {"before": 0.0, "after": 0.0, "second": 0.0}}),
     );
     let together = recall(&memory, &questions, &json!({}));
-    // Measured: .552 and .598.
     assert!(together > 0.57, "{together}");
     assert!(together > alone + 0.02, "{together} {alone}");
 }
