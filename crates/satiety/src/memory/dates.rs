@@ -127,7 +127,9 @@ pub(super) fn find_date(text: &str) -> Option<Date> {
     let words = WordRule::Search.words(&folded);
     for (at, word) in words.iter().enumerate() {
         let next = |offset: usize| words.get(at + offset).copied().unwrap_or_default();
-        if let (Some(year), Ok(month), Ok(day)) = (year(word), next(1).parse::<i8>(), next(2).parse::<i8>())
+        // The time may follow: `08t13`.
+        let day = next(2).split('t').next().unwrap_or_default();
+        if let (Some(year), Ok(month), Ok(day)) = (year(word), next(1).parse::<i8>(), day.parse::<i8>())
             && let Ok(date) = Date::new(year, month, day)
         {
             return Some(date);

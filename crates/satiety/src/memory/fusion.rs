@@ -126,7 +126,8 @@ pub(super) struct PoolScore {
 /// Number of standard deviations that a trigger phrase or causal link of score 1 is worth, before its weight.
 const FULL_MATCH: f64 = 5.0;
 
-/// Fuses by standard scores. `level` is the score of the best result; the worst candidate gets 0. Lists of trigger and
+/// Fuses by standard scores. `level` is the score of the best result; a result that is `d` standard deviations above the
+/// worst candidate has a share of `(d + 1) / (best + 1)` of it. Lists of trigger and
 /// graph channel add to the score, lists of the other channels only tell which channel found a candidate.
 pub(super) fn fuse_standard_scores(
     lists: &[(Channel, &[Hit])],
@@ -169,11 +170,7 @@ pub(super) fn fuse_standard_scores(
         .map(|hit| hit.score)
         .fold(f64::NEG_INFINITY, f64::max);
     for hit in &mut fused {
-        let share = if most > least {
-            (hit.score - least) / (most - least)
-        } else {
-            1.0
-        };
+        let share = (hit.score - least + 1.0) / (most - least + 1.0);
         hit.score = level * share;
     }
     fused.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(&b.id)));
@@ -390,10 +387,8 @@ mod tests {
             .fold(f64::NEG_INFINITY, f64::max);
         for (id, score) in raw {
             let hit = fused.iter().find(|hit| hit.id == id).unwrap();
-            assert!(
-                (hit.score - (score - least) / (most - least)).abs() < 1e-12,
-                "{hit:?}"
-            );
+            let expected = (score - least + 1.0) / (most - least + 1.0);
+            assert!((hit.score - expected).abs() < 1e-12, "{hit:?}");
         }
         assert_eq!(fused[0].id, "b");
     }
@@ -411,7 +406,10 @@ mod tests {
         let fused = fuse_standard_scores(&[], &pool, EQUAL, 0.8);
         let ids: Vec<&str> = fused.iter().map(|hit| hit.id.as_str()).collect();
         assert_eq!(ids, ["c", "a", "b"]);
-        assert_eq!((fused[0].score, fused[2].score), (0.8, 0.0));
+        // c is (3 - 2) / √(2/3) above the mean, and b half as much below it, because its cosine counts 0.
+        let range = 1.5 / (2.0_f64 / 3.0).sqrt();
+        assert!((fused[0].score - 0.8).abs() < 1e-12);
+        assert!((fused[2].score - 0.8 / (range + 1.0)).abs() < 1e-12);
         let trigger = [Hit::new("b", 1.0)];
         let fused = fuse_standard_scores(&[(Channel::Trigger, &trigger)], &pool, EQUAL, 1.0);
         assert_eq!(fused[0].id, "b");

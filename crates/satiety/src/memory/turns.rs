@@ -94,11 +94,18 @@ fn is_name(name: &str) -> bool {
     };
     let letters =
         |c: char| c.is_alphabetic() || c.is_numeric() || matches!(c, '.' | '\'' | '-' | '’' | '_' | ' ');
+    // "Use WAL" is an instruction; "MARA" and "DR. ADA" are names in capital letters.
+    let is_shouted = |word: &&&str| {
+        let capitals = word.chars().filter(|c| c.is_uppercase()).count();
+        capitals > 1 && !word.chars().any(char::is_lowercase)
+    };
+    let shouted = words.iter().filter(is_shouted).count();
     role || ((1..=MAX_NAME_WORDS).contains(&words.len())
         && name.chars().count() <= MAX_NAME_CHARS
         && name.chars().any(char::is_alphabetic)
         && name.chars().all(letters)
         && words.iter().all(starts_as_name)
+        && (shouted == 0 || shouted == words.len())
         && !LABELS
             .split_whitespace()
             .any(|label| words.first().is_some_and(|word| word.to_lowercase() == label)))

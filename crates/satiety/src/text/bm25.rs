@@ -426,6 +426,53 @@ mod tests {
     }
 
     #[test]
+    fn the_score_of_one_memory_equals_that_of_a_search_and_covers_a_share() {
+        let mut index = LexicalIndex::default();
+        for (memory, text) in (0..).zip(["cat sat mat", "dog cat cat house garden", "bird tree"]) {
+            index.put(memory, [("", text)]);
+        }
+        let question = index.question(&terms(&["cat", "garden", "unknown"]));
+        let settings = Bm25::default();
+        for (memory, score) in question.search(settings, 9, |_| true) {
+            assert!((question.score(settings, memory) - score).abs() < 1e-12);
+        }
+        assert!(question.score(settings, 2).abs() < 1e-12 && question.score(settings, 99).abs() < 1e-12);
+        // Of ln(1 + 1.5/2.5) + ln(1 + 2.5/1.5) + ln(1 + 3.5/.5), times 2.2 at most.
+        let most = 2.2 * (1.6_f64.ln() + (8.0_f64 / 3.0).ln() + 8.0_f64.ln());
+        let score = question.score(settings, 1);
+        assert!((question.coverage(settings, score) - score / most).abs() < 1e-12);
+    }
+
+    /// "Häuser" and "Haus" have one stem in German; the query does not say that it is German.
+    #[test]
+    fn words_are_stemmed_in_the_language_of_the_text() {
+        let mut index = LexicalIndex::default();
+        index.put(
+            0,
+            [(
+                "",
+                "Die Häuser werden von der Stadt verkauft und sind nicht zu vermieten",
+            )],
+        );
+        index.put(1, [("", "The houses of the city are sold")]);
+        let found = index
+            .question(&terms(&["haus"]))
+            .search(Bm25::default(), 9, |_| true);
+        assert_eq!(found.first().map(|(memory, _)| *memory), Some(0));
+        let found = index
+            .question(&terms(&["house"]))
+            .search(Bm25::default(), 9, |_| true);
+        assert_eq!(found.iter().map(|(memory, _)| *memory).collect::<Vec<_>>(), [1]);
+        // Function words of the language are not indexed.
+        assert!(
+            index
+                .question(&terms(&["werden"]))
+                .search(Bm25::default(), 9, |_| true)
+                .is_empty()
+        );
+    }
+
+    #[test]
     fn forms_of_a_word_are_one_and_repeats_in_the_question_count() {
         let mut index = LexicalIndex::default();
         index.put(0, [("Locks", "the database was locked")]);

@@ -138,7 +138,9 @@ impl Language {
         let mut all = 0_usize;
         WordRule::Search.for_each(text, |word| {
             all += 1;
-            let mut rest = FUNCTION_WORDS.get(word).map_or(0, |languages| languages.0);
+            // Single letters are more often names, such as "drive C", than function words.
+            let languages = FUNCTION_WORDS.get(word).filter(|_| word.len() > 1);
+            let mut rest = languages.map_or(0, |languages| languages.0);
             while rest != 0 {
                 if let Some(count) = counts.get_mut(rest.trailing_zeros() as usize) {
                     *count += 1;
@@ -307,6 +309,7 @@ mod tests {
             ("キャッシュは最初のリクエストの前に暖かい", Language::English),
             ("sqlite wal", Language::English),
             ("config.die", Language::English),
+            ("a b c d e f g h", Language::English),
             ("", Language::English),
         ] {
             assert_eq!(Language::detect(text), expected, "{text}");

@@ -178,16 +178,9 @@ impl WordRule {
             let word = contraction(word).map_or(word, |(word, _)| word);
             word.split('\'').for_each(|part| self.found(part, false, each));
         } else if self == Self::Search && word.chars().any(is_unsegmented) {
-            self.pairs(word, each);
+            Self::pairs(word, each);
         } else if !word.is_ascii() && matches!(self, Self::Compare | Self::Search) {
-            // A Hebrew letter keeps the apostrophe after it.
-            let parts = word.unicode_words().map(|part| part.trim_end_matches('\''));
-            // Unicode segments include joiners that carry only marks.
-            let says_something = |part: &&str| {
-                part.chars()
-                    .any(|c| matches!(Kind::of(c), Kind::Letter | Kind::Digit))
-            };
-            parts.filter(says_something).for_each(each);
+            segment(word, each);
         } else {
             each(word);
         }
@@ -195,7 +188,7 @@ impl WordRule {
 
     /// Splits a run that contains a script without spaces: overlapping pairs of its characters, each with its marks,
     /// and the other parts as words.
-    fn pairs<'a>(self, word: &'a str, each: &mut impl FnMut(&'a str)) {
+    fn pairs<'a>(word: &'a str, each: &mut impl FnMut(&'a str)) {
         let mut start = 0;
         while let Some(first) = word.get(start..).and_then(|rest| rest.chars().next()) {
             let unsegmented = is_unsegmented(first);
@@ -205,7 +198,7 @@ impl WordRule {
             let run = rest.get(..length).unwrap_or_default();
             start += length;
             if !unsegmented {
-                self.found(run, false, each);
+                segment(run, each);
                 continue;
             }
             // Start of each character, with the marks after it, and the end of the run.
@@ -240,6 +233,18 @@ impl WordRule {
             _ => false,
         }
     }
+}
+
+/// Splits a run at the word boundaries of Unicode.
+fn segment<'a>(word: &'a str, each: &mut impl FnMut(&'a str)) {
+    // A Hebrew letter keeps the apostrophe after it.
+    let parts = word.unicode_words().map(|part| part.trim_end_matches('\''));
+    // Unicode segments include joiners that carry only marks.
+    let says_something = |part: &&str| {
+        part.chars()
+            .any(|c| matches!(Kind::of(c), Kind::Letter | Kind::Digit))
+    };
+    parts.filter(says_something).for_each(each);
 }
 
 /// Maps variants of a character to one; `None` for invisible characters.
