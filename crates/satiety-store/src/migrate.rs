@@ -102,6 +102,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "hooks",
         sql: include_str!("migrations/0017_hooks.sql"),
     },
+    Migration {
+        version: 19,
+        name: "memory_changes",
+        sql: include_str!("migrations/0019_memory_changes.sql"),
+    },
 ];
 
 /// Schema version that this program writes.
@@ -317,7 +322,8 @@ mod tests {
                 "9cbb8fc48d32312c",
                 "07b5793743a1e9bf",
                 "44ae0073cf9ab845",
-                "5d75765136b973eb"
+                "5d75765136b973eb",
+                "5748679c4d715d9a"
             ]
         );
     }

@@ -2,9 +2,12 @@
 //! database, including changes of other processes; the library decides what is found, and why.
 
 mod directory_index;
+mod embedding;
 mod error;
 mod feedback;
+mod import;
 mod index;
+mod index_file;
 mod memories;
 mod query_log;
 mod read;
@@ -14,9 +17,14 @@ mod sessions;
 mod tasks;
 
 pub use directory_index::{IndexRequest, IndexResponse, RefusedFile};
+pub use embedding::{EmbedResponse, EmbeddingProgress};
 pub use error::MemoryError;
 pub use feedback::{LinkRequest, LinkResponse, ValidateRequest, ValidateResponse};
+pub use import::{
+    ImportProgress, ImportRecordsRequest, ImportRequest, ImportSource, ImportedMemories, RefusedRecord,
+};
 pub(crate) use index::Cache;
+pub use index::IndexActivity;
 pub use memories::{
     DeleteRequest, DeleteResponse, GetRequest, ListRequest, ListResponse, Memories, Memory, MemoryHealth,
     MemoryPage, SaveRequest, SaveResponse, UpdateRequest,

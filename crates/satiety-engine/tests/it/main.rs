@@ -7,6 +7,7 @@ mod harness;
 mod llm_judge;
 mod memory;
 mod memory_golden;
+mod memory_scale;
 mod remote_targets;
 mod research_fetch;
 mod research_loop;

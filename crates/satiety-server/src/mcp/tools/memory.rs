@@ -61,8 +61,6 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Adds,
                 data: &[
                     "memory.title",
-                    "memory.content",
-                    "memory.triggers",
                     "memory.folder",
                     "memory.kind",
                     "memory.project.label",
@@ -80,8 +78,6 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Changes,
                 data: &[
                     "memory.title",
-                    "memory.content",
-                    "memory.triggers",
                     "memory.folder",
                     "memory.kind",
                     "memory.project.label",
