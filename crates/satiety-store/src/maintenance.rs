@@ -48,9 +48,9 @@ impl Maintenance<'_> {
     ) -> Result<Option<Turn>, StoreError> {
         let hold = match &self.0.pool.engine {
             #[cfg(feature = "postgres")]
-            Engine::Postgres(pool) => {
+            Engine::Postgres(warm) => {
                 let classify = |error| crate::error::classify(self.0.place(), error);
-                let mut connection = pool.acquire().await.map_err(classify)?;
+                let mut connection = warm.pool().acquire().await.map_err(classify)?;
                 if was_done(&mut connection, name, every).await.map_err(classify)? {
                     return Ok(None);
                 }

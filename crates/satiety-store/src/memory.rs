@@ -1,5 +1,5 @@
-//! Memories: their content, searchable chunks, vectors, causal links, and feedback on results. Word search
-//! uses the engine's full-text search; ranking is done elsewhere.
+//! Memories: their content, searchable chunks, vectors, causal links, and feedback on results. Searching is
+//! done elsewhere, on an index in memory that follows the log of changes.
 
 use serde_json::Value;
 
@@ -113,16 +113,6 @@ pub struct MemoryHeaderRow {
     pub provenance: ProvenanceRow,
 }
 
-/// A hit of the word search.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WordHit {
-    pub memory_id: String,
-    /// Id of the chunk.
-    pub doc: i64,
-    /// Higher is better.
-    pub score: f64,
-}
-
 /// A causal link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkRow {
@@ -152,11 +142,44 @@ pub struct FeedbackRow {
 pub struct MemoryState {
     /// Id of the last chunk.
     pub doc: i64,
-    /// Number of the last change of a memory.
+    /// Number of the last change. Writers hold the counter until they commit, so that changes become visible
+    /// in the order of their numbers, on both engines.
     pub change: i64,
-    /// Number of deletions; a different value means that memories were deleted.
-    pub deleted: i64,
 }
+
+/// What happened to a memory other than a new version of its row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeAction {
+    Deleted,
+    /// Some of its chunks got vectors.
+    Embedded,
+}
+
+/// A change that the row of a memory does not show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeRow {
+    /// Number of the change.
+    pub change: i64,
+    pub memory_id: String,
+    pub action: ChangeAction,
+}
+
+/// A vector for an existing chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VectorRow {
+    /// Id of the chunk.
+    pub doc: i64,
+    pub memory_id: String,
+    /// Vector as text.
+    pub vector: String,
+}
+
+/// Rows of the log of changes that are kept; a reader that is further behind reads everything again.
+const KEPT_CHANGES: i64 = 200_000;
+/// Interval of changes between two removals of old rows of the log.
+const PRUNE_INTERVAL: i64 = 4096;
+/// Memories per statement; a row has about twenty values.
+const MEMORY_BATCH: usize = 200;
 
 const COLUMNS: &str = "memory_id, title, content, tier, triggers, learnt, folder, kind, origin, content_hash, confidence, \
      validations, created_at, updated_at, expires_at, change, project, project_label, author, tags, observed_at, valid_from, \
@@ -171,6 +194,43 @@ async fn count(connection: &mut Connection, name: &str, by: i64) -> Result<i64, 
     );
     let row = connection.one(insert).await?;
     Ok(row.get(0)?)
+}
+
+/// Takes `by` change numbers and returns the last one. Every transaction that changes memories calls this or
+/// [`log_changes`], so that an index can be checked against the history.
+async fn count_changes(connection: &mut Connection, by: i64) -> Result<i64, Fault> {
+    let last = count(connection, "change", by).await?;
+    let insert = sql!("INSERT INTO memory_changes (change, token) VALUES ($1, $2)"; last, random_token());
+    connection.execute(insert).await?;
+    prune_changes(connection, last, by).await?;
+    Ok(last)
+}
+
+/// Adds a change of this kind for each memory.
+async fn log_changes(connection: &mut Connection, ids: &[&str], action: &str) -> Result<(), Fault> {
+    let by = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+    let last = count(connection, "change", by).await?;
+    let rows: Vec<_> = (last - by + 1..)
+        .zip(ids)
+        .map(|(change, id)| values! { change, random_token(), *id, action })
+        .collect();
+    let head = "INSERT INTO memory_changes (change, token, memory_id, action) ";
+    connection.insert(head, &rows, "").await?;
+    prune_changes(connection, last, by).await
+}
+
+async fn prune_changes(connection: &mut Connection, last: i64, by: i64) -> Result<(), Fault> {
+    if last / PRUNE_INTERVAL > (last - by) / PRUNE_INTERVAL {
+        let delete = sql!("DELETE FROM memory_changes WHERE change <= $1"; last - KEPT_CHANGES);
+        connection.execute(delete).await?;
+    }
+    Ok(())
+}
+
+/// Random number that identifies a change among all histories.
+fn random_token() -> i64 {
+    let (high, low) = uuid::Uuid::now_v7().as_u64_pair();
+    (high.rotate_left(16) ^ low).cast_signed()
 }
 
 /// Inserts events; an existing id is the same event.
@@ -256,56 +316,24 @@ impl Memories<'_> {
             .await
     }
 
-    /// Stores memories atomically.
+    /// Stores memories atomically, in few statements.
     pub async fn put_all(self, rows: &[(MemoryRow, Option<Vec<ChunkRow>>)]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
         in_transaction!(&self.0.pool, |connection| {
-            for (row, chunks) in rows {
-                let change = count(connection, "change", 1).await?;
-                let insert = sql!(
-                    "INSERT INTO memories (memory_id, title, content, tier, triggers, learnt, folder, kind, origin,
-                         content_hash, confidence, validations, created_at, updated_at, expires_at, change, project,
-                         project_label, author, tags, observed_at, valid_from, valid_until)
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-                         $20, $21, $22, $23)
-                     ON CONFLICT (memory_id) DO UPDATE SET title = excluded.title, content = excluded.content,
-                         tier = excluded.tier, triggers = excluded.triggers, learnt = excluded.learnt,
-                         folder = excluded.folder, kind = excluded.kind, origin = excluded.origin,
-                         content_hash = excluded.content_hash, confidence = excluded.confidence,
-                         validations = excluded.validations, updated_at = excluded.updated_at,
-                         expires_at = excluded.expires_at, change = excluded.change, project = excluded.project,
-                         project_label = excluded.project_label, author = excluded.author, tags = excluded.tags,
-                         observed_at = excluded.observed_at, valid_from = excluded.valid_from,
-                         valid_until = excluded.valid_until";
-                    &row.memory_id, &row.title, &row.content, &row.tier, list(&row.triggers),
-                    list(&row.learnt), &row.folder, &row.kind, row.origin.as_deref(), &row.content_hash,
-                    row.confidence, row.validations, row.created_at, row.updated_at, row.expires_at, change,
-                    row.project.as_deref(), row.project_label.as_deref(), row.provenance.author.as_deref(),
-                    list(&row.provenance.tags), row.provenance.observed_at, row.provenance.valid_from,
-                    row.provenance.valid_until
-                );
-                connection.execute(insert).await?;
-                let Some(chunks) = chunks else { continue };
-                // Readers follow the change of a memory and reload its chunks.
-                let delete = sql!("DELETE FROM memory_chunks WHERE memory_id = $1"; &row.memory_id);
-                connection.execute(delete).await?;
-                let chunk_count = i64::try_from(chunks.len()).unwrap_or(i64::MAX);
-                let first = count(connection, "doc", chunk_count).await? - chunk_count + 1;
-                let rows: Vec<_> = (0_i64..)
-                    .zip(chunks)
-                    .map(|(position, chunk)| {
-                        let (embedder, vector) = chunk
-                            .vector
-                            .as_ref()
-                            .map(|(embedder, vector)| (embedder.as_str(), vector.as_str()))
-                            .unzip();
-                        values! {
-                            first + position, &row.memory_id, position, &chunk.title, &chunk.body,
-                            &chunk.phrases, embedder, vector
-                        }
-                    })
+            let all = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+            let first = count_changes(connection, all).await? - all + 1;
+            for (batch, offset) in distinct_batches(rows) {
+                let values: Vec<_> = (first + offset..)
+                    .zip(batch)
+                    .map(|(change, (row, _))| memory_values(row, change))
                     .collect();
-                let head = "INSERT INTO memory_chunks (doc, memory_id, position, title, body, phrases, embedder, vector) ";
-                connection.insert(head, &rows, "").await?;
+                let insert = Sql::build(&format!("INSERT INTO memories ({COLUMNS}) "))
+                    .push_values(values)
+                    .push(UPDATE_ON_CONFLICT);
+                connection.execute(insert).await?;
+                put_chunks(connection, batch).await?;
             }
         })
     }
@@ -316,14 +344,14 @@ impl Memories<'_> {
             return Ok(0);
         }
         in_transaction!(&self.0.pool, |connection| {
+            // The counter comes first in every transaction, or two of them could wait for each other.
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            log_changes(connection, &ids, "deleted").await?;
             let mut removed = 0;
-            for id in ids {
-                removed += connection
-                    .execute(sql!("DELETE FROM memories WHERE memory_id = $1"; id))
-                    .await?;
-            }
-            if removed > 0 {
-                count(connection, "deleted", 1).await?;
+            for batch in ids.chunks(BATCH) {
+                let delete = Sql::build("DELETE FROM memories WHERE memory_id IN ")
+                    .push_list(batch.iter().map(|id| (*id).into()));
+                removed += connection.execute(delete).await?;
             }
             removed
         })
@@ -368,6 +396,18 @@ impl Memories<'_> {
         let select = format!("SELECT {COLUMNS} FROM memories WHERE origin = $1");
         let rows = self.0.pool.rows(sql!(select; origin)).await?;
         rows.last().map(memory).transpose()
+    }
+
+    /// Returns the memories of these source files or imported records, in any order.
+    pub async fn by_origins(self, origins: &[&str]) -> Result<Vec<MemoryRow>, StoreError> {
+        let mut all = Vec::new();
+        for batch in origins.chunks(BATCH) {
+            let select = Sql::build(&format!("SELECT {COLUMNS} FROM memories WHERE origin IN "))
+                .push_list(batch.iter().map(|origin| (*origin).into()));
+            let rows = self.0.pool.rows(select).await?;
+            all.extend(rows.iter().map(memory).collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(all)
     }
 
     /// Returns ids and source files of the memories whose source file has this prefix.
@@ -454,6 +494,15 @@ impl Memories<'_> {
         first_column(&rows)
     }
 
+    /// Returns the number of memories.
+    pub async fn count(self) -> Result<i64, StoreError> {
+        self.0
+            .pool
+            .one(sql!("SELECT COUNT(*) FROM memories"))
+            .await?
+            .get(0)
+    }
+
     /// Returns the current counters.
     pub async fn state(self) -> Result<MemoryState, StoreError> {
         let rows = self
@@ -466,52 +515,82 @@ impl Memories<'_> {
             match row.get::<String>(0)?.as_str() {
                 "doc" => state.doc = row.get(1)?,
                 "change" => state.change = row.get(1)?,
-                "deleted" => state.deleted = row.get(1)?,
                 _ => {}
             }
         }
         Ok(state)
     }
 
-    /// Searches chunks that contain any of these words, best first. Both engines stem the words as English;
-    /// the score is BM25 on SQLite and the density rank on PostgreSQL.
-    pub async fn search_words(self, words: &[&str], limit: u32) -> Result<Vec<WordHit>, StoreError> {
-        // Letters and digits only: nothing that either engine's query language could parse as an operator.
-        let words: Vec<String> = words
-            .iter()
-            .map(|word| {
-                word.chars()
-                    .filter(|character| character.is_alphanumeric())
-                    .collect::<String>()
-            })
-            .filter(|word| !word.is_empty())
-            .collect();
-        if words.is_empty() {
-            return Ok(Vec::new());
+    /// Returns deletions and new vectors after a number, oldest first, one page at a time. `None` if the log
+    /// no longer reaches back to this number: read everything again.
+    pub async fn changes_after(self, change: i64, limit: u32) -> Result<Option<Vec<ChangeRow>>, StoreError> {
+        // A row at or before the number shows that no later one was removed.
+        let oldest = self
+            .0
+            .pool
+            .one(sql!("SELECT MIN(change) FROM memory_changes"))
+            .await?;
+        if oldest
+            .get::<Option<i64>>(0)?
+            .is_some_and(|oldest| oldest > change && change > 0)
+        {
+            return Ok(None);
         }
-        let quoted = |quote: &str, separator: &str| {
-            let words: Vec<String> = words.iter().map(|word| format!("{quote}{word}{quote}")).collect();
-            words.join(separator)
+        let select = sql!(
+            "SELECT change, memory_id, action FROM memory_changes WHERE change > $1 AND action IS NOT NULL
+             ORDER BY change LIMIT $2";
+            change, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let row = |row: &Row| {
+            let action: String = row.get("action")?;
+            Ok(columns!(row => ChangeRow {
+                change, memory_id;
+                action: if action == "deleted" { ChangeAction::Deleted } else { ChangeAction::Embedded }
+            }))
         };
-        let select = if self.0.pool.is_postgres() {
-            sql!(
-                "SELECT memory_id, doc, ts_rank(to_tsvector('english', title || ' ' || body || ' ' || phrases),
-                     to_tsquery('english', $1), 1)::float8 AS score FROM memory_chunks
-                 WHERE to_tsvector('english', title || ' ' || body || ' ' || phrases) @@ to_tsquery('english', $1)
-                 ORDER BY score DESC, doc LIMIT $2";
-                quoted("'", " | "), limit
-            )
-        } else {
-            sql!(
-                "SELECT c.memory_id AS memory_id, c.doc AS doc, f.score AS score FROM
-                     (SELECT rowid, -bm25(memory_fts) AS score FROM memory_fts WHERE memory_fts MATCH $1
-                      ORDER BY bm25(memory_fts), rowid LIMIT $2) f
-                 JOIN memory_chunks c ON c.doc = f.rowid ORDER BY f.score DESC, c.doc";
-                quoted("\"", " OR "), limit
-            )
-        };
-        let hit = |row: &Row| Ok(columns!(row => WordHit { memory_id, doc, score }));
-        self.0.pool.rows(select).await?.iter().map(hit).collect()
+        rows.iter().map(row).collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    /// Returns number and token of the latest logged change up to a number: they identify the history.
+    pub async fn history_mark(self, change: i64) -> Result<Option<(i64, i64)>, StoreError> {
+        let select = sql!(
+            "SELECT change, token FROM memory_changes WHERE change <= $1 ORDER BY change DESC LIMIT 1";
+            change
+        );
+        let row = self.0.pool.row(select).await?;
+        row.map(|row| Ok((row.get(0)?, row.get(1)?))).transpose()
+    }
+
+    /// Returns true if some chunk has no vector; answered from an index of such chunks.
+    pub async fn has_chunk_without_vector(self) -> Result<bool, StoreError> {
+        let select = sql!("SELECT doc FROM memory_chunks WHERE embedder IS NULL ORDER BY doc LIMIT 1");
+        Ok(self.0.pool.row(select).await?.is_some())
+    }
+
+    /// Adds vectors of this model to existing chunks; a chunk that is gone is skipped.
+    pub async fn put_vectors(self, embedder: &str, rows: &[VectorRow]) -> Result<(), StoreError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut ids: Vec<&str> = rows.iter().map(|row| row.memory_id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        in_transaction!(&self.0.pool, |connection| {
+            log_changes(connection, &ids, "embedded").await?;
+            for batch in rows.chunks(BATCH) {
+                let values = batch
+                    .iter()
+                    .map(|row| values! { row.doc, &row.vector })
+                    .collect::<Vec<_>>();
+                let update = Sql::build("UPDATE memory_chunks SET embedder = ")
+                    .push_bind(embedder)
+                    .push(", vector = v.column2 FROM (")
+                    .push_values(values)
+                    .push(") AS v WHERE memory_chunks.doc = v.column1");
+                connection.execute(update).await?;
+            }
+        })
     }
 
     /// Returns title and text of chunks.
@@ -639,6 +718,89 @@ impl Memories<'_> {
         let rows = self.0.pool.rows(select).await?;
         rows.iter().map(feedback).collect()
     }
+}
+
+/// What an insert does with a memory that exists: everything but its id and the time of its creation changes.
+const UPDATE_ON_CONFLICT: &str = " ON CONFLICT (memory_id) DO UPDATE SET title = excluded.title,
+     content = excluded.content, tier = excluded.tier, triggers = excluded.triggers, learnt = excluded.learnt,
+     folder = excluded.folder, kind = excluded.kind, origin = excluded.origin,
+     content_hash = excluded.content_hash, confidence = excluded.confidence,
+     validations = excluded.validations, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+     change = excluded.change, project = excluded.project, project_label = excluded.project_label,
+     author = excluded.author, tags = excluded.tags, observed_at = excluded.observed_at,
+     valid_from = excluded.valid_from, valid_until = excluded.valid_until";
+
+/// Values of [`COLUMNS`] for a memory.
+fn memory_values(row: &MemoryRow, change: i64) -> Vec<Bound<'_>> {
+    values! {
+        &row.memory_id, &row.title, &row.content, &row.tier, list(&row.triggers), list(&row.learnt),
+        &row.folder, &row.kind, row.origin.as_deref(), &row.content_hash, row.confidence, row.validations,
+        row.created_at, row.updated_at, row.expires_at, change, row.project.as_deref(),
+        row.project_label.as_deref(), row.provenance.author.as_deref(), list(&row.provenance.tags),
+        row.provenance.observed_at, row.provenance.valid_from, row.provenance.valid_until
+    }
+}
+
+type RowWithChunks = (MemoryRow, Option<Vec<ChunkRow>>);
+
+/// Splits rows into batches of distinct memories, each with the number of rows before it: a statement cannot
+/// change a row twice.
+fn distinct_batches(rows: &[RowWithChunks]) -> Vec<(&[RowWithChunks], i64)> {
+    let mut batches = Vec::new();
+    let (mut start, mut seen) = (0, std::collections::HashSet::new());
+    for (at, (row, _)) in rows.iter().enumerate() {
+        if at - start == MEMORY_BATCH || !seen.insert(row.memory_id.as_str()) {
+            batches.push((start, at));
+            start = at;
+            seen.clear();
+            seen.insert(row.memory_id.as_str());
+        }
+    }
+    batches.push((start, rows.len()));
+    let batch = |(from, to): (usize, usize)| (&rows[from..to], i64::try_from(from).unwrap_or(i64::MAX));
+    batches.into_iter().map(batch).collect()
+}
+
+/// Replaces the chunks of memories that have new ones. Readers follow the change of a memory and reload its
+/// chunks.
+async fn put_chunks(connection: &mut Connection, batch: &[RowWithChunks]) -> Result<(), Fault> {
+    let replaced: Vec<(&str, &[ChunkRow])> = batch
+        .iter()
+        .filter_map(|(row, chunks)| Some((row.memory_id.as_str(), chunks.as_deref()?)))
+        .collect();
+    if replaced.is_empty() {
+        return Ok(());
+    }
+    let delete = Sql::build("DELETE FROM memory_chunks WHERE memory_id IN ")
+        .push_list(replaced.iter().map(|(id, _)| (*id).into()));
+    connection.execute(delete).await?;
+    let all: usize = replaced.iter().map(|(_, chunks)| chunks.len()).sum();
+    if all == 0 {
+        return Ok(());
+    }
+    let all = i64::try_from(all).unwrap_or(i64::MAX);
+    let first = count(connection, "doc", all).await? - all + 1;
+    let chunks = replaced.iter().flat_map(|(id, chunks)| {
+        (0_i64..)
+            .zip(*chunks)
+            .map(move |(position, chunk)| (*id, position, chunk))
+    });
+    let rows: Vec<_> = (first..)
+        .zip(chunks)
+        .map(|(doc, (id, position, chunk))| {
+            let (embedder, vector) = chunk
+                .vector
+                .as_ref()
+                .map(|(embedder, vector)| (embedder.as_str(), vector.as_str()))
+                .unzip();
+            values! {
+                doc, id, position, &chunk.title, &chunk.body, &chunk.phrases, embedder, vector
+            }
+        })
+        .collect();
+    let head =
+        "INSERT INTO memory_chunks (doc, memory_id, position, title, body, phrases, embedder, vector) ";
+    connection.insert(head, &rows, "").await
 }
 
 fn list(values: &[String]) -> String {

@@ -108,9 +108,14 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0018_memory_truth.sql"),
     },
     Migration {
-        version: 24,
+        version: 19,
+        name: "memory_changes",
+        sql: include_str!("migrations/0019_memory_changes.sql"),
+    },
+    Migration {
+        version: 20,
         name: "dashboard",
-        sql: include_str!("migrations/0024_dashboard.sql"),
+        sql: include_str!("migrations/0020_dashboard.sql"),
     },
 ];
 

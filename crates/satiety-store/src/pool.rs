@@ -4,6 +4,8 @@
 //! and a separate pool of readers. Readers never wait for the writer (WAL); other processes wait for the
 //! lock.
 
+mod warm;
+
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -18,12 +20,13 @@ use {
     crate::error::classify,
     crate::sql::postgres_query,
     sqlx::postgres::{PgConnectOptions, PgPoolOptions},
-    sqlx::{Connection as _, PgConnection, PgPool},
+    sqlx::{Connection as _, PgConnection},
 };
 
 use crate::error::is_busy;
 use crate::sql::{BATCH, EngineRow, Fault, Row, Sql, Value, sqlite_query};
 use crate::{StoreError, StoreUrl};
+use warm::WarmConnections;
 
 /// How long a writer waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,8 +35,13 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reader connections per process; each is a thread and a file handle.
 const SQLITE_READERS: u32 = 4;
+/// Readers that keep their connection; snapshots take one from the pool.
+const SQLITE_WARM: usize = 3;
 #[cfg(feature = "postgres")]
 const POSTGRES_CONNECTIONS: u32 = 10;
+/// Connections that readers keep; the others are for transactions.
+#[cfg(feature = "postgres")]
+const POSTGRES_WARM: usize = 6;
 /// Attempts for a transaction that was rolled back by a transient error.
 const MAX_ATTEMPTS: u32 = 8;
 
@@ -48,11 +56,11 @@ pub(crate) struct Pool {
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
     Sqlite {
-        read: SqlitePool,
+        read: WarmConnections<sqlx::Sqlite>,
         write: SqlitePool,
     },
     #[cfg(feature = "postgres")]
-    Postgres(PgPool),
+    Postgres(WarmConnections<sqlx::Postgres>),
 }
 
 /// Kind of operation, for metrics.
@@ -96,7 +104,10 @@ macro_rules! in_transaction {
                     Ok::<_, $crate::sql::Fault>(answer)
                 };
                 match attempt.await {
-                    Err(fault) if backoff.retries(&fault) => backoff.pause().await,
+                    Err(fault) if backoff.retries(&fault) => {
+                        pool.suspect();
+                        backoff.pause().await;
+                    }
                     other => break other.map_err($crate::StoreError::from),
                 }
             }
@@ -316,8 +327,10 @@ impl Pool {
             .journal_mode(SqliteJournalMode::Wal)
             // FULL: in WAL mode NORMAL may lose acknowledged commits on power failure.
             .synchronous(SqliteSynchronous::Full);
+        // An open file does not disconnect, so that a check before each use would only cost time.
         let write_options = SqlitePoolOptions::new()
             .max_connections(1)
+            .test_before_acquire(false)
             .acquire_timeout(BUSY_TIMEOUT);
         let mut backoff = Backoff::default();
         let write = loop {
@@ -338,8 +351,10 @@ impl Pool {
         };
         let read = SqlitePoolOptions::new()
             .max_connections(SQLITE_READERS)
+            .test_before_acquire(false)
             .acquire_timeout(BUSY_TIMEOUT)
             .connect_lazy_with(options.create_if_missing(false));
+        let read = WarmConnections::new(read, SQLITE_WARM);
         Ok(Engine::Sqlite { read, write })
     }
 
@@ -363,7 +378,7 @@ impl Pool {
             .max_connections(POSTGRES_CONNECTIONS)
             .acquire_timeout(CONNECT_TIMEOUT)
             .connect_lazy_with(options);
-        Ok(Engine::Postgres(pool))
+        Ok(Engine::Postgres(WarmConnections::new(pool, POSTGRES_WARM)))
     }
 
     /// Starts a write transaction.
@@ -387,11 +402,15 @@ impl Pool {
     async fn begin_with(&self, sqlite: &'static str, postgres: &'static str) -> Result<Connection, Fault> {
         let transaction = match &self.engine {
             Engine::Sqlite { read, write } => {
-                let pool = if sqlite == "BEGIN DEFERRED" { read } else { write };
+                let pool = if sqlite == "BEGIN DEFERRED" {
+                    read.pool()
+                } else {
+                    write
+                };
                 pool.begin_with(sqlite).await.map(Transaction::Sqlite)
             }
             #[cfg(feature = "postgres")]
-            Engine::Postgres(pool) => pool.begin_with(postgres).await.map(Transaction::Postgres),
+            Engine::Postgres(warm) => warm.pool().begin_with(postgres).await.map(Transaction::Postgres),
         };
         let transaction = transaction.map_err(|error| Fault::new(&self.place, error))?;
         Ok(Connection {
@@ -412,7 +431,10 @@ impl Pool {
             let mut backoff = Backoff::default();
             loop {
                 match placed(&self.place, self.read(&sql).await) {
-                    Err(fault) if backoff.retries(&fault) => backoff.pause().await,
+                    Err(fault) if backoff.retries(&fault) => {
+                        self.suspect();
+                        backoff.pause().await;
+                    }
                     other => break other.map_err(StoreError::from),
                 }
             }
@@ -425,13 +447,17 @@ impl Pool {
     async fn read(&self, sql: &Sql<'_>) -> Result<Vec<EngineRow>, sqlx::Error> {
         match &self.engine {
             Engine::Sqlite { read, .. } => {
-                let mut connection = read.acquire().await?;
-                sqlite_rows(&mut connection, sql).await
+                let mut warm = read.take().await?;
+                let rows = sqlite_rows(&mut warm.connection, sql).await?;
+                read.keep(warm);
+                Ok(rows)
             }
             #[cfg(feature = "postgres")]
-            Engine::Postgres(pool) => {
-                let mut connection = pool.acquire().await?;
-                postgres_rows(&mut connection, sql).await
+            Engine::Postgres(readers) => {
+                let mut warm = readers.take().await?;
+                let rows = postgres_rows(&mut warm.connection, sql).await?;
+                readers.keep(warm);
+                Ok(rows)
             }
         }
     }
@@ -456,6 +482,15 @@ impl Pool {
     pub(crate) fn observe(&self, observe: Observe) {
         // The first observer is kept: a second one would count twice.
         let _ = self.observer.0.set(observe);
+    }
+
+    /// Notes a transient error: for a while, connections are tested before they are used.
+    pub(crate) fn suspect(&self) {
+        match &self.engine {
+            Engine::Sqlite { .. } => {}
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(readers) => readers.suspect(),
+        }
     }
 
     pub(crate) fn is_postgres(&self) -> bool {
@@ -489,7 +524,7 @@ impl Pool {
                 write.close().await;
             }
             #[cfg(feature = "postgres")]
-            Engine::Postgres(pool) => pool.close().await,
+            Engine::Postgres(readers) => readers.close().await,
         }
     }
 }

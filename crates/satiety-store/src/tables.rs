@@ -198,6 +198,9 @@ pub const TABLES: &[Table] = tables! {
     memory_counters since 8 key(name) {
         name: text, value: integer
     }
+    memory_changes since 19 key(change) {
+        change: integer, token: integer, memory_id: optional text, action: optional text
+    }
     eval_feedback since 8 key(feedback_id) age(created_at) {
         feedback_id: text, event_type: text, session_id: text, query_id: optional text,
         memory_id: optional text, rank_in_results: optional integer, metadata: text, created_at: integer

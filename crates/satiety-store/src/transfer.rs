@@ -194,7 +194,7 @@ impl Store {
                 })?;
                 sqlx::query("VACUUM INTO $1")
                     .bind(target)
-                    .execute(read)
+                    .execute(read.pool())
                     .await
                     .map_err(|error| crate::error::classify(self.place(), error))?;
                 let sync = async { fs_err::tokio::File::open(path).await?.sync_all().await }.await;

@@ -59,6 +59,11 @@ pub(crate) enum Memory {
     Sessions(MemorySessionsArgs),
     /// Synchronize memories with a directory of Markdown files
     Index(MemoryIndexArgs),
+    /// Import memories from files, chat exports, other memory servers or another database
+    Import(MemoryImportArgs),
+    /// Make vectors for all memories that have none of the configured model
+    #[command(after_help = "Example:\n  satiety memory embed\n\nIf interrupted, the same command continues.")]
+    Embed,
     /// Show counts, vectors and unavailable search channels
     #[command(
         after_help = "Example:\n  satiety memory health\n\nExits with 3 when a search channel is unavailable."
@@ -387,6 +392,41 @@ pub(crate) struct MemoryIndexArgs {
     /// Keep memories whose files are gone
     #[arg(long)]
     pub(crate) keep_missing: bool,
+    /// Make them visible to all projects; asks for confirmation on the terminal
+    #[arg(long)]
+    pub(crate) global: bool,
+}
+
+/// Options of `memory import`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  satiety memory import notes.jsonl
+  satiety memory import conversations.json --dry-run
+  satiety memory import memory.json --from server-memory --folder people
+  satiety memory import sqlite:old.db --all-projects
+
+Formats: jsonl, csv, chatgpt, claude, messages, server-memory, mem0, markdown (a directory), satiety (another database). Records that
+cannot be imported are skipped, counted and listed with file and line. If interrupted, the same command continues, and nothing is
+stored twice. Texts are searchable by words at once; vectors are made at the end, or by a running server with --no-embed.
+Exits with 1 when a record was skipped.")]
+pub(crate) struct MemoryImportArgs {
+    /// File, directory, or database URL (sqlite:PATH or postgres://…)
+    pub(crate) source: String,
+    /// Format of the source [default: detected]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) from: Option<satiety::memory::ImportFormat>,
+    /// Folder to put the memories into
+    #[arg(long)]
+    pub(crate) folder: Option<String>,
+    /// Name of the source, by which a later import finds its memories again [default: its path]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source_name: Option<String>,
+    /// Read and check everything, store nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Leave the vectors to a running server or to `memory embed`
+    #[arg(long)]
+    pub(crate) no_embed: bool,
     /// Make them visible to all projects; asks for confirmation on the terminal
     #[arg(long)]
     pub(crate) global: bool,

@@ -14,6 +14,9 @@ use crate::printer::{Printer, Render};
 use crate::settings::Settings;
 use crate::table::table;
 
+/// Maximum time that unfinished vectors delay the exit.
+const EMBEDDING_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
+
 pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
     let registry = match &arguments.tools {
         Some(names) => Registry::from_names(names.iter().map(|name| name.trim())),
@@ -34,9 +37,11 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
             environment: std::env::vars().collect(),
             ..Context::new(Arc::clone(&engine))
         };
-        let shadows = super::spawn_shadow_runs(&engine);
+        let (shadows, embedding) = (super::spawn_shadow_runs(&engine), super::spawn_embedding(&engine));
         let served = Box::pin(serve_stdio(context, registry, session)).await;
         shadows.abort();
+        embedding.abort();
+        engine.memory().drain_embedding(EMBEDDING_TIMEOUT).await;
         engine.close().await;
         served.map_err(|error| {
             Failure::environment(

@@ -125,6 +125,12 @@ fn spawn_shadow_runs(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle
     tokio::spawn(async move { engine.experiments().run_shadows().await })
 }
 
+/// Makes vectors in the background while a server runs, so that saves do not wait for the model.
+fn spawn_embedding(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle<()> {
+    let engine = std::sync::Arc::clone(engine);
+    tokio::spawn(async move { engine.memory().run_embedding().await })
+}
+
 /// Applies the retention rules periodically while a server runs; `None` disables it.
 fn spawn_retention(
     engine: &std::sync::Arc<Engine>,

@@ -97,9 +97,10 @@ pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) 
             .engine(arguments.project.as_deref())?
             .with_model_pool(pool);
         let engine = Arc::new(engine);
-        let shadows = super::spawn_shadow_runs(&engine);
+        let (shadows, embedding) = (super::spawn_shadow_runs(&engine), super::spawn_embedding(&engine));
         let outcome = serve(arguments, engine.clone(), settings, printer, asked.ready).await;
         shadows.abort();
+        embedding.abort();
         engine.close().await;
         outcome
     });

@@ -539,6 +539,9 @@ impl Settings {
             project,
             max_query_bytes: self.max_query_bytes,
             attribution: self.attribution,
+            index_directory: etcetera::choose_base_strategy()
+                .ok()
+                .map(|directories| directories.cache_dir().join("satiety")),
         };
         Ok(Engine::new(self.for_engine())
             .with_experiments(self.ab)

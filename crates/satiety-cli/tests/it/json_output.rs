@@ -62,6 +62,12 @@ fn maintenance_commands_print_the_documented_objects() {
 fn memory_and_retrieval_commands_print_the_documented_objects() {
     let place = Place::new();
     check(&place, &format!("memory index {}", example("memory")), &[0]);
+    place.write(
+        "more.jsonl",
+        "{\"content\": \"imported\"}\n{\"title\": \"no text\"}\n",
+    );
+    check(&place, "memory import more.jsonl", &[1]);
+    check(&place, "memory embed", &[0]);
     let found = check(&place, "memory search database --session s1", &[0]);
     let id = field(&found, "id");
     let corpus = example("retrieval/corpus.jsonl");

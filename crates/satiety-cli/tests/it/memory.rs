@@ -195,3 +195,51 @@ fn invalid_input_is_reported_and_changes_nothing() {
     fs_err::remove_file(place.path("notes/good.md")).unwrap();
     assert!(place.run(&["memory", "index", "notes"]).contains("1 deleted"));
 }
+
+#[test]
+fn imports_are_repeatable_and_skipped_records_are_named() {
+    let place = Place::new();
+    place.write("satiety.toml", "[models]\nembedder = \"none\"\n");
+    place.write(
+        "notes.jsonl",
+        "{\"id\": 1, \"content\": \"the walrus sleeps\"}\n{broken\n{\"id\": 3, \"content\": \"the zebra runs\"}\n",
+    );
+    let dry = place.run(&["memory", "import", "notes.jsonl", "--dry-run"]);
+    assert!(
+        dry.contains("would import: 2 new, 0 changed, 0 unchanged, 1 skipped (jsonl)"),
+        "{dry}"
+    );
+    let shown = place.run(&["memory", "import", "notes.jsonl"]);
+    assert!(shown.starts_with("exit 1\n"), "{shown}");
+    assert!(
+        shown.contains("2 new, 0 changed, 0 unchanged, 1 skipped (jsonl)"),
+        "{shown}"
+    );
+    assert!(shown.contains("skipped notes.jsonl:2: invalid JSON"), "{shown}");
+    let again = place.run(&["memory", "import", "notes.jsonl"]);
+    assert!(
+        again.contains("0 new, 0 changed, 2 unchanged, 1 skipped"),
+        "{again}"
+    );
+    assert_eq!(
+        titles(&json(&place, &["memory", "search", "walrus"])),
+        ["the walrus sleeps"]
+    );
+    let missing = place.run(&["memory", "import", "nowhere.jsonl"]);
+    assert!(
+        missing.starts_with("exit 2\n") && missing.contains("cannot read nowhere.jsonl"),
+        "{missing}"
+    );
+    let unknown = place.run(&["memory", "import", "notes.jsonl", "--from", "xml"]);
+    assert!(
+        unknown.starts_with("exit 2\n") && unknown.contains("server-memory"),
+        "{unknown}"
+    );
+    let graph = r#"{"type":"entity","name":"Ann","entityType":"person","observations":["likes tea"]}"#;
+    place.write("memory.json", graph);
+    let shown = place.run(&["memory", "import", "memory.json"]);
+    assert!(
+        shown.starts_with("exit 0\n") && shown.contains("(server-memory)"),
+        "{shown}"
+    );
+}

@@ -20,7 +20,7 @@ use crate::root_path::BELOW_ROOT;
 /// Memories written per transaction.
 const BATCH: usize = 100;
 /// Maximum file size in bytes; larger files are not notes.
-const MAX_FILE_BYTES: u64 = 4 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Request to index a directory of Markdown files.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -80,7 +80,9 @@ impl MemoryOperations<'_> {
         let files = markdown_files(&root)?;
         let store = self.engine.store().await?;
         let (embedder, _) = self.embedder().await;
+        // Vectors that are made in the background do not make a file look changed.
         let embedder = embedder
+            .filter(|_| !self.engine.memory.embedding.is_active())
             .map(|embedder| embedder.id().to_string())
             .unwrap_or_default();
         let mut indexed = IndexResponse::default();
@@ -141,7 +143,9 @@ impl MemoryOperations<'_> {
     async fn write_batch(self, rows: Vec<MemoryRow>) -> Result<(), EngineError> {
         let (chunks, _) = self.chunks_of(&rows).await?;
         let rows: Vec<_> = rows.into_iter().zip(chunks.into_iter().map(Some)).collect();
-        Ok(self.engine.store().await?.memories().put_all(&rows).await?)
+        self.engine.store().await?.memories().put_all(&rows).await?;
+        self.engine.memory.embedding.wake();
+        Ok(())
     }
 
     /// Returns the new memory of a file, or `None` if it is unchanged and has vectors of the configured
@@ -233,7 +237,7 @@ fn read_file(
 }
 
 /// Lists Markdown files below a directory in order; skips symbolic links out of it and hidden directories.
-fn markdown_files(root: &Path) -> Result<Vec<PathBuf>, EngineError> {
+pub(super) fn markdown_files(root: &Path) -> Result<Vec<PathBuf>, EngineError> {
     let mut files = Vec::new();
     let mut directories = vec![root.to_path_buf()];
     while let Some(folder) = directories.pop() {

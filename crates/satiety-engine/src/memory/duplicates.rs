@@ -85,7 +85,7 @@ impl MemoryOperations<'_> {
         let model = vector
             .as_ref()
             .map(|(model, text)| (model.as_str(), text.len() * 3 / 8));
-        let index = self.engine.memory.current(store, model).await?;
+        let index = self.current_index(model).await?;
         let query = format!("{} {}", row.title, row.content);
         let (searched, now) = (scope.clone(), now_micros());
         let most = settings.candidates;

@@ -313,8 +313,8 @@ pub struct Memory {
 /// Result of saving a memory.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SaveResponse {
-    /// The memory as it was saved.
-    pub memory: Memory,
+    /// The saved memory without its content, which the caller has.
+    pub memory: ListResponse,
     /// Number of searchable chunks.
     pub chunks: usize,
     /// Model that embedded the chunks; without one, the memory is found by words and triggers only.
@@ -327,6 +327,8 @@ pub struct SaveResponse {
     /// Existing memories that say something different about the same, most similar first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<ConflictingMemory>,
+    /// Whether vectors are being made in the background; until then it is found by words and triggers.
+    pub pending: bool,
 }
 
 /// A page of memories.
@@ -398,6 +400,10 @@ pub struct MemoryHealth {
     pub embedded: i64,
     /// Configured sentence model; absent if there is none.
     pub embedder: Option<String>,
+    /// Progress of vectors that are made in the background.
+    pub embedding: super::EmbeddingProgress,
+    /// Source of the index, and how it follows the database.
+    pub index: super::IndexActivity,
     /// Number of vectors of other models, which are ignored.
     pub vectors_of_other_models: usize,
     /// Memory used by vectors, in bytes.
@@ -444,14 +450,31 @@ impl MemoryOperations<'_> {
             .put(&row, Some(&chunks))
             .await?;
         self.record_quotes(session.as_deref(), &row).await?;
-        Ok(SaveResponse {
-            memory: to_memory(row),
-            chunks: chunks.len(),
+        Ok(self.saved(row, chunks.len(), embedder, SaveAction::Saved, found))
+    }
+
+    fn saved(
+        self,
+        row: MemoryRow,
+        chunks: usize,
+        embedder: Option<String>,
+        action: SaveAction,
+        found: Comparison,
+    ) -> SaveResponse {
+        let queue = &self.engine.memory.embedding;
+        let pending = chunks > 0 && embedder.is_none() && queue.is_active();
+        if pending {
+            queue.wake();
+        }
+        SaveResponse {
+            memory: to_summary(row),
+            chunks,
             embedder,
-            action: SaveAction::Saved,
+            pending,
+            action,
             duplicates: found.duplicates,
             conflicts: found.conflicts,
-        })
+        }
     }
 
     /// Changes a memory; chunks and embeds it again only when searchable fields changed. Memories that the
@@ -533,14 +556,13 @@ impl MemoryOperations<'_> {
         let replaced = searched.then_some(&chunks[..]);
         self.engine.store().await?.memories().put(&row, replaced).await?;
         self.record_quotes(session.as_deref(), &row).await?;
-        Ok(SaveResponse {
-            memory: to_memory(row),
-            chunks: chunks.len(),
+        Ok(self.saved(
+            row,
+            chunks.len(),
             embedder,
-            action: SaveAction::Updated,
-            duplicates: Vec::new(),
-            conflicts: Vec::new(),
-        })
+            SaveAction::Updated,
+            Comparison::default(),
+        ))
     }
 
     async fn record_quotes(self, session: Option<&str>, row: &MemoryRow) -> Result<(), EngineError> {
@@ -594,7 +616,7 @@ impl MemoryOperations<'_> {
                 return Ok(Memories { memories, next: None });
             }
             for row in rows {
-                let tier = super::index::tier(&row.tier);
+                let (tier, change) = (super::index::tier(&row.tier), row.change);
                 let expired = row.expires_at.is_some_and(|at| at <= now);
                 let about = super::index::provenance(row.provenance.clone(), row.created_at);
                 let wanted = filter.matches(&row.kind, tier, &about)
@@ -607,17 +629,9 @@ impl MemoryOperations<'_> {
                             next: Some(after),
                         });
                     }
-                    memories.push(ListResponse {
-                        project: project_of(&row),
-                        id: row.memory_id,
-                        title: row.title,
-                        tier,
-                        folder: row.folder,
-                        kind: row.kind,
-                        confidence: row.confidence,
-                    });
+                    memories.push(to_summary(row));
                 }
-                after = row.change;
+                after = change;
             }
         }
     }
@@ -630,25 +644,33 @@ impl MemoryOperations<'_> {
         let named = described
             .as_ref()
             .map(|(name, dimension)| (name.as_str(), *dimension));
-        let index = self.engine.memory.current(store, named).await?;
+        let index = self.current_index(named).await?;
         let name = named.map(|(name, _)| name.to_owned());
-        let (chunks, embedded) = store
-            .memories()
-            .count_chunks(name.as_deref().unwrap_or_default())
-            .await?;
-        let missing = chunks - embedded;
-        let degraded = problem.or_else(|| {
-            (missing > 0).then(|| {
-                format!("{missing} of {chunks} chunks have no vector of this model; save them again or run `satiety memory index`")
-            })
+        let (chunks, embedded) = (index.chunk_count(), index.embedded_chunks());
+        let embedding = self.engine.memory.embedding.progress(if named.is_some() {
+            index.chunks_without_vector()
+        } else {
+            0
+        });
+        let (missing, pending) = (chunks - embedded, embedding.pending);
+        let degraded = problem.or_else(|| match missing {
+            0 => None,
+            _ if embedding.active && missing == pending => Some(format!(
+                "{missing} of {chunks} chunks have no vector yet; they are embedded in the background"
+            )),
+            _ => Some(format!(
+                "{missing} of {chunks} chunks have no vector of this model; run `satiety memory embed`"
+            )),
         });
         Ok(MemoryHealth {
             store: store.place().into(),
             memories: index.len(),
             constitutional: index.constitutional_count(),
-            chunks,
-            embedded,
+            chunks: to_i64(chunks),
+            embedded: to_i64(embedded),
             embedder: name,
+            embedding,
+            index: self.engine.memory.activity(),
             vectors_of_other_models: index.other_vectors(),
             vector_bytes: index.vector_bytes(),
             word_bytes: index.word_bytes(),
@@ -685,6 +707,9 @@ impl MemoryOperations<'_> {
         rows: &[MemoryRow],
     ) -> Result<(Vec<Vec<ChunkRow>>, Option<String>), EngineError> {
         let mut chunks: Vec<Vec<ChunkRow>> = rows.iter().map(split_chunks).collect();
+        if self.engine.memory.embedding.is_active() {
+            return Ok((chunks, None));
+        }
         // If the configured model fails, saving fails: the memory would be invisible to semantic search.
         let Some(embedder) = self.engine.embedder().await? else {
             return Ok((chunks, None));
@@ -694,7 +719,7 @@ impl MemoryOperations<'_> {
         for batch in all.chunks_mut(EMBED_BATCH) {
             let texts: Vec<String> = batch
                 .iter()
-                .map(|chunk| format!("{}\n{}", chunk.title, chunk.body))
+                .map(|chunk| super::embedding::embedded_text(&chunk.title, &chunk.body))
                 .collect();
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             let vectors = embedder.embed(&texts).await?;
@@ -706,8 +731,12 @@ impl MemoryOperations<'_> {
     }
 }
 
+fn to_i64(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 /// Splits a memory into chunks without vectors.
-fn split_chunks(row: &MemoryRow) -> Vec<ChunkRow> {
+pub(super) fn split_chunks(row: &MemoryRow) -> Vec<ChunkRow> {
     let phrases = row.triggers.join(" ");
     let chunks = chunk(&row.content, ChunkSettings::default()).into_iter();
     chunks
@@ -803,6 +832,18 @@ fn provenance_row(provenance: Provenance) -> ProvenanceRow {
         observed_at: provenance.observed_at,
         valid_from: provenance.valid_from,
         valid_until: provenance.valid_until,
+    }
+}
+
+fn to_summary(row: MemoryRow) -> ListResponse {
+    ListResponse {
+        project: project_of(&row),
+        tier: super::index::tier(&row.tier),
+        id: row.memory_id,
+        title: row.title,
+        folder: row.folder,
+        kind: row.kind,
+        confidence: row.confidence,
     }
 }
 

@@ -4,9 +4,12 @@
 mod attribution;
 mod directory_index;
 mod duplicates;
+mod embedding;
 mod error;
 mod feedback;
+mod import;
 mod index;
+mod index_file;
 mod memories;
 mod query_log;
 mod read;
@@ -18,9 +21,14 @@ mod tasks;
 pub(crate) use attribution::{attributed_probability, past_query};
 pub use directory_index::{IndexRequest, IndexResponse, RefusedFile};
 pub use duplicates::{ConflictingMemory, DuplicateMemory, SaveAction};
+pub use embedding::{EmbedResponse, EmbeddingProgress};
 pub use error::MemoryError;
 pub use feedback::{LinkRequest, LinkResponse, ValidateRequest, ValidateResponse};
+pub use import::{
+    ImportProgress, ImportRecordsRequest, ImportRequest, ImportSource, ImportedMemories, RefusedRecord,
+};
 pub(crate) use index::Cache;
+pub use index::IndexActivity;
 pub use memories::{
     DeleteRequest, DeleteResponse, GetRequest, ListRequest, ListResponse, Memories, Memory, MemoryHealth,
     MemoryPage, SaveRequest, SaveResponse, UpdateRequest,

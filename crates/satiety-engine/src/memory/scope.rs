@@ -23,6 +23,9 @@ pub struct MemorySettings {
     pub max_query_bytes: usize,
     /// Rule by which a use of a memory is credited to a query.
     pub attribution: AttributionRule,
+    /// Directory for the index of a PostgreSQL database; `None` keeps it in memory only. The index of a SQLite
+    /// database is next to its file.
+    pub index_directory: Option<std::path::PathBuf>,
 }
 
 impl Default for MemorySettings {
@@ -31,11 +34,26 @@ impl Default for MemorySettings {
             project: None,
             max_query_bytes: 16 << 10,
             attribution: AttributionRule::default(),
+            index_directory: None,
         }
     }
 }
 
 impl MemoryOperations<'_> {
+    /// Returns the index at the current state of the database, with vectors of this embedder, or of any if
+    /// none is given.
+    pub(super) async fn current_index(
+        self,
+        wanted: super::index::Wanted<'_>,
+    ) -> Result<std::sync::Arc<satiety::memory::MemoryIndex>, EngineError> {
+        let place = super::index::FilePlace {
+            store: self.engine.settings.store.clone(),
+            cache: self.engine.memory_settings.index_directory.clone(),
+        };
+        let store = self.engine.store().await?;
+        self.engine.memory.current(store, &place, wanted).await
+    }
+
     /// Returns the effective scope: the request's, else the engine's project, else all.
     pub(super) fn scope(self, asked: Option<&Scope>) -> Scope {
         match (asked, &self.engine.memory_settings.project) {

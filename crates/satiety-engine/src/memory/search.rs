@@ -183,7 +183,7 @@ impl<'e> MemoryOperations<'e> {
                     let wanted = wanted
                         .as_ref()
                         .map(|(name, dimension)| (name.as_str(), *dimension));
-                    let index = self.engine.memory.current(store, wanted).await?;
+                    let index = self.current_index(wanted).await?;
                     let history = if let Some(history) = &request.history {
                         SessionHistory::clone(history)
                     } else {
@@ -225,11 +225,7 @@ impl<'e> MemoryOperations<'e> {
         limit: usize,
         scope: &Scope,
     ) -> Result<MatchedTriggers, EngineError> {
-        let index = self
-            .engine
-            .memory
-            .current(self.engine.store().await?, None)
-            .await?;
+        let index = self.current_index(None).await?;
         let (text, scope, now) = (text.to_owned(), scope.clone(), now_micros());
         // Each word is normalised, split and looked up.
         let bytes = 64 * text.len();

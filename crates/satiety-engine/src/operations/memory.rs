@@ -4,9 +4,9 @@ use super::view::{View, keep};
 use super::{Call, Effect, NoFields, Operation};
 use crate::EngineError;
 use crate::memory::{
-    DeleteRequest, GetRequest, IndexRequest, LinkRequest, ListRequest, MatchRequest, MemoryPage,
-    MemorySearch, Postflight, PostflightRequest, Preflight, PreflightRequest, ReadRequest, SaveRequest,
-    SearchRequest, UpdateRequest, ValidateRequest,
+    DeleteRequest, GetRequest, ImportRecordsRequest, IndexRequest, LinkRequest, ListRequest, MatchRequest,
+    MemoryPage, MemorySearch, Postflight, PostflightRequest, Preflight, PreflightRequest, ReadRequest,
+    SaveRequest, SearchRequest, UpdateRequest, ValidateRequest,
 };
 use crate::tokens::Scope;
 
@@ -29,6 +29,16 @@ pub(super) fn operations() -> Vec<Operation> {
             |call: Call, mut request: SaveRequest| async move {
                 request.author = call.author;
                 call.engine.memory().save(request).await
+            },
+        ),
+        Operation::new(
+            "import_memories",
+            "Save many memories, or records of another system, at once; repeating it stores nothing twice",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, mut request: ImportRecordsRequest| async move {
+                request.author = call.author;
+                call.engine.memory().import_records(request).await
             },
         ),
         Operation::new(

@@ -7,6 +7,7 @@ mod harness;
 mod llm_judge;
 mod memory;
 mod memory_golden;
+mod memory_scale;
 mod memory_story;
 mod memory_truth;
 mod remote_targets;

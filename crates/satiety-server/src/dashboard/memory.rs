@@ -52,6 +52,11 @@ fn state(health: &MemoryHealth) -> Html {
         health.embedded,
         health.constitutional
     );
+    let embedding = &health.embedding;
+    let counts = match (embedding.active && embedding.pending > 0, embedding.seconds_left) {
+        (true, Some(seconds)) => format!("{counts} About {seconds:.0} s until all have a vector."),
+        _ => counts,
+    };
     blocks(&[match &health.degraded {
         Some(why) => Block::verdict(Tone::Unsure, "Degraded", format!("{why}. {counts}"), &[]),
         None => Block::verdict(Tone::Good, "Healthy.", counts, &[]),

@@ -121,7 +121,7 @@ async fn columns_in_engine(url: &str) -> BTreeMap<(String, String), (Kind, bool)
             .unwrap();
         sqlx::query_as(
             "SELECT m.name, c.name, lower(c.type), c.\"notnull\" = 0 FROM sqlite_master m, pragma_table_info(m.name) c
-             WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE 'memory_fts%'",
+             WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%'",
         )
         .fetch_all(&pool)
         .await

@@ -1,7 +1,9 @@
 //! Memories: stored completely, found by words on both engines, and removed by deletion.
 
 use satiety_store::evaluation::EvalQueryRow;
-use satiety_store::memory::{ChunkRow, FeedbackRow, LinkRow, MemoryRow, ProvenanceRow};
+use satiety_store::memory::{
+    ChangeAction, ChunkRow, FeedbackRow, LinkRow, MemoryRow, ProvenanceRow, VectorRow,
+};
 use satiety_store::memory_tasks::TaskRow;
 use satiety_store::{LoggedQuery, SessionQueryRow, Store};
 use serde_json::json;
@@ -137,28 +139,9 @@ on_both_engines! {
     }
 }
 
-async fn found(store: &Store, words: &[&str]) -> Vec<String> {
-    let hits = store.memories().search_words(words, 10).await.unwrap();
-    assert!(hits.windows(2).all(|pair| pair[0].score >= pair[1].score));
-    hits.into_iter().map(|hit| hit.memory_id).collect()
-}
-
-on_both_engines! {
-    async fn query_words_are_stemmed_alternatives_and_never_operators(fixture: Fixture) {
-        let store = fixture.open().await;
-        put(&store, "wal", "Write-ahead log", "Readers never wait for the writer while the log is separate").await;
-        put(&store, "pool", "Connections", "A pool of connections for PostgreSQL").await;
-        put(&store, "both", "Log of connections", "The log of every connection and of the writer").await;
-        assert_eq!(found(&store, &["waiting"]).await, ["wal"]);
-        assert_eq!(found(&store, &["connecting", "zebra"]).await.len(), 2);
-        let mut all = found(&store, &["writer", "pool"]).await;
-        all.sort();
-        assert_eq!(all, ["both", "pool", "wal"]);
-        for strange in ["\"", "NEAR(", "a:*", "' | '", "", "(((", "-", "\\"] {
-            let _ = found(&store, &[strange, "zebra"]).await;
-        }
-        assert_eq!(found(&store, &[]).await, [] as [String; 0]);
-    }
+async fn bodies(store: &Store) -> Vec<(String, String)> {
+    let rows = store.memories().chunks_after(0, 100, false).await.unwrap();
+    rows.into_iter().map(|row| (row.memory_id, row.body)).collect()
 }
 
 on_both_engines! {
@@ -168,9 +151,10 @@ on_both_engines! {
         let before = store.memories().state().await.unwrap();
         put(&store, "a", "new", "giraffe").await;
         let after = store.memories().state().await.unwrap();
-        assert!(after.doc > before.doc && after.change > before.change && after.deleted == before.deleted);
-        assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
-        assert_eq!(found(&store, &["body"]).await, ["b"]);
+        assert!(after.doc > before.doc && after.change > before.change);
+        let pair = |id: &str, body: &str| (id.to_owned(), body.to_owned());
+        assert_eq!(bodies(&store).await, [pair("b", "body"), pair("a", "giraffe")]);
+        assert_eq!(store.memories().changes_after(before.change, 10).await.unwrap(), Some(Vec::new()));
         let pieces = store.memories().chunks_after(before.doc, 10, true).await.unwrap();
         assert_eq!(pieces.iter().map(|row| row.memory_id.as_str()).collect::<Vec<_>>(), ["a"]);
         assert_eq!(store.memories().chunks_of(&["a".into(), "zzz".into()], true).await.unwrap(), pieces);
@@ -184,14 +168,67 @@ on_both_engines! {
         let mut row = store.memories().by_id(&["a".into()]).await.unwrap().remove(0);
         row.confidence = 0.9;
         store.memories().put(&row, None).await.unwrap();
-        assert_eq!(found(&store, &["giraffe"]).await, ["a"]);
+        assert_eq!(bodies(&store).await.len(), 2);
         let [kept] = &store.memories().by_id(&["a".into(), "zzz".into()]).await.unwrap()[..] else { panic!("one") };
         assert_eq!((kept.confidence, kept.triggers.as_slice(), kept.created_at), (0.9, &["a \"phrase\"".to_owned()][..], 1));
+        let before = store.memories().state().await.unwrap();
         assert_eq!(store.memories().remove(&["a".into(), "zzz".into()]).await.unwrap(), 1);
-        assert_eq!(found(&store, &["giraffe"]).await, [] as [String; 0]);
+        assert_eq!(bodies(&store).await, [pair("b", "body")]);
+        let changes = store.memories().changes_after(before.change, 10).await.unwrap().unwrap();
+        assert_eq!((changes[0].memory_id.as_str(), changes[0].action), ("a", ChangeAction::Deleted));
         assert_eq!(store.memories().links(&["b".into()]).await.unwrap(), []);
         assert_eq!(store.memories().count_chunks("model:00000000:mean").await.unwrap(), (1, 1));
         store.check_integrity().await.unwrap();
+    }
+}
+
+on_both_engines! {
+    async fn vectors_arrive_later_and_the_log_of_changes_shows_them(fixture: Fixture) {
+        let store = fixture.open().await;
+        let bare = ChunkRow { vector: None, ..chunk("t", "text") };
+        store.memories().put(&memory("a", "t", "text"), Some(&[bare.clone(), bare])).await.unwrap();
+        let chunks = store.memories().chunks_after(0, 10, true).await.unwrap();
+        assert!(chunks.iter().all(|chunk| chunk.vector.is_none()));
+        let before = store.memories().state().await.unwrap();
+        let vector = |doc: i64| VectorRow { doc, memory_id: "a".into(), vector: format!("v{doc}") };
+        let rows = [vector(chunks[0].doc), vector(chunks[1].doc), vector(999)];
+        store.memories().put_vectors("m", &rows).await.unwrap();
+        let after = store.memories().chunks_after(0, 10, true).await.unwrap();
+        let text = format!("v{}", after[1].doc);
+        assert_eq!(after[1].vector, Some(("m".to_owned(), text)));
+        let changes = store.memories().changes_after(before.change, 10).await.unwrap().unwrap();
+        assert_eq!(changes.len(), 1, "one change for the memory");
+        assert_eq!((changes[0].memory_id.as_str(), changes[0].action), ("a", ChangeAction::Embedded));
+        // The row of the memory is unchanged, so that lists keep their order.
+        assert!(store.memories().headers_after(before.change, 10).await.unwrap().is_empty());
+        let mark = store.memories().history_mark(before.change).await.unwrap().unwrap();
+        assert_eq!(mark.0, before.change);
+        assert_eq!(store.memories().history_mark(before.change).await.unwrap(), Some(mark));
+        assert_ne!(store.memories().history_mark(changes[0].change).await.unwrap().unwrap().1, mark.1);
+    }
+}
+
+on_both_engines! {
+    async fn a_batch_may_have_a_memory_twice_and_more_rows_than_a_statement(fixture: Fixture) {
+        let store = fixture.open().await;
+        let mut rows: Vec<_> = (0..450)
+            .map(|number| {
+                let id = format!("m{number:04}");
+                (memory(&id, "t", "text"), Some(vec![chunk("t", &id)]))
+            })
+            .collect();
+        rows.push((memory("m0003", "last", "text"), Some(vec![chunk("last", "last")])));
+        store.memories().put_all(&rows).await.unwrap();
+        let state = store.memories().state().await.unwrap();
+        assert_eq!(state.change, 451);
+        let heads = store.memories().headers_after(0, 1000).await.unwrap();
+        assert_eq!(heads.len(), 450);
+        let last = heads.last().unwrap();
+        assert_eq!((last.memory_id.as_str(), last.title.as_str(), last.change), ("m0003", "last", 451));
+        let changes: std::collections::BTreeSet<i64> = heads.iter().map(|head| head.change).collect();
+        assert_eq!(changes.len(), 450, "every memory has its own change");
+        assert_eq!(bodies(&store).await.len(), 100);
+        assert_eq!(store.memories().by_origins(&["nowhere"]).await.unwrap(), []);
     }
 }
 

@@ -4,6 +4,8 @@
 //! the clone and publishes it. The clone shares unchanged data with the original, and running searches keep
 //! the version that they started with.
 
+mod image;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use schemars::JsonSchema;
@@ -141,6 +143,41 @@ pub struct MemoryIndex {
     tag_set_numbers: HashMap<Vec<String>, u32>,
     constitutional: BTreeSet<u32>,
     expiring: BTreeSet<u32>,
+    counts: ChunkCounts,
+}
+
+/// Chunks of all memories by the state of their vectors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct ChunkCounts {
+    all: usize,
+    /// With a vector of the index's embedding model.
+    embedded: usize,
+    /// With a vector of another model.
+    other_model: usize,
+}
+
+impl ChunkCounts {
+    fn of<'a>(chunks: impl Iterator<Item = &'a ChunkEntry>) -> Self {
+        let mut counts = Self::default();
+        for chunk in chunks {
+            counts.all += 1;
+            counts.embedded += usize::from(chunk.vector.is_some());
+            counts.other_model += usize::from(chunk.other_model);
+        }
+        counts
+    }
+
+    fn add(&mut self, other: Self) {
+        self.all += other.all;
+        self.embedded += other.embedded;
+        self.other_model += other.other_model;
+    }
+
+    fn subtract(&mut self, other: Self) {
+        self.all = self.all.saturating_sub(other.all);
+        self.embedded = self.embedded.saturating_sub(other.embedded);
+        self.other_model = self.other_model.saturating_sub(other.other_model);
+    }
 }
 
 impl MemoryIndex {
@@ -185,8 +222,46 @@ impl MemoryIndex {
 
     /// Number of chunks with a vector of another model, which is not comparable.
     pub fn other_vectors(&self) -> usize {
+        self.counts.other_model
+    }
+
+    /// Number of chunks of all memories.
+    pub fn chunk_count(&self) -> usize {
+        self.counts.all
+    }
+
+    /// Number of chunks with a vector of the index's embedding model.
+    pub fn embedded_chunks(&self) -> usize {
+        self.counts.embedded
+    }
+
+    /// Number of chunks without any vector.
+    pub fn chunks_without_vector(&self) -> usize {
+        let with_vector = self.counts.embedded + self.counts.other_model;
+        self.counts.all.saturating_sub(with_vector)
+    }
+
+    /// Numbers in the store of chunks that need a vector of this index's model, newest first, each with the id
+    /// of its memory. Those with a vector of another model are included on request.
+    pub fn chunks_to_embed(&self, other_models: bool, most: usize) -> Vec<(i64, String)> {
+        let missing = self.chunks_without_vector() + if other_models { self.counts.other_model } else { 0 };
+        if missing == 0 || self.embedder.is_empty() {
+            return Vec::new();
+        }
+        let chunks = (0..self.chunks.len()).rev().filter_map(|at| {
+            let chunk = self.chunks.get(at)?;
+            let header = self.get(chunk.memory)?;
+            let own = header.first as usize..(header.first + header.chunks) as usize;
+            let wanted = chunk.vector.is_none() && (other_models || !chunk.other_model);
+            (own.contains(&at) && wanted).then(|| (chunk.doc, header.id.clone()))
+        });
+        chunks.take(most).collect()
+    }
+
+    /// Counts the chunks of all memories again.
+    fn count_chunks(&mut self) {
         let all = self.positions.values().flat_map(|memory| self.chunks_of(*memory));
-        all.filter(|chunk| chunk.other_model).count()
+        self.counts = ChunkCounts::of(all);
     }
 
     /// Memory used by vectors, in bytes.
@@ -248,16 +323,19 @@ impl MemoryIndex {
         }
     }
 
-    /// Sets the chunks of a memory. No effect if they are unchanged or the memory is unknown.
+    /// Sets the chunks of a memory, or only their vectors if the chunks are the same. No effect if the memory
+    /// is unknown.
     pub fn set_chunks(&mut self, id: &str, chunks: &[IndexedChunk<'_>]) {
         let Some(memory) = self.position(id).filter(|_| !chunks.is_empty()) else {
             return;
         };
         let same = self.chunks_of(memory).map(|chunk| chunk.doc);
         if same.eq(chunks.iter().map(|chunk| chunk.doc)) {
+            self.add_vectors(memory, chunks);
             return;
         }
         self.remove_vectors(memory);
+        self.counts.subtract(ChunkCounts::of(self.chunks_of(memory)));
         let title = self
             .get(memory)
             .map(|header| header.title.clone())
@@ -299,6 +377,39 @@ impl MemoryIndex {
             header.chunks = to_u32(chunks.len());
             header.turn = chunks.len() == 1 && chunks.iter().all(|chunk| speaker(chunk.body).is_some());
         }
+        self.counts.add(ChunkCounts::of(self.chunks_of(memory)));
+    }
+
+    /// Adds vectors to chunks that had none of the index's model.
+    fn add_vectors(&mut self, memory: u32, chunks: &[IndexedChunk<'_>]) {
+        let first = self.headers.get(memory as usize).map_or(0, |header| header.first);
+        for (at, chunk) in (first..).zip(chunks) {
+            let Some((embedder, text)) = chunk.vector else {
+                continue;
+            };
+            let lacks = |entry: &ChunkEntry| entry.vector.is_none();
+            let (false, Some(entry)) = (
+                self.embedder.is_empty(),
+                self.chunks.get(at as usize).copied().filter(lacks),
+            ) else {
+                continue;
+            };
+            let vector = (embedder == self.embedder).then(|| decode_vector(text)).flatten();
+            let vector = vector.and_then(|vector| self.vectors.push(at, &vector));
+            let other_model = vector.is_none();
+            if (vector, other_model) == (entry.vector, entry.other_model) {
+                continue;
+            }
+            self.counts.embedded += usize::from(vector.is_some());
+            self.counts.other_model += usize::from(other_model);
+            self.counts.other_model = self
+                .counts
+                .other_model
+                .saturating_sub(usize::from(entry.other_model));
+            if let Some(place) = self.chunks.get_mut(at as usize) {
+                (place.vector, place.other_model) = (vector, other_model);
+            }
+        }
     }
 
     /// Removes a memory from the index.
@@ -307,6 +418,7 @@ impl MemoryIndex {
             return;
         };
         self.remove_vectors(at);
+        self.counts.subtract(ChunkCounts::of(self.chunks_of(at)));
         self.lexical.remove(at);
         self.triggers.remove(at);
         self.constitutional.remove(&at);

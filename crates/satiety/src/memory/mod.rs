@@ -22,6 +22,8 @@ mod dates;
 mod duplicates;
 mod feedback;
 mod fusion;
+pub(crate) mod image;
+mod import;
 mod index;
 mod intent;
 mod lexical;
@@ -59,6 +61,10 @@ pub use feedback::{
     Confidence, FeedbackKind, Validation, learn_from_selection, references, scroll_past, unlearn, validate,
 };
 pub use fusion::{Channel, ChannelRank, FusedHit, Fusion, Hit, Weights, fuse};
+pub use image::ImageError;
+#[cfg(feature = "imports")]
+pub use import::csv_records;
+pub use import::{ImportFormat, ImportRecord, JsonRecord, JsonRecords, import_records};
 pub use index::{IndexedChunk, IndexedMemory, MemoryIndex, TriggerMatch};
 pub(crate) use intent::wants_depth;
 pub use intent::{Classified, Intent, classify, weights};

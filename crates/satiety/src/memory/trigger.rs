@@ -1,6 +1,8 @@
 //! Trigger phrase matching: finds the memories whose phrases occur in a text. [`TriggerIndex`] looks phrases
 //! up by the words of the text; its tests compare it with an exhaustive search.
 
+mod image;
+
 #[cfg(test)]
 use super::Hit;
 use super::shared::SharedMap;

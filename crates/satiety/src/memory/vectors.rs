@@ -4,6 +4,8 @@
 //! A scan over all vectors is bound by memory bandwidth, so size matters: 8 bits per component find the best
 //! few dozen, and 16 bits rank them.
 
+mod image;
+
 use std::sync::Arc;
 
 use super::cpu;
@@ -19,10 +21,18 @@ pub struct VectorIndex {
     dimension: usize,
     /// [`BLOCK`] vectors each; clones share blocks, and a change copies the last one.
     blocks: Vec<Arc<Block>>,
+    /// One per block; apart from it, because removing a vector changes only this.
+    slots: Vec<Arc<Slots>>,
+    len: usize,
+    gone: usize,
+}
+
+/// Owners of the vectors of a block.
+#[derive(Debug, Clone, Default)]
+struct Slots {
     /// Quantization step of each 8-bit vector, up to a common factor.
     steps: Vec<f32>,
     owners: Vec<Option<u32>>,
-    gone: usize,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -47,7 +57,12 @@ impl VectorIndex {
 
     /// Number of vectors in the index.
     pub fn len(&self) -> usize {
-        self.owners.len() - self.gone
+        self.len - self.gone
+    }
+
+    /// Number of vectors including removed ones; their numbers are below it.
+    pub(super) fn slots(&self) -> usize {
+        self.len
     }
 
     /// Whether the index has no vectors.
@@ -66,7 +81,8 @@ impl VectorIndex {
         let components: usize = blocks
             .map(|block| block.coarse.capacity() + 2 * block.fine.capacity())
             .sum();
-        components + 4 * self.steps.capacity() + 8 * self.owners.capacity()
+        let owners: usize = self.slots.iter().map(|slots| slots.owners.capacity()).sum();
+        components + 12 * owners
     }
 
     /// Adds a vector and returns its number, or `None` without adding it if the dimension does not match.
@@ -74,7 +90,7 @@ impl VectorIndex {
         if vector.len() != self.dimension || self.dimension == 0 {
             return None;
         }
-        let number = u32::try_from(self.owners.len()).ok()?;
+        let number = u32::try_from(self.len).ok()?;
         // The largest component of the vector determines the step, so that small vectors do not become zero.
         let largest = vector
             .iter()
@@ -86,25 +102,39 @@ impl VectorIndex {
         let coarse = vector
             .iter()
             .map(|value| (i32::from(*value) * 127 / largest) as i8);
-        if self.owners.len().is_multiple_of(BLOCK) {
+        if self.len.is_multiple_of(BLOCK) {
             self.blocks.push(Arc::default());
+            self.slots.push(Arc::default());
         }
         let block = Arc::make_mut(self.blocks.last_mut()?);
         block.coarse.extend(coarse);
         block.fine.extend_from_slice(vector);
+        let slots = Arc::make_mut(self.slots.last_mut()?);
         #[expect(clippy::cast_precision_loss, reason = "at most 32768")]
-        self.steps.push(largest as f32);
-        self.owners.push(Some(owner));
+        slots.steps.push(largest as f32);
+        slots.owners.push(Some(owner));
+        self.len += 1;
         Some(number)
     }
 
     /// Removes a vector. Its memory is not reclaimed; rebuild the index when too many are removed.
     pub fn remove(&mut self, number: u32) {
-        if let Some(owner) = self.owners.get_mut(number as usize)
-            && owner.take().is_some()
+        let (block, at) = (number as usize / BLOCK, number as usize % BLOCK);
+        let Some(slots) = self.slots.get_mut(block) else {
+            return;
+        };
+        // A block without the vector is not copied.
+        if slots.owners.get(at).is_some_and(Option::is_some)
+            && let Some(owner) = Arc::make_mut(slots).owners.get_mut(at)
         {
+            *owner = None;
             self.gone += 1;
         }
+    }
+
+    fn owner(&self, number: u32) -> Option<u32> {
+        let slots = self.slots.get(number as usize / BLOCK)?;
+        slots.owners.get(number as usize % BLOCK).copied().flatten()
     }
 
     /// Cosine similarity of two vectors, by their numbers.
@@ -141,9 +171,10 @@ impl VectorIndex {
         let mut found: Vec<(f32, u32)> = Vec::with_capacity(2 * kept);
         let mut bar = f32::NEG_INFINITY;
         let mut products = Vec::with_capacity(BLOCK);
-        for (block, first) in self.blocks.iter().zip((0..).step_by(BLOCK)) {
+        let blocks = self.blocks.iter().zip(&self.slots);
+        for ((block, slots), first) in blocks.zip((0..).step_by(BLOCK)) {
             cpu::products(&block.coarse, &coarse_query, &mut products);
-            let about = self.steps.iter().zip(&self.owners).skip(first);
+            let about = slots.steps.iter().zip(&slots.owners);
             for ((at, product), (step, owner)) in (first..).zip(&products).zip(about) {
                 #[expect(
                     clippy::cast_precision_loss,
@@ -162,7 +193,7 @@ impl VectorIndex {
         let mut best: Vec<(u32, f64)> = found
             .into_iter()
             .filter_map(|(_, at)| {
-                let owner = self.owners.get(at as usize).copied().flatten()?;
+                let owner = self.owner(at)?;
                 Some((owner, cosine(self.fine_vector(at)?, query)))
             })
             .collect();

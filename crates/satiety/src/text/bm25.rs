@@ -4,6 +4,8 @@
 //! A text is scored as a whole, regardless of its number of chunks, so that a long note has no advantage for
 //! having its words in one chunk. The best chunk is determined separately, for the excerpt.
 
+mod image;
+
 use std::sync::Arc;
 
 use super::language::{Language, Languages};

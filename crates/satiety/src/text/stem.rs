@@ -90,6 +90,27 @@ impl Vocabulary {
         }
     }
 
+    /// Creates a vocabulary with these terms, numbered in order; `None` if a term occurs twice.
+    pub(crate) fn with_terms(stop_words: StopWords, terms: Vec<Box<str>>) -> Option<Self> {
+        let count = terms.len();
+        let terms: FxHashMap<Box<str>, u32> = terms.into_iter().zip(0..STOP).collect();
+        (terms.len() == count).then(|| Self {
+            stop_words,
+            shared: Arc::new(Entries {
+                words: FxHashMap::default(),
+                terms,
+            }),
+            recent: Entries::default(),
+        })
+    }
+
+    /// All terms in the order of their numbers.
+    pub(crate) fn terms(&self) -> Vec<Box<str>> {
+        let mut terms: Vec<(&Box<str>, &u32)> = self.shared.terms.iter().chain(&self.recent.terms).collect();
+        terms.sort_unstable_by_key(|(_, number)| **number);
+        terms.into_iter().map(|(term, _)| term.clone()).collect()
+    }
+
     /// Stop words of this vocabulary.
     pub(crate) fn stop_words(&self) -> StopWords {
         self.stop_words

@@ -160,9 +160,15 @@ pub(crate) fn row(number: usize, title: &str, content: &str, chance: &mut Chance
 /// Store filled with the corpus; reuses one of an earlier run if it has the right number of memories.
 pub(crate) async fn stored(corpus: &Corpus, directory: &Path, embedder: &str) -> Result<PathBuf> {
     let path = directory.join(format!("memory-{}.db", corpus.texts.len()));
-    let store = Store::open(&StoreUrl::sqlite(&path)).await?;
-    let (chunks, _) = store.memories().count_chunks(embedder).await?;
-    if usize::try_from(chunks).unwrap_or(0) < corpus.texts.len() {
+    fill(corpus, &StoreUrl::sqlite(&path), embedder).await?;
+    Ok(path)
+}
+
+/// Fills a store with the corpus, unless it has that many memories.
+pub(crate) async fn fill(corpus: &Corpus, url: &StoreUrl, embedder: &str) -> Result<()> {
+    let store = Store::open(url).await?;
+    let memories = usize::try_from(store.memories().count().await?).unwrap_or(0);
+    if memories < corpus.texts.len() {
         let mut chance = Chance::new(7);
         let all: Vec<usize> = (0..corpus.texts.len()).collect();
         for batch in all.chunks(1000) {
@@ -184,5 +190,5 @@ pub(crate) async fn stored(corpus: &Corpus, directory: &Path, embedder: &str) ->
         }
     }
     store.close().await;
-    Ok(path)
+    Ok(())
 }

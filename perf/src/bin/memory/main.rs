@@ -2,8 +2,12 @@
 //!
 //! `cargo run --release -p perf --bin memory -- --data DIR --python PYTHON` runs everything; `--section
 //! quality`, `speed`, `log` and `save` run alone, `--sizes 1000,100000` sets the numbers of memories. DIR
-//! contains judged collections, each a directory of `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`; without
-//! it quality is measured on `examples/conversations` alone. PYTHON is an interpreter with numpy and bm25s; without it the peer is skipped.
+//! `--section import` measures the import of a file, and `--section postgres` compares searches on both
+//! database engines, on a private PostgreSQL server. Texts and vectors of the speed sections are synthetic: random
+//! words with the frequencies of a language, and mixtures of real vectors. DIR contains judged collections, each
+//! a directory of `corpus.jsonl`, `queries.jsonl` and `qrels.tsv`; without it quality is measured on
+//! `examples/conversations` alone. PYTHON is an interpreter with numpy and bm25s; without it the peer is skipped.
+//! `--server-memory COMMAND` starts the MCP server `@modelcontextprotocol/server-memory` as a second peer.
 //! Search times exclude embedding the question, which is printed separately. CPU time is printed next to wall
 //! time, because it depends less on other processes.
 #![expect(clippy::print_stdout, reason = "prints the measurements")]
@@ -11,8 +15,10 @@
 mod corpus;
 mod costs;
 mod dialogues;
+mod import;
 mod languages;
 mod plain;
+mod postgres;
 mod quality;
 mod speed;
 
@@ -32,6 +38,10 @@ enum Section {
     Log,
     /// Cost of a save
     Save,
+    /// Rate of an import, without and with vectors
+    Import,
+    /// Searches on SQLite and PostgreSQL in one run
+    Postgres,
 }
 
 #[derive(Parser)]
@@ -54,6 +64,9 @@ struct Arguments {
     /// Python interpreter with numpy and bm25s
     #[arg(long)]
     python: Option<PathBuf>,
+    /// Command that starts the MCP server `@modelcontextprotocol/server-memory`
+    #[arg(long)]
+    server_memory: Option<String>,
 }
 
 fn main() -> Result<()> {
@@ -73,13 +86,23 @@ fn main() -> Result<()> {
         }
         for size in &arguments.sizes {
             if runs(Section::Speed) {
-                speed::measure(*size, arguments.searches, &directory, arguments.python.as_deref()).await?;
+                let peers = speed::Peers {
+                    python: arguments.python.as_deref(),
+                    server_memory: arguments.server_memory.as_deref(),
+                };
+                speed::measure(*size, arguments.searches, &directory, peers).await?;
             }
             if runs(Section::Log) {
                 costs::log(*size, arguments.searches, &directory).await?;
             }
             if runs(Section::Save) {
                 costs::save(*size, &directory).await?;
+            }
+            if runs(Section::Import) {
+                import::measure(*size).await?;
+            }
+            if arguments.section.contains(&Section::Postgres) {
+                postgres::measure(*size, arguments.searches).await?;
             }
         }
         Ok(())
@@ -88,8 +111,12 @@ fn main() -> Result<()> {
 
 /// Engine over a store, with or without the built-in model.
 fn engine(store: &std::path::Path, embedder: &str) -> Engine {
+    engine_on(StoreUrl::sqlite(store), embedder)
+}
+
+fn engine_on(store: StoreUrl, embedder: &str) -> Engine {
     Engine::new(Settings {
-        store: StoreUrl::sqlite(store),
+        store,
         archive_folder: PathBuf::new(),
         embedder: embedder.into(),
         chat: None,

@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use cpu_time::ProcessTime;
-use satiety::memory::{Mode, query_terms};
+use satiety::memory::Mode;
 use satiety_engine::Engine;
 use satiety_engine::memory::{SearchRequest, UpdateRequest};
 use satiety_models::minilm::MiniLm;
-use satiety_store::{Store, StoreUrl};
 use serde::Deserialize;
 
 use crate::corpus::{Corpus, stored};
@@ -21,6 +20,8 @@ use crate::{Times, engine, plain, resident};
 
 /// Number of questions for the naive version and the peer.
 const FEWER: usize = 30;
+/// Largest number of memories for the naive version and the peers, which hold everything several times.
+const MAX_PEER_SIZE: usize = 100_000;
 /// Number of concurrent clients.
 const CLIENTS: usize = 8;
 /// Timer interval while they run.
@@ -33,24 +34,34 @@ pub(crate) fn model_of() -> Result<String> {
     Ok(MiniLm::builtin_id()?.to_string())
 }
 
-pub(crate) async fn measure(
-    size: usize,
-    searches: usize,
-    directory: &Path,
-    python: Option<&Path>,
-) -> Result<()> {
+/// Other systems to measure in the same run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peers<'a> {
+    pub(crate) python: Option<&'a Path>,
+    pub(crate) server_memory: Option<&'a str>,
+}
+
+pub(crate) async fn measure(size: usize, searches: usize, directory: &Path, peers: Peers<'_>) -> Result<()> {
     let corpus = Corpus::new(size, searches)?;
     let path = stored(&corpus, directory, &model_of()?).await?;
     println!("speed at {size} memories, {searches} searches, ms; without embedding the question");
+    let without_file = crate::engine(&path, "builtin");
+    remove_index_files(&path)?;
+    // Opens the model, whose cost is not part of the measurement.
+    MiniLm::builtin()?;
+    first_search(&without_file, &corpus, "without an index file").await?;
+    if !wait_for_index_file(&path).await? {
+        println!("  no index file: too few memories");
+    }
+    without_file.close().await;
+    drop(without_file);
     let engine = engine(&path, "builtin");
     let before = resident();
-    let (cold, cold_cpu) = (Instant::now(), ProcessTime::now());
-    search(&engine, &corpus.questions[0], Mode::Focused).await?;
+    first_search(&engine, &corpus, "with an index file").await?;
     println!(
-        "  first search: {:.0} ms, {:.0} ms CPU; {:.0} MB more memory",
-        cold.elapsed().as_secs_f64() * 1e3,
-        cold_cpu.elapsed().as_secs_f64() * 1e3,
-        resident() - before
+        "  {:.0} MB more memory, {:.0} bytes a memory",
+        resident() - before,
+        (resident() - before) * 1e6 / size as f64
     );
     let health = engine.memory().health().await?;
     println!(
@@ -87,23 +98,100 @@ pub(crate) async fn measure(
         concurrent(&engine, &corpus, mode).await?;
     }
     engine.close().await;
-    naive(&corpus, &path).await?;
-    match python {
-        Some(python) => peer(&corpus, python)?,
-        None => println!("  skipped the peer: no --python PYTHON"),
+    if size > MAX_PEER_SIZE {
+        println!("  skipped the naive version and the peers above {MAX_PEER_SIZE} memories\n");
+        return Ok(());
     }
-    println!();
+    naive(&corpus)?;
+    match peers.python {
+        Some(python) => {
+            peer(&corpus, python)?;
+            if let Some(command) = peers.server_memory {
+                server_memory(&corpus, python, command)?;
+            } else {
+                println!("  skipped server-memory: no --server-memory COMMAND");
+            }
+        }
+        None => println!("  skipped the peers: no --python PYTHON"),
+    }
+    println!("  skipped mem0: it needs a language model and an embedding service to save a memory\n");
     Ok(())
 }
 
-struct Search {
-    wall: f64,
-    cpu: f64,
+async fn first_search(engine: &Engine, corpus: &Corpus, how: &str) -> Result<()> {
+    let (cold, cold_cpu) = (Instant::now(), ProcessTime::now());
+    let found = search(engine, &corpus.questions[0], Mode::Focused).await?;
+    let (wall, cpu) = (
+        cold.elapsed().as_secs_f64() * 1e3,
+        cold_cpu.elapsed().as_secs_f64() * 1e3,
+    );
+    let health = engine.memory().health().await?;
+    println!(
+        "  first search {how}: {:.0} ms, {:.0} ms CPU, without the model; index loaded in {:.0} ms ({} from the file)",
+        wall - found.embedding,
+        cpu - found.embedding,
+        health.index.load_ms,
+        health.index.loads_from_file
+    );
+    Ok(())
+}
+
+fn index_files(store: &Path) -> Result<Vec<std::path::PathBuf>> {
+    let name = store
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let mut files = Vec::new();
+    for entry in fs_err::read_dir(store.parent().context("a directory")?)? {
+        let path = entry?.path();
+        let own = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        if own.starts_with(&format!("{name}.index-")) {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn remove_index_files(store: &Path) -> Result<()> {
+    Ok(index_files(store)?
+        .into_iter()
+        .try_for_each(fs_err::remove_file)?)
+}
+
+/// Waits for the file that is written in the background; returns false if there is none.
+async fn wait_for_index_file(store: &Path) -> Result<bool> {
+    for _ in 0..600 {
+        let files = index_files(store)?;
+        let writing = files
+            .iter()
+            .any(|path| path.extension().is_some_and(|end| end == "tmp"));
+        if !writing && !files.is_empty() {
+            return Ok(true);
+        }
+        if !writing && files.is_empty() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            if index_files(store)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Ok(false)
+}
+
+pub(crate) struct Search {
+    pub(crate) wall: f64,
+    pub(crate) cpu: f64,
     embedding: f64,
     stages: Vec<(String, f64)>,
 }
 
-async fn search(engine: &Engine, question: &str, mode: Mode) -> Result<Search> {
+pub(crate) async fn search(engine: &Engine, question: &str, mode: Mode) -> Result<Search> {
     let request = SearchRequest {
         query: question.to_owned(),
         mode: Some(mode),
@@ -220,10 +308,15 @@ async fn concurrent(engine: &Arc<Engine>, corpus: &Corpus, mode: Mode) -> Result
     Ok(())
 }
 
-/// The store's full-text search and a loop over all vectors, fused by ranks.
-async fn naive(corpus: &Corpus, path: &Path) -> Result<()> {
-    let store = Store::open(&StoreUrl::sqlite(path)).await?;
+/// BM25 by its formula and a loop over all vectors, fused by ranks.
+fn naive(corpus: &Corpus) -> Result<()> {
     let model = MiniLm::builtin()?;
+    let texts: Vec<String> = corpus
+        .texts
+        .iter()
+        .map(|(title, body)| format!("{title} {body}"))
+        .collect();
+    let words = plain::Bm25::new(texts.iter().map(String::as_str));
     let mut times = Times::default();
     let cpu = ProcessTime::now();
     for question in corpus.questions.iter().take(FEWER) {
@@ -232,36 +325,76 @@ async fn naive(corpus: &Corpus, path: &Path) -> Result<()> {
             .pop()
             .context("one vector")?;
         let began = Instant::now();
-        let terms = query_terms(question, false);
-        let words: Vec<&str> = terms.all().collect();
-        let mut scores: BTreeMap<String, f64> = BTreeMap::new();
-        for (rank, hit) in store
-            .memories()
-            .search_words(&words, 100)
-            .await?
-            .into_iter()
-            .enumerate()
-        {
-            *scores.entry(hit.memory_id).or_default() += 1.0 / (61.0 + rank as f64);
+        let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
+        for (rank, at) in words.search(question, 100).into_iter().enumerate() {
+            *scores.entry(at).or_default() += 1.0 / (61.0 + rank as f64);
         }
         for (rank, (at, _)) in plain::nearest(&corpus.vectors, &vector, 100)
             .into_iter()
             .enumerate()
         {
-            *scores.entry(format!("mem-{at:08}")).or_default() += 1.0 / (61.0 + rank as f64);
+            *scores.entry(at).or_default() += 1.0 / (61.0 + rank as f64);
         }
-        let mut best: Vec<(String, f64)> = scores.into_iter().collect();
+        let mut best: Vec<(usize, f64)> = scores.into_iter().collect();
         best.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let ids: Vec<String> = best.into_iter().take(10).map(|(id, _)| id).collect();
-        ensure!(!store.memories().by_id(&ids).await?.is_empty(), "no results");
+        ensure!(!best.is_empty(), "no results");
         times.0.push(began.elapsed().as_secs_f64() * 1e3);
     }
-    store.close().await;
     println!(
         "  {:<34} {} {:>8.2}",
-        "naive: FTS5 and f32, one by one",
+        "naive: BM25 and f32, one by one",
         times.line(),
         cpu.elapsed().as_secs_f64() * 1e3 / FEWER as f64
+    );
+    Ok(())
+}
+
+/// Searches of the MCP server `@modelcontextprotocol/server-memory`, which finds entities that contain the query
+/// as a substring.
+fn server_memory(corpus: &Corpus, python: &Path, command: &str) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let entities: Vec<_> = corpus
+        .texts
+        .iter()
+        .enumerate()
+        .map(|(number, (title, body))| {
+            serde_json::json!({"type": "entity", "name": format!("{title} {number}"), "entityType": "note",
+                "observations": [body]})
+            .to_string()
+        })
+        .collect();
+    fs_err::write(directory.path().join("memory.jsonl"), entities.join("\n"))?;
+    let words: Vec<&str> = corpus
+        .questions
+        .iter()
+        .take(FEWER)
+        .filter_map(|question| question.split(' ').next())
+        .collect();
+    fs_err::write(directory.path().join("queries.json"), serde_json::to_vec(&words)?)?;
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/server_memory_peer.py");
+    let output = Command::new(python)
+        .arg(script)
+        .arg(directory.path())
+        .arg(command)
+        .output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        println!(
+            "  skipped server-memory: {}",
+            said.lines().last().unwrap_or_default()
+        );
+        return Ok(());
+    }
+    let peer: Peer = serde_json::from_slice(&output.stdout).context("invalid output of the peer")?;
+    println!(
+        "  {:<34} {} {:>8.2}",
+        peer.name,
+        Times(peer.times).line(),
+        peer.cpu
+    );
+    println!(
+        "    first answer in {:.1} s, {:.0} MB; finds one word as a substring",
+        peer.build_seconds, peer.megabytes
     );
     Ok(())
 }

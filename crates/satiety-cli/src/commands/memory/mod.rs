@@ -1,5 +1,6 @@
 //! `satiety memory`: save, search and validate memories.
 
+mod import;
 mod show;
 mod tasks;
 
@@ -90,6 +91,8 @@ pub(super) async fn run(asked: MemoryArgs, engine: &Engine, printer: &Printer) -
                 return Ok(Exit::CheckFailed);
             }
         }
+        Memory::Import(arguments) => return import::import(arguments, scope, engine, printer).await,
+        Memory::Embed => return import::embed(engine, printer).await,
         Memory::Health => {
             let health = engine.memory().health().await?;
             printer.answer(&health)?;

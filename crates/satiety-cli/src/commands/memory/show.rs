@@ -18,6 +18,9 @@ impl Render for SaveResponse {
         let by = match (&self.embedder, self.chunks) {
             (_, 0) => "search index unchanged".to_owned(),
             (Some(embedder), count) => format!("{count} {}, embedded by {embedder}", chunks(count)),
+            (None, count) if self.pending => {
+                format!("{count} {}, vectors follow in the background", chunks(count))
+            }
             (None, count) => format!(
                 "{count} {}, not embedded: found by words and triggers only",
                 chunks(count)
@@ -305,6 +308,26 @@ impl Render for MemoryHealth {
             self.embedder.as_deref().unwrap_or("no model"),
             bytes(self.vector_bytes as u64)
         );
+        if self.embedding.pending > 0 {
+            let left = self.embedding.seconds_left;
+            let left = left.map_or_else(String::new, |seconds| format!(", about {seconds:.0} s left"));
+            let _ = write!(
+                text,
+                "\n{} chunks wait for a vector{left}",
+                self.embedding.pending
+            );
+        }
+        if self.index.loads_from_file + self.index.loads_from_database > 0 {
+            let source = if self.index.loads_from_database == 0 {
+                "its file"
+            } else {
+                "the database"
+            };
+            let _ = write!(text, "\nindex read from {source} in {:.0} ms", self.index.load_ms);
+        }
+        if let Some(problem) = &self.index.file_problem {
+            let _ = write!(text, "\nthe index file could not be used: {problem}");
+        }
         if self.vectors_of_other_models > 0 {
             let _ = write!(
                 text,

@@ -26,8 +26,9 @@ use satiety_engine::harness::{
     ProposeExpansionResponse, RecordedCycle, SignedTransition, VerifyResponse,
 };
 use satiety_engine::memory::{
-    DeleteResponse, IndexResponse, LinkResponse, MatchedTriggers, Memories, Memory, MemoryHealth,
-    MemorySearch, Postflight, Preflight, ReadMemory, SaveResponse, Sessions, ValidateResponse,
+    DeleteResponse, EmbedResponse, ImportedMemories, IndexResponse, LinkResponse, MatchedTriggers, Memories,
+    Memory, MemoryHealth, MemorySearch, Postflight, Preflight, ReadMemory, SaveResponse, Sessions,
+    ValidateResponse,
 };
 use satiety_engine::models::{ModelList, Verification};
 use satiety_engine::operations::Shape;
@@ -195,6 +196,8 @@ pub(super) fn outputs() -> Vec<Output> {
         object::<Sessions>("memory sessions"),
         object::<SessionEvalSummary>("memory sessions").when("with a session"),
         object::<IndexResponse>("memory index"),
+        object::<ImportedMemories>("memory import"),
+        object::<EmbedResponse>("memory embed"),
         object::<MemoryHealth>("memory health"),
         object::<ExperimentChange>("ab start"),
         object::<ExperimentStatus>("ab status"),

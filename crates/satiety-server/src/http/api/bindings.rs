@@ -25,6 +25,7 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("gate", POST, "/v1/gate"),
         bind("list_memories", GET, "/v1/memories"),
         bind("save_memory", POST, "/v1/memories").status(201),
+        bind("import_memories", POST, "/v1/memories/import"),
         bind("get_memory", GET, "/v1/memories/{id}"),
         // The query has the project that the memory is in, the body the project it moves to.
         bind("update_memory", Method::PATCH, "/v1/memories/{id}")

@@ -67,8 +67,6 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Adds,
                 data: &[
                     "memory.title",
-                    "memory.content",
-                    "memory.triggers",
                     "memory.folder",
                     "memory.kind",
                     "memory.project.label",
@@ -97,8 +95,6 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 effect: Effect::Changes,
                 data: &[
                     "memory.title",
-                    "memory.content",
-                    "memory.triggers",
                     "memory.folder",
                     "memory.kind",
                     "memory.project.label",
