@@ -35,7 +35,7 @@ pub(super) async fn run(command: Retrieval, engine: &Engine, printer: &Printer) 
         Retrieval::Judge(arguments) => golden::judge(arguments, engine, printer).await,
         Retrieval::Annotate(arguments) => annotate::run(arguments, engine, printer).await,
         Retrieval::Agreement(arguments) => golden::agreement(arguments, engine, printer).await,
-        Retrieval::Run(arguments) => replay::run(*arguments, engine, printer).await,
+        Retrieval::Run(arguments) => Box::pin(replay::run(*arguments, engine, printer)).await,
         Retrieval::Runs(arguments) => golden::runs(arguments, engine, printer).await,
         Retrieval::Import(arguments) => corpus::import(arguments, engine, printer).await,
         Retrieval::Export(arguments) => corpus::export(arguments, engine, printer).await,
