@@ -9,7 +9,7 @@ use satiety_store::conversations::{ConversationRow, RoundRow};
 use satiety_store::journal::Event;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::EngineError;
 use crate::embedding_cache::EmbeddingCache;
@@ -58,6 +58,19 @@ pub struct ScoreResponse {
     pub report: Report,
 }
 
+/// Approximate size of a value as text.
+fn text_bytes(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(text_bytes).sum(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| name.len() as u64 + text_bytes(value))
+            .sum(),
+        _ => 8,
+    }
+}
+
 impl<'e> DialogueOperations<'e> {
     #[tracing::instrument(name = "score", skip_all)]
     pub async fn score(self, request: ScoreRequest) -> Result<ScoreResponse, EngineError> {
@@ -83,20 +96,49 @@ impl<'e> DialogueOperations<'e> {
             Content::Rounds(transcript) => transcript,
             Content::Messages(log) => self.extract_with_model(&log).await?,
         };
-        let (_, _, report) = self
-            .observe_rounds(conversation, &transcript.rounds, Conversation::follow)
-            .await?;
-        let report = report.ok_or(ConversationError::NoRounds)?;
-        let mut scored = ScoreResponse {
-            conversation_id: transcript.conversation_id.clone(),
-            topic: transcript.topic.clone(),
-            input_format: format,
-            report,
-        };
+        let mut scored = self.score_rounds(conversation, &transcript, format).await?;
         if request.record {
             scored.conversation_id = Some(self.record_score(&transcript, &scored).await?);
         }
         Ok(scored)
+    }
+
+    /// Scores a transcript that was already parsed as JSON, without storing it. `None` if the value is not a
+    /// transcript: [`score`](Self::score) its text for the error.
+    #[tracing::instrument(name = "score", skip_all)]
+    pub(crate) async fn score_value(
+        self,
+        value: &Value,
+        profile: &str,
+    ) -> Result<Option<ScoreResponse>, EngineError> {
+        // A large value is read on another thread, as text.
+        if text_bytes(value) > READ_PER_UNIT {
+            return Ok(None);
+        }
+        let Some(transcript) = input::read_transcript_value(value) else {
+            return Ok(None);
+        };
+        let conversation = self.empty_conversation(profile).await?;
+        self.score_rounds(conversation, &transcript, InputFormat::Transcript)
+            .await
+            .map(Some)
+    }
+
+    async fn score_rounds(
+        self,
+        conversation: Conversation,
+        transcript: &Transcript,
+        input_format: InputFormat,
+    ) -> Result<ScoreResponse, EngineError> {
+        let (_, _, report) = self
+            .observe_rounds(conversation, &transcript.rounds, Conversation::follow)
+            .await?;
+        Ok(ScoreResponse {
+            conversation_id: transcript.conversation_id.clone(),
+            topic: transcript.topic.clone(),
+            input_format,
+            report: report.ok_or(ConversationError::NoRounds)?,
+        })
     }
 
     /// Starts following a conversation round by round, with the configured embedder.

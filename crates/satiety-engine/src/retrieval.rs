@@ -18,11 +18,12 @@ use crate::handles::RetrievalOperations;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use satiety::cancel::Cancellation;
 use satiety::retrieval::{
-    Aggregate, ColdStart, Comparison, ComparisonError, ComparisonSettings, Evaluation, EvaluationOptions,
-    Gate, GroupComparison, Kind, Measure, OrderOptions, Pipeline, Qrels, QueryChange, RetrievalError, Run,
-    Trace, cold_start, compare_groups, compare_with_cancellation, evaluate, evaluate_with,
-    personalization_lift, pipeline, query_changes,
+    Aggregate, ColdStart, Comparison, ComparisonError, ComparisonSettings, EvalQuery, Evaluation,
+    EvaluationOptions, Gate, GroupComparison, Kind, Measure, OrderOptions, Pipeline, Qrels, QueryChange,
+    RetrievalError, Run, Trace, cold_start, compare_groups, compare_with_cancellation, evaluate,
+    evaluate_graded_run, evaluate_with, personalization_lift, pipeline, query_changes,
 };
 use satiety::stats::BootstrapSettings;
 use schemars::JsonSchema;
@@ -45,7 +46,9 @@ pub use runs::{MeasuredRun, MeasuredRunDetail, MeasuredRuns, QueryDelta, RunChan
 pub use systems::{SystemContext, SystemSpec, ToolCall};
 
 use crate::EngineError;
-use files::{Answers, format, name, read, read_chunks, read_qrels, read_run, wrong};
+use files::{
+    Answers, are_regular_files, format, name, read, read_chunks, read_graded, read_qrels, read_run, wrong,
+};
 use query_facts::QueryFacts;
 
 /// Judgments and runs, and how to read and evaluate them.
@@ -262,16 +265,16 @@ impl RetrievalOperations<'_> {
         let mut reports = self
             .engine
             .compute(FILE_UNITS, move |cancellation| {
+                if let Some(reports) = graded_reports(&request, cancellation)? {
+                    return Ok(reports);
+                }
                 let (qrels, runs) = read(&request.rankings)?;
                 let known = request.rankings.known()?;
                 let mut reports = Vec::with_capacity(runs.len());
                 for (path, run) in request.rankings.runs.iter().zip(&runs) {
                     cancellation.check()?;
                     let found = report(path, &qrels, run, &known, &request)?;
-                    // A file of other queries is a mistake, not a system that found nothing.
-                    if found.queries == 0 || found.missing_queries == qrels.queries() {
-                        return Err(wrong(path, RetrievalError::NoSharedQueries));
-                    }
+                    check_shared_queries(path, &qrels, &found)?;
                     reports.push(found);
                 }
                 Ok(reports)
@@ -395,6 +398,46 @@ fn changed(changes: &[QueryChange], known: &QueryFacts, by: &[String]) -> Vec<Ch
     changes.iter().map(with_words).collect()
 }
 
+/// Reports of runs that are graded while they are read; `None` if the results are needed with their documents,
+/// or if a file has to be read as a whole.
+fn graded_reports(
+    request: &EvaluateRequest,
+    cancellation: &Cancellation,
+) -> Result<Option<Vec<RunReport>>, EngineError> {
+    let rankings = &request.rankings;
+    let needs_facts = rankings.measures.iter().any(|measure| measure.kind.needs_facts());
+    if needs_facts || !are_regular_files(rankings) {
+        return Ok(None);
+    }
+    // Errors of the files are reported in their order by reading them as a whole.
+    let Ok(known) = rankings.known() else {
+        return Ok(None);
+    };
+    if known.facts.has_classes() || known.queries.values().any(EvalQuery::is_cold_start) {
+        return Ok(None);
+    }
+    let Some((qrels, runs)) = read_graded(rankings) else {
+        return Ok(None);
+    };
+    let mut reports = Vec::with_capacity(runs.len());
+    for (path, run) in rankings.runs.iter().zip(&runs) {
+        cancellation.check()?;
+        let found = evaluate_graded_run(&qrels, run, &rankings.measures, &rankings.options);
+        let found = report_values(path, &qrels, &found, &[], &known, request)?;
+        check_shared_queries(path, &qrels, &found)?;
+        reports.push(found);
+    }
+    Ok(Some(reports))
+}
+
+/// Rejects a file of other queries, which is a mistake and not a system that found nothing.
+fn check_shared_queries(path: &Path, qrels: &Qrels, found: &RunReport) -> Result<(), EngineError> {
+    if found.queries == 0 || found.missing_queries == qrels.queries() {
+        return Err(wrong(path, RetrievalError::NoSharedQueries));
+    }
+    Ok(())
+}
+
 fn report(
     path: &Path,
     qrels: &Qrels,
@@ -402,8 +445,23 @@ fn report(
     known: &QueryFacts,
     request: &EvaluateRequest,
 ) -> Result<RunReport, EngineError> {
-    let options = request.rankings.options;
     let found = request.rankings.measure(qrels, &answers.run, known, path)?;
+    Ok(RunReport {
+        cold_start: first_queries(qrels, &answers.run, known, request)?,
+        ..report_values(path, qrels, &found, &answers.traces, known, request)?
+    })
+}
+
+/// The report of a run without its cold start.
+fn report_values(
+    path: &Path,
+    qrels: &Qrels,
+    found: &Evaluation,
+    traces: &[Trace],
+    known: &QueryFacts,
+    request: &EvaluateRequest,
+) -> Result<RunReport, EngineError> {
+    let options = request.rankings.options;
     let mut by = BTreeMap::new();
     for name in &request.rankings.by {
         let mut groups = BTreeMap::new();
@@ -416,7 +474,6 @@ fn report(
         }
         by.insert(name.clone(), groups);
     }
-    let traces = &answers.traces;
     let has_session_lift = |trace: &Trace| trace.without_session.is_some();
     let statistics_error = EngineError::Figures;
     let lift = || {
@@ -430,16 +487,16 @@ fn report(
     };
     Ok(RunReport {
         run: name(path),
-        metrics: metrics(&found, &request.bootstrap)?,
+        metrics: metrics(found, &request.bootstrap)?,
         queries: found.queries().len(),
         missing_queries: found.missing,
         unjudged_queries: found.unknown,
         queries_without_relevant: found.without_relevant,
         options,
         bootstrap: request.bootstrap,
-        per_query: request.per_query.then(|| per_query(&found)),
+        per_query: request.per_query.then(|| per_query(found)),
         by,
-        cold_start: first_queries(qrels, &answers.run, known, request)?,
+        cold_start: None,
         personalization_lift: traces
             .iter()
             .any(has_session_lift)
@@ -470,12 +527,7 @@ fn first_queries(
     known: &QueryFacts,
     request: &EvaluateRequest,
 ) -> Result<Option<ColdStart>, EngineError> {
-    let is_cold = |query: &str| {
-        known
-            .queries
-            .get(query)
-            .is_some_and(satiety::retrieval::EvalQuery::is_cold_start)
-    };
+    let is_cold = |query: &str| known.queries.get(query).is_some_and(EvalQuery::is_cold_start);
     if !known.queries.keys().any(|query| is_cold(query)) {
         return Ok(None);
     }

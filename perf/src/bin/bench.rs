@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
+use perf::rows::Row;
 use serde_json::{Value, json};
 
 /// Clock ticks per second in `/proc` on Linux.
@@ -100,6 +101,7 @@ fn main() -> Result<()> {
             );
             found.push((program, cost));
         }
+        record_rows(cases, &found)?;
         let best = |of: fn(&Cost) -> f64| {
             let peers = found.iter().filter(|(program, _)| !program.ours);
             peers
@@ -120,6 +122,26 @@ fn main() -> Result<()> {
                     .collect();
                 println!("  {what}, times better than {name}: {}", ours.join(", "));
             }
+        }
+    }
+    Ok(())
+}
+
+/// Records our costs next to those of every peer.
+fn record_rows(cases: usize, found: &[(&Program, Cost)]) -> Result<()> {
+    for (ours, cost) in found.iter().filter(|(program, _)| program.ours) {
+        let per_case = |cost: &Cost| 1000.0 * cost.cpu / cases as f64;
+        let what = format!("{}, a run of {cases} cases", ours.name);
+        let row = Row::cost(&what, "CPU ms per case", per_case(cost));
+        let mut peers = found.iter().filter(|(program, _)| !program.ours).peekable();
+        if peers.peek().is_none() {
+            row.record()?;
+        }
+        for (peer, theirs) in peers {
+            row.clone().against(peer.name, per_case(theirs)).record()?;
+            Row::cost(&what, "MB", cost.megabytes)
+                .against(peer.name, theirs.megabytes)
+                .record()?;
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use cpu_time::ProcessTime;
+use perf::rows::Row;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use satiety::stats::{BootstrapMethod, BootstrapSettings, bootstrap_paired_mean};
@@ -60,7 +61,15 @@ fn main() -> Result<()> {
             println!("  skipped scipy: no --python PATH");
             continue;
         }
-        println!("  ratio {:.1}", report("scipy", method, &theirs)? / seconds);
+        let peer = report("scipy", method, &theirs)?;
+        println!("  ratio {:.1}", peer / seconds);
+        Row::cost(
+            format!("paired bootstrap, {PAIRS} pairs, {method}"),
+            "CPU-s",
+            seconds,
+        )
+        .against("scipy", peer)
+        .record()?;
         let (one, other) = (&ours[0], &theirs[0]);
         let apart = (one.low - other.low).abs().max((one.high - other.high).abs());
         let share = apart / (other.high - other.low);

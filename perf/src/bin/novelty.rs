@@ -13,6 +13,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use perf::claims::generate;
 use perf::measure::cpu_time;
+use perf::rows::Row;
 use satiety::text::{JaccardIndex, Match, Threshold, Tokenization, normalize};
 use serde::Deserialize;
 
@@ -56,6 +57,17 @@ fn main() -> Result<()> {
             found.checksum == stream_index(&claims[..size], Tokenization::Whitespace)?.checksum,
             "the index and the naive loop disagree at {size} claims"
         );
+        let ours = index_rates
+            .iter()
+            .find(|(at, _)| *at == size)
+            .map_or(f64::NAN, |(_, rate)| *rate);
+        Row::rate(
+            format!("exact word-set matches, {size} claims"),
+            "claims per CPU-s",
+            ours,
+        )
+        .against("naive loop in Rust", found.rate(size))
+        .record()?;
     }
     let last = stream_naive(&claims[..100_000], 100)?;
     println!(
@@ -230,6 +242,13 @@ fn compare_with_python(python: &Path, claims: &[String], index_rates: &[(usize, 
                 .iter()
                 .find(|(size, _)| *size == peer.claims)
                 .map_or(f64::NAN, |(_, rate)| *rate);
+            Row::rate(
+                format!("exact word-set matches, {} claims", peer.claims),
+                "claims per CPU-s",
+                ours,
+            )
+            .against(&peer.name, peer.per_cpu_second)
+            .record()?;
             let repeats = peer
                 .repeats
                 .map_or_else(|| "-".to_owned(), |repeats| repeats.to_string());

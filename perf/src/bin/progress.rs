@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use anyhow::{Result, ensure};
 use clap::Parser;
 use cpu_time::ProcessTime;
+use perf::rows::Row;
 use satiety::progress::{Progress, ProgressProfile, judge};
 use satiety::trajectory::{Call, ReadOptions, Step, read};
 use serde_json::json;
@@ -38,6 +39,9 @@ fn main() -> Result<()> {
             "  10,000 steps cost {:.2} times as much per step as 1,000",
             long / short
         );
+        Row::cost("judging a step of 10,000", "CPU µs", long * 1e6)
+            .against("ours, a step of 1,000", short * 1e6)
+            .record()?;
     }
     measure_log(arguments.megabytes << 20)
 }
@@ -117,6 +121,7 @@ fn measure_log(size: usize) -> Result<()> {
     let report = judge(run, ProgressProfile::built_in(), |_| None::<Vec<f32>>);
     let judging = start.elapsed().as_secs_f64();
     std::hint::black_box(report);
+    Row::cost("reading a session log of 50 MB", "CPU-s", reading).record()?;
     println!("  read   {reading:6.2} CPU seconds");
     println!("  judge  {judging:6.2} CPU seconds");
     Ok(())

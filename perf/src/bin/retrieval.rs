@@ -16,6 +16,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use cpu_time::ProcessTime;
+use perf::rows::Row;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use satiety::retrieval::{EvaluationOptions, OrderOptions};
@@ -140,6 +141,12 @@ fn measure(queries: usize, rounds: usize, python: Option<&String>) -> Result<()>
             "  {label:<34} {seconds:>9.3} {megabytes:>8.0} {:>9.1}",
             seconds / ours
         );
+        let what = format!("8 retrieval metrics from files, {queries} queries x 100");
+        match name.as_str() {
+            "child-eval" => Row::cost("peak memory of that", "MB", megabytes).record()?,
+            "child-intervals" => {}
+            _ => Row::cost(what, "CPU-s", ours).against(label, seconds).record()?,
+        }
     }
     let peers = programs.iter().zip(&outcomes).skip(OWN);
     let seconds: Vec<(f64, &str)> = peers

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
+use perf::rows::Row;
 use serde_json::{Value, json};
 
 #[derive(Debug, Parser)]
@@ -128,12 +129,20 @@ fn main() -> Result<()> {
     ];
     for (name, url) in stores.into_iter().flatten() {
         let server = satiety(&arguments, &url, "none")?;
-        measure(&arguments, &server, name, NO_WORK, &nothing)?;
+        let bound = measure(&arguments, &server, name, NO_WORK, &nothing)?;
         for (number, (what, script)) in scores.into_iter().enumerate() {
             let ours = measure(&arguments, &server, name, what, script)?;
+            if let (Some(ours), Some(bound)) = (ours, bound) {
+                Row::rate(format!("server on {name}, {what}"), "requests/s", ours)
+                    .against("ours, requests without work", bound)
+                    .record()?;
+            }
             let spec = [&short_by_spec, &long_by_spec][number];
             let by_spec = measure(&arguments, &server, name, &format!("{what}, profile spec"), spec)?;
             if let (Some(Some(peer)), Some(ours), Some(by_spec)) = (peers.get(number), ours, by_spec) {
+                Row::rate(format!("server, {what}"), "requests/s", ours)
+                    .against("FastAPI", *peer)
+                    .record()?;
                 ratios.push(format!(
                     "{name}, {what}: {:.1}, with the specification's own rules {:.1}",
                     ours / peer,

@@ -73,6 +73,9 @@ async fn measure() -> Result<()> {
             "{engine:<9} {what:<28} {ours:>12.0} {peer:>12.0}  {peer_name:<22} {:>6.2}",
             ours / peer
         );
+        perf::rows::Row::rate(format!("{engine} writes, {what}"), "rows/s", ours)
+            .against(peer_name, peer)
+            .record()?;
     }
     Ok(())
 }

@@ -142,18 +142,24 @@ async fn score(call: Call, request: ScoreConversationRequest) -> Result<ScoreRes
         Value::Object(fields) => fields.get("rounds").map(|_| InputFormat::Transcript),
         _ => None,
     };
-    let scored = call
-        .engine
-        .dialogue()
-        .score(ScoreRequest {
+    let dialogue = call.engine.dialogue();
+    let read = match format {
+        Some(InputFormat::Transcript) => dialogue.score_value(&request.conversation, &profile).await?,
+        _ => None,
+    };
+    let scored = if let Some(scored) = read {
+        scored
+    } else {
+        let request = ScoreRequest {
             name: "conversation".into(),
             format,
             bytes: request.conversation.to_string().into_bytes(),
             profile,
             extract: request.extract.unwrap_or_default(),
             record: false,
-        })
-        .await?;
+        };
+        dialogue.score(request).await?
+    };
     if let Some(observer) = &call.observer {
         observer.decided(scored.report.stop_recommendation.signal);
     }

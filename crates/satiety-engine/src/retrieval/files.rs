@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use satiety::retrieval::{
-    FileFormat, OrderOptions, Qrels, QrelsPart, QrelsReader, RetrievalError, Run, RunPart, RunReader, Trace,
-    TraceReader,
+    FileFormat, GradedRun, GradedRunPart, GradingReader, OrderOptions, Qrels, QrelsPart, QrelsReader,
+    RetrievalError, Run, RunPart, RunReader, Trace, TraceReader,
 };
 
 use super::Rankings;
@@ -43,6 +43,41 @@ pub(super) fn read(rankings: &Rankings) -> Result<(Qrels, Vec<Answers>), EngineE
         (qrels, runs.into_iter().map(joined).collect::<Vec<_>>())
     });
     Ok((qrels?, runs.into_iter().collect::<Result<_, _>>()?))
+}
+
+/// Reads the judgments, and then grades the runs while it reads them, which takes a fraction of the memory.
+/// `None` if a file has to be read as a whole: because of its order, or because of an error, which reading it as
+/// a whole reports. The files must be [regular](are_regular_files).
+pub(super) fn read_graded(rankings: &Rankings) -> Option<(Qrels, Vec<GradedRun>)> {
+    let threads = threads();
+    let qrels = qrels_with(&rankings.qrels, rankings.order, threads).ok()?;
+    let runs = rankings
+        .runs
+        .iter()
+        .map(|path| graded_run_with(path, &qrels, rankings.order, threads))
+        .collect::<Option<_>>()?;
+    Some((qrels, runs))
+}
+
+/// Whether all files can be read several times, and no run has traces.
+pub(super) fn are_regular_files(rankings: &Rankings) -> bool {
+    let is_regular = |path: &Path| fs_err::metadata(path).is_ok_and(|about| about.is_file());
+    judgments_file(&rankings.qrels).is_ok_and(|path| is_regular(&path))
+        && rankings
+            .runs
+            .iter()
+            .all(|path| format(path) != FileFormat::JsonLines && is_regular(path))
+}
+
+fn graded_run_with(path: &Path, qrels: &Qrels, order: OrderOptions, threads: usize) -> Option<GradedRun> {
+    let format = format(path);
+    let lines = |part: &Option<GradedRunPart>| part.as_ref().map_or(0, GradedRunPart::lines);
+    let parts = read_parts(path, threads, lines, |number, range| {
+        let mut reader = GradingReader::part(format, number, qrels, order);
+        read_range(path, range, |chunk| reader.push(chunk))?;
+        Ok(reader.end()?)
+    });
+    GradedRun::join(parts.ok()?.into_iter().collect::<Option<_>>()?, qrels)
 }
 
 pub(super) fn read_qrels(path: &Path, order: OrderOptions) -> Result<Qrels, EngineError> {
@@ -347,7 +382,7 @@ pub(super) fn name(path: &Path) -> String {
 mod tests {
     use std::fmt::Write;
 
-    use satiety::retrieval::{EvaluationOptions, evaluate};
+    use satiety::retrieval::{EvaluationOptions, evaluate, evaluate_graded_run};
 
     use super::*;
 
@@ -395,6 +430,49 @@ mod tests {
         );
         for threads in [2, 3, 5] {
             assert!(values(threads) == one, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn graded_runs_have_the_values_of_whole_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (qrels_path, run_path) = (folder.path().join("qrels"), folder.path().join("run"));
+        let (mut run, mut qrels) = (String::new(), String::new());
+        for line in 0..4_000 {
+            let query = line / 90;
+            let _ = writeln!(
+                run,
+                "query-{query} Q0 document-{line} {} {} a-long-tag-to-fill-the-file",
+                line % 90,
+                line % 13
+            );
+            if line % 3 == 0 {
+                let _ = writeln!(qrels, "query-{query} 0 document-{line} {}", line % 4);
+            }
+        }
+        fs_err::write(&run_path, &run).unwrap();
+        fs_err::write(&qrels_path, &qrels).unwrap();
+        let order = OrderOptions::default();
+        let measures = ["map", "ndcg@10", "bpref"].map(|name| name.parse().unwrap());
+        let options = EvaluationOptions::default();
+        let qrels = qrels_with(&qrels_path, order, 1).unwrap();
+        let whole = run_with(&run_path, order, 1).unwrap().run;
+        let expected = evaluate(&qrels, &whole, &measures, &options);
+        for threads in [1, 2, 3, 5] {
+            let graded = graded_run_with(&run_path, &qrels, order, threads).unwrap();
+            let found = evaluate_graded_run(&qrels, &graded, &measures, &options);
+            assert!(found == expected, "{threads} threads");
+        }
+        // Lines of a query that are apart, duplicates and errors: the file is read as a whole.
+        for wrong in [
+            run_of(4_000),
+            format!("{run}query-5 Q0 document-1 x\n"),
+            format!("{run}query-44 Q0 document-3999 1 1 t\n"),
+        ] {
+            fs_err::write(&run_path, wrong).unwrap();
+            for threads in [1, 3] {
+                assert!(graded_run_with(&run_path, &qrels, order, threads).is_none());
+            }
         }
     }
 

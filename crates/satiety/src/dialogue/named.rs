@@ -1,14 +1,14 @@
 //! Texts that count once however often they are named: questions and actions, recognized by words or meaning.
 
 use super::profile::NoveltyRules;
-use super::vectors::is_similar;
+use super::vectors::SimilaritySearch;
 use crate::text::{JaccardIndex, ThresholdError, Tokenization};
 
 /// Distinct texts in order of first appearance.
 #[derive(Debug, Clone)]
 pub(super) struct NamedTexts {
     index: JaccardIndex,
-    vectors: Vec<Option<Vec<f32>>>,
+    vectors: SimilaritySearch,
 }
 
 impl NamedTexts {
@@ -18,7 +18,7 @@ impl NamedTexts {
         let threshold = (rules.jaccard_threshold - MILLIONTH).max(MILLIONTH);
         Ok(Self {
             index: JaccardIndex::new(threshold, Tokenization::Words)?,
-            vectors: Vec::new(),
+            vectors: SimilaritySearch::default(),
         })
     }
 
@@ -37,20 +37,17 @@ impl NamedTexts {
             .map(|found| found.id as usize)
             .min();
         let by_meaning = vector.and_then(|vector| {
-            self.vectors[..by_words.unwrap_or(self.vectors.len())]
-                .iter()
-                .position(|other| {
-                    other
-                        .as_deref()
-                        .is_some_and(|other| is_similar(vector, other, rules.semantic_threshold))
-                })
+            self.vectors
+                .first_similar(vector, by_words.unwrap_or(usize::MAX), rules.semantic_threshold)
         });
         by_meaning.or(by_words)
     }
 
     pub(super) fn insert(&mut self, text: &str, vector: Option<&[f32]>) {
-        self.index.insert(text);
-        self.vectors.push(vector.map(<[f32]>::to_vec));
+        let number = self.index.insert(text) as usize;
+        if let Some(vector) = vector {
+            self.vectors.insert(number, vector);
+        }
     }
 }
 

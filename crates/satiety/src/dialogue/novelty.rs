@@ -312,18 +312,26 @@ impl ClaimLedger {
             None
         };
         let words = exact.or_else(|| {
-            let mut found = self.index.matches_of(claim.words);
-            if let Some(best) = self.index.best_in_groups(claim.words) {
-                // The first candidate, and all that the guard may accept.
-                found.push(best);
-                found.extend(self.matches_of_candidates(claim.words, &candidates));
-                sort_matches(&mut found);
-            }
-            accept(&mut found.into_iter().map(|found| NearestClaim {
+            let at_l1 = |found: Match| NearestClaim {
                 index: found.id as usize,
                 similarity: found.similarity(),
                 level: MatchLevel::L1,
-            }))
+            };
+            let mut found = self.index.matches_of(claim.words);
+            let Some(best) = self.index.best_in_groups(claim.words) else {
+                return accept(&mut found.into_iter().map(at_l1));
+            };
+            // The first candidate decides most often; it is also the one that is reported as different. Of the
+            // others, only those matter that the guard may accept.
+            found.push(best);
+            sort_matches(&mut found);
+            let first = found[0];
+            accept(&mut std::iter::once(at_l1(first))).or_else(|| {
+                found.extend(self.matches_of_candidates(claim.words, &candidates));
+                sort_matches(&mut found);
+                let others = found.into_iter().filter(|found| found.id != first.id);
+                accept(&mut others.map(at_l1))
+            })
         });
         let by_meaning = claim.vector.map(|vector| {
             // A claim that repeats an earlier one word for word needs no match by meaning.

@@ -152,35 +152,25 @@ pub(super) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     f64::from(a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>()).clamp(-1.0, 1.0)
 }
 
-/// Whether the [`cosine`] of two normalized vectors reaches a threshold. Most pairs are decided by the faster
-/// approximation.
-pub(super) fn is_similar(a: &[f32], b: &[f32], threshold: f64) -> bool {
-    f64::from(approximate_product(a, b)) + margin(a.len()) >= threshold && cosine(a, b) >= threshold
-}
+/// Rows that are multiplied at the same time.
+const LANES: usize = 8;
 
-/// Scalar product with independent partial sums, which the processor adds in parallel.
-fn approximate_product(a: &[f32], b: &[f32]) -> f32 {
-    const LANES: usize = 16;
-    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-    let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(x, y)| x * y).sum();
-    let mut sums = [0.0_f32; LANES];
-    for (x, y) in a.zip(b) {
-        for lane in 0..LANES {
-            sums[lane] += x[lane] * y[lane];
+/// The [`cosine`] of a vector with several others, equal to the last bit: each sum adds in the order of the
+/// dimensions. An addition takes several cycles, so that independent sums side by side are faster.
+fn cosines(a: &[f32], rows: &[&[f32]; LANES]) -> [f64; LANES] {
+    // The sum of no numbers is −0, as in the standard library.
+    let mut sums = [-0.0_f32; LANES];
+    let dimensions = rows.iter().map(|row| row.len()).fold(a.len(), usize::min);
+    let (a, rows) = (&a[..dimensions], rows.map(|row| &row[..dimensions]));
+    for (dimension, x) in a.iter().enumerate() {
+        for (sum, row) in sums.iter_mut().zip(&rows) {
+            *sum += x * row[dimension];
         }
     }
-    sums.iter().sum::<f32>() + rest
+    sums.map(|sum| f64::from(sum).clamp(-1.0, 1.0))
 }
 
-/// Largest difference between [`approximate_product`] and the product in the order of the dimensions. The
-/// rounding error of either is at most n·u·Σ|xᵢyᵢ| with u = 2⁻²⁴, and the sum is at most 1 for unit vectors
-/// (Cauchy-Schwarz); twice that, as the bound is of first order and the vectors are normalized in `f32`.
-fn margin(dimensions: usize) -> f64 {
-    const UNIT_ROUNDOFF: f64 = 1.0 / 16_777_216.0;
-    4.0 * dimensions as f64 * UNIT_ROUNDOFF
-}
-
-/// Exact search for similar vectors among all earlier ones, for claims.
+/// Search for similar vectors among all earlier ones.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SimilaritySearch {
     dimensions: usize,
@@ -208,6 +198,35 @@ impl SimilaritySearch {
         self.claims.push(claim);
     }
 
+    /// The first claim below `horizon` whose similarity reaches a threshold.
+    pub(super) fn first_similar(&self, vector: &[f32], horizon: usize, threshold: f64) -> Option<usize> {
+        let mut found = None;
+        self.for_each(vector, horizon, |claim, similarity| {
+            if similarity >= threshold {
+                found = Some(claim);
+            }
+            found.is_none()
+        });
+        found
+    }
+
+    /// Calls `each` with the claims below `horizon` and their similarity, until it returns `false`.
+    fn for_each(&self, vector: &[f32], horizon: usize, mut each: impl FnMut(usize, f64) -> bool) {
+        let count = self.claims.partition_point(|claim| *claim < horizon);
+        let row = |at: usize| &self.values[at * self.dimensions..(at + 1) * self.dimensions];
+        for start in (0..count).step_by(LANES) {
+            let lanes = LANES.min(count - start);
+            // The last rows are repeated to fill the lanes.
+            let rows = std::array::from_fn(|lane| row(start + lane.min(lanes - 1)));
+            let similarities = cosines(vector, &rows);
+            for (lane, similarity) in similarities.into_iter().enumerate().take(lanes) {
+                if !each(self.claims[start + lane], similarity) {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Compares a vector with those of the claims below `horizon`. `before` is the number of claims of earlier
     /// rounds. Claims that `is_refused` excludes are not listed as similar, except the nearest one.
     pub(super) fn search(
@@ -218,24 +237,6 @@ impl SimilaritySearch {
         threshold: Option<f64>,
         is_refused: impl Fn(usize) -> bool,
     ) -> SimilarClaims {
-        let rows = || {
-            let vectors = self.values.chunks_exact(self.dimensions.max(1));
-            self.claims.iter().copied().zip(vectors)
-        };
-        let rows = || rows().take_while(|(claim, _)| *claim < horizon);
-        let margin = margin(self.dimensions);
-        let approximate: Vec<f64> = rows()
-            .map(|(_, other)| f64::from(approximate_product(vector, other)))
-            .collect();
-        // Whatever is below may not be nearest; similarities above 1 are rounding errors and count as 1.
-        let (mut floor, mut floor_before) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
-        for ((claim, _), similarity) in rows().zip(&approximate) {
-            let least = (similarity - margin).min(1.0);
-            floor = floor.max(least);
-            if claim < before {
-                floor_before = floor_before.max(least);
-            }
-        }
         let mut found = SimilarClaims {
             nearest: None,
             nearest_before: None,
@@ -245,25 +246,22 @@ impl SimilaritySearch {
             Some(best) if best.1 >= next.1 => Some(best),
             _ => Some(next),
         };
-        for ((claim, other), similarity) in rows().zip(&approximate) {
-            let most = similarity + margin;
-            let may_be_nearest = most >= floor;
-            let may_be_nearest_before = claim < before && most >= floor_before;
-            let may_be_similar = threshold.is_some_and(|threshold| most >= threshold)
-                && (may_be_nearest || !is_refused(claim));
-            if !(may_be_nearest || may_be_nearest_before || may_be_similar) {
-                continue;
+        self.for_each(vector, horizon, |claim, similarity| {
+            found.nearest = nearer(found.nearest, (claim, similarity));
+            if claim < before {
+                found.nearest_before = nearer(found.nearest_before, (claim, similarity));
             }
-            let next = (claim, cosine(vector, other));
-            if may_be_nearest {
-                found.nearest = nearer(found.nearest, next);
+            if threshold.is_some_and(|threshold| similarity >= threshold) && !is_refused(claim) {
+                found.similar.push((claim, similarity));
             }
-            if may_be_nearest_before {
-                found.nearest_before = nearer(found.nearest_before, next);
-            }
-            if may_be_similar && threshold.is_some_and(|threshold| next.1 >= threshold) {
-                found.similar.push(next);
-            }
+            true
+        });
+        // The nearest is listed in any case: it is the one that is reported as different.
+        if let Some(nearest) = found.nearest
+            && threshold.is_some_and(|threshold| nearest.1 >= threshold)
+            && !found.similar.contains(&nearest)
+        {
+            found.similar.push(nearest);
         }
         found
             .similar
@@ -302,6 +300,36 @@ mod tests {
         assert_eq!(vectors.questions, [[0.0, 1.0]]);
         assert_eq!(vectors.decisions, [[0.6, 0.8]]);
         assert!((cosine(&vectors.claims[0], &vectors.decisions[0]) - 0.6).abs() < 1e-7);
+    }
+
+    #[test]
+    fn rows_side_by_side_give_the_same_bits() {
+        let mut state = 3_u64;
+        let mut vector = |size: usize| -> Vec<f32> {
+            (0..size)
+                .map(|_| {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    f32::from(u16::try_from(state >> 48).unwrap()) / 32_768.0 - 1.0
+                })
+                .collect()
+        };
+        for (size, count) in [(384, 21), (1, 8), (7, 1), (3, 0)] {
+            let mut search = SimilaritySearch::default();
+            let vectors: Vec<Vec<f32>> = (0..count).map(|_| vector(size)).collect();
+            for (claim, vector) in vectors.iter().enumerate() {
+                search.insert(claim, vector);
+            }
+            let own = vector(size);
+            let mut found = Vec::new();
+            search.for_each(&own, usize::MAX, |claim, similarity| {
+                found.push((claim, similarity.to_bits()));
+                true
+            });
+            let expected = vectors.iter().map(|other| cosine(&own, other).to_bits());
+            assert_eq!(found, expected.enumerate().collect::<Vec<_>>());
+        }
     }
 
     #[test]

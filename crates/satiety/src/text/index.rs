@@ -83,7 +83,15 @@ struct GroupedPostings {
     /// Groups that have a list for a word, in order of first appearance.
     groups: FxHashMap<u32, Vec<u32>>,
     /// List of a word and a group.
-    lists: FxHashMap<(u32, u32), Vec<Posting>>,
+    lists: FxHashMap<(u32, u32), GroupList>,
+}
+
+#[derive(Debug, Clone)]
+struct GroupList {
+    postings: Vec<Posting>,
+    /// Smallest and largest length of the statements.
+    shortest: u16,
+    longest: u16,
 }
 
 impl GroupedPostings {
@@ -93,18 +101,47 @@ impl GroupedPostings {
             .entry((word, group))
             .or_insert_with(|| {
                 groups.entry(word).or_default().push(group);
-                Vec::new()
+                GroupList {
+                    postings: Vec::new(),
+                    shortest: u16::MAX,
+                    longest: 0,
+                }
             })
             .push(posting);
     }
 
-    fn lists_of(&self, word: u32) -> impl Iterator<Item = (u32, &[Posting])> {
+    fn lists_of(&self, word: u32) -> impl Iterator<Item = (u32, PostingList<'_>)> {
         let groups = self.groups.get(&word).map_or(&[][..], Vec::as_slice);
         groups.iter().filter_map(move |group| {
             let list = self.lists.get(&(word, *group))?;
-            Some((*group, list.as_slice()))
+            let found = PostingList {
+                postings: &list.postings,
+                shortest: u32::from(list.shortest),
+                longest: if list.longest == u16::MAX {
+                    u32::MAX
+                } else {
+                    u32::from(list.longest)
+                },
+            };
+            Some((*group, found))
         })
     }
+}
+
+impl GroupList {
+    fn push(&mut self, posting: Posting) {
+        self.shortest = self.shortest.min(posting.length);
+        self.longest = self.longest.max(posting.length);
+        self.postings.push(posting);
+    }
+}
+
+/// Postings of a word, ascending by id.
+struct PostingList<'a> {
+    postings: &'a [Posting],
+    /// No statement has fewer or more words.
+    shortest: u32,
+    longest: u32,
 }
 
 /// Words of a statement as numbered by one index; only valid with that index.
@@ -154,7 +191,8 @@ impl JaccardIndex {
 
     /// Bytes of heap memory, computed from capacities.
     pub fn heap_bytes(&self) -> usize {
-        let lists = self.postings.iter().chain(self.grouped.lists.values());
+        let grouped = self.grouped.lists.values().map(|list| &list.postings);
+        let lists = self.postings.iter().chain(grouped);
         let posted: usize = lists.map(Vec::capacity).sum();
         let spelled: usize = self.words.keys().map(|word| word.len()).sum();
         // A hash map stores its entries plus one control byte each.
@@ -186,7 +224,7 @@ impl JaccardIndex {
 
     /// Like [`matches`](Self::matches), without the statements of groups.
     pub(crate) fn matches_of(&self, words: &WordSet) -> Vec<Match> {
-        self.search_all(&Query::of(words))
+        self.search_all(&self.query_of(words))
     }
 
     /// Statements of groups that reach the threshold, in any order; `skips` excludes whole groups.
@@ -196,14 +234,14 @@ impl JaccardIndex {
         mut skips: impl FnMut(u32) -> bool,
     ) -> Vec<Match> {
         let mut found = Vec::new();
-        let lists = |word: u32, scan: &mut dyn FnMut(&[Posting]) -> bool| {
+        let lists = |word: u32, scan: &mut dyn FnMut(PostingList<'_>) -> bool| {
             for (group, list) in self.grouped.lists_of(word) {
                 if !skips(group) && !scan(list) {
                     break;
                 }
             }
         };
-        self.search(&Query::of(words), lists, |candidate| {
+        self.search(&self.query_of(words), lists, |candidate| {
             found.push(candidate);
             None
         });
@@ -212,7 +250,7 @@ impl JaccardIndex {
 
     /// Most similar statement of all groups, the earliest one on ties.
     pub(crate) fn best_in_groups(&self, words: &WordSet) -> Option<Match> {
-        let lists = |word: u32, scan: &mut dyn FnMut(&[Posting]) -> bool| {
+        let lists = |word: u32, scan: &mut dyn FnMut(PostingList<'_>) -> bool| {
             for (_, list) in self.grouped.lists_of(word) {
                 if !scan(list) {
                     break;
@@ -220,7 +258,7 @@ impl JaccardIndex {
             }
         };
         let mut best: Option<Match> = None;
-        self.search(&Query::of(words), lists, |candidate| {
+        self.search(&self.query_of(words), lists, |candidate| {
             keep_better(&mut best, candidate);
             best
         });
@@ -375,11 +413,30 @@ impl JaccardIndex {
 
     /// [`search`](Self::search) among the statements without a group.
     fn search_main(&self, query: &Query, found: impl FnMut(Match) -> Option<Match>) {
-        let lists = |word: u32, scan: &mut dyn FnMut(&[Posting]) -> bool| {
+        let lists = |word: u32, scan: &mut dyn FnMut(PostingList<'_>) -> bool| {
             // A numbered word that no statement contains yet has no list.
-            scan(self.postings.get(word as usize).map_or(&[][..], Vec::as_slice));
+            let postings = self.postings.get(word as usize).map_or(&[][..], Vec::as_slice);
+            scan(PostingList {
+                postings,
+                shortest: 0,
+                longest: u32::MAX,
+            });
         };
         self.search(query, lists, found);
+    }
+
+    /// A query of numbered words.
+    fn query_of(&self, words: &WordSet) -> Query {
+        // Words that were numbered after the last insertion are in no statement.
+        let unknown = words
+            .0
+            .partition_point(|&word| word as usize >= self.postings.len());
+        let known = words.0[unknown..].to_vec();
+        Query {
+            unknown: count(unknown),
+            signature: signature(&known),
+            known,
+        }
     }
 
     /// Calls `found` for every statement of the lists that reaches the threshold, possibly more than once. The
@@ -389,7 +446,7 @@ impl JaccardIndex {
     fn search(
         &self,
         query: &Query,
-        mut lists: impl FnMut(u32, &mut dyn FnMut(&[Posting]) -> bool),
+        mut lists: impl FnMut(u32, &mut dyn FnMut(PostingList<'_>) -> bool),
         mut found: impl FnMut(Match) -> Option<Match>,
     ) {
         let size = query.known.len() as u64 + u64::from(query.unknown);
@@ -402,14 +459,17 @@ impl JaccardIndex {
                 break;
             }
             let remaining = count(query.known.len() - rank);
-            lists(word, &mut |postings| {
-                for posting in postings {
+            lists(word, &mut |list| {
+                // Before a scan, whether later statements can qualify at all.
+                let is_possible = |bound: &Bound| bound.is_possible(remaining, list.shortest, list.longest);
+                let mut can_exceed = best.as_ref().is_none_or(|(_, above)| is_possible(above));
+                for posting in list.postings {
                     let mut bound_here = &bound;
                     if let Some((best, above)) = &best
                         && posting.id > best.id
                     {
                         // Ids ascend, so that no later posting of the list can qualify either.
-                        if position >= above.prefix {
+                        if position >= above.prefix || !can_exceed {
                             break;
                         }
                         bound_here = above;
@@ -419,8 +479,10 @@ impl JaccardIndex {
                     };
                     if let Some(next) = found(candidate) {
                         let fraction = (u64::from(next.overlap), u64::from(next.union));
+                        let above = Bound::new(fraction, size, Side::Above);
                         bound = Bound::new(fraction, size, Side::AtLeast);
-                        best = Some((next, Bound::new(fraction, size, Side::Above)));
+                        can_exceed = is_possible(&above);
+                        best = Some((next, above));
                     }
                 }
                 position < bound.prefix
@@ -450,17 +512,6 @@ impl JaccardIndex {
             overlap,
             union: bound.size + length - overlap,
         })
-    }
-}
-
-impl Query {
-    /// A query whose words are all numbered by the index.
-    fn of(words: &WordSet) -> Self {
-        Self {
-            unknown: 0,
-            signature: signature(&words.0),
-            known: words.0.clone(),
-        }
     }
 }
 
@@ -536,6 +587,13 @@ impl Bound {
             shortest: narrow(shortest),
             needed,
         }
+    }
+
+    /// Whether a statement whose length is in a range can have the needed overlap, of at most `most` words.
+    fn is_possible(&self, most: u32, shortest: u32, longest: u32) -> bool {
+        // The needed overlap grows with the length, so that the shortest statement needs least.
+        let least = shortest.max(self.shortest);
+        least <= longest && self.needed_overlap(least).is_some_and(|needed| needed <= most)
     }
 
     /// `None` for a length at which no statement is similar enough.

@@ -16,6 +16,7 @@ mod trace;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub use error::InputError;
 pub use extract::{Turn, extract, transcript, turns};
@@ -112,6 +113,11 @@ pub fn read(bytes: &[u8], options: ReadOptions) -> Result<Input<Content>, InputE
         format,
         incomplete_line,
     })
+}
+
+/// Reads a transcript that was already parsed as JSON. `None` if it is not one: [`read`] its text for the error.
+pub fn read_transcript_value(value: &Value) -> Option<Transcript> {
+    trace::transcript_value(value)
 }
 
 /// Detects the format of an input from its first lines.

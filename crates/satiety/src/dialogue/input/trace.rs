@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::super::wire::{Round, Transcript};
@@ -12,6 +13,13 @@ pub(super) fn transcript(text: &str) -> Result<Transcript, InputError> {
     let mut transcript: Transcript = json::typed(text, 1)?;
     sort_rounds(&mut transcript.rounds);
     Ok(transcript)
+}
+
+/// Like [`transcript`], for JSON that was already parsed.
+pub(super) fn transcript_value(value: &Value) -> Option<Transcript> {
+    let mut transcript = Transcript::deserialize(value).ok()?;
+    sort_rounds(&mut transcript.rounds);
+    Some(transcript)
 }
 
 /// Parses a trace. Unknown keys of the header are preserved; lines of other types are ignored.
