@@ -233,7 +233,7 @@ pub fn attribute(
                     return 0.0;
                 };
                 let same = candidates.iter().zip(asked.iter().copied()).enumerate();
-                let same = same.filter(|(at, (_, other))| Some(*at) == best || is_same(query, *other));
+                let same = same.filter(|(at, (_, other))| Some(*at) == best || is_same(query, other));
                 let sum: f64 = same.map(|(_, (candidate, _))| candidate.probability).sum();
                 sum.min(1.0)
             };

@@ -78,7 +78,9 @@ impl Render for MemorySearch {
                 .iter()
                 .map(|(channel, found)| format!("{} #{}", channel.name(), found.rank))
                 .collect();
-            let why = if channels.is_empty() {
+            let why = if channels.is_empty() && !result.constitutional_only {
+                "by link".to_owned()
+            } else if channels.is_empty() {
                 "constitutional".to_owned()
             } else {
                 channels.join(", ")
