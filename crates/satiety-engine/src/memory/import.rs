@@ -531,8 +531,8 @@ impl Import {
         };
         let now = now_micros();
         let mut row = new_row(request, self.project.clone(), now).map_err(|error| error.to_string())?;
-        // A memory keeps the age that it has in its source.
-        row.created_at = at.filter(|at| (0..=now).contains(at)).unwrap_or(now);
+        // The time in the source is when it was said; it is recorded now.
+        row.provenance.observed_at = at.filter(|at| (0..=now).contains(at));
         Ok(Some((row, indexed_tier(asked) < asked)))
     }
 }

@@ -203,6 +203,7 @@ mod tests {
                 folder: String::new(),
                 project: None,
                 phrases: Vec::new(),
+                provenance: satiety::memory::Provenance::default(),
             });
             let body = format!("word{} of many", number % 13);
             let doc = i64::try_from(number).unwrap();

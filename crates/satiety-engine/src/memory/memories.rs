@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::MemoryError;
-use super::duplicates::{ConflictingMemory, DuplicateMemory, SaveAction};
+use super::duplicates::{Comparison, ConflictingMemory, DuplicateMemory, SaveAction};
 use super::scope::{check_names, project_of};
 use crate::EngineError;
 

@@ -191,6 +191,7 @@ async fn contradictions_and_validity_are_marked() {
         ..note("Opening hours in winter", "The shop opens at nine.")
     };
     let winter = save(&engine, winter).await.memory;
+    let winter = engine.memory().get(&winter.id, None).await.unwrap();
     assert_eq!(winter.observed_at.as_deref(), Some("2026-08-20T06:00:00Z"));
     for (as_of, expected, other) in [
         ("2026-12-24", "Opening hours in winter", Validity::Past),
@@ -341,8 +342,9 @@ async fn duplicates_and_conflicts_are_reported_on_save() {
     let updated = save(&engine, with(OnDuplicate::Update, &longer)).await;
     assert_eq!((updated.action, &updated.memory.id), (SaveAction::Updated, &id));
     let merged = save(&engine, with(OnDuplicate::Merge, text)).await;
+    let stored = engine.memory().get(&merged.memory.id, None).await.unwrap();
     assert_eq!(
-        (merged.action, merged.memory.content.as_str()),
+        (merged.action, stored.content.as_str()),
         (SaveAction::Merged, longer.as_str())
     );
     assert_eq!(

@@ -8,6 +8,9 @@ mod image;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -336,10 +339,9 @@ impl MemoryIndex {
         }
         self.remove_vectors(memory);
         self.counts.subtract(ChunkCounts::of(self.chunks_of(memory)));
-        let title = self
-            .get(memory)
-            .map(|header| header.title.clone())
-            .unwrap_or_default();
+        let header = self.get(memory);
+        let title = header.map(|header| header.title.clone()).unwrap_or_default();
+        let observed = header.and_then(|header| utc_date(header.observed_at?));
         let mut last_heading = "";
         let texts = chunks.iter().enumerate().map(|(at, chunk)| {
             // Every chunk repeats the title and phrases of its memory and the headings above it; index each
@@ -347,7 +349,7 @@ impl MemoryIndex {
             let heading = chunk.title.strip_prefix(title.as_str()).unwrap_or(chunk.title);
             let new = heading != last_heading;
             last_heading = heading;
-            let dates = resolved_dates(chunk.title, chunk.body, None);
+            let dates = resolved_dates(chunk.title, chunk.body, observed);
             match (at, new) {
                 (0, _) => (format!("{} {} {dates}", chunk.title, chunk.phrases), chunk.body),
                 (_, true) => (format!("{heading} {dates}"), chunk.body),
@@ -698,6 +700,12 @@ impl Filter {
             project.is_some_and(|project| projects.get(project as usize) == Some(&true))
         })
     }
+}
+
+/// Date in UTC of a time in microseconds since 1970.
+fn utc_date(micros: i64) -> Option<Date> {
+    let time = Timestamp::from_microsecond(micros).ok()?;
+    Some(TimeZone::UTC.to_datetime(time).date())
 }
 
 /// Returns the number of a value in a list of distinct values, adding it if missing.

@@ -227,6 +227,16 @@ impl Script {
 pub(crate) struct Languages(u32);
 
 impl Languages {
+    /// One bit per language, in the order of the enumeration.
+    pub(crate) fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Reverses [`Languages::bits`]; bits without a language have no effect.
+    pub(crate) fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     pub(crate) fn insert(&mut self, language: Language) {
         if language != Language::English {
             self.0 |= language.bit();

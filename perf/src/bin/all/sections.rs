@@ -1,6 +1,5 @@
 //! The measuring programs with their arguments, and one run of them: rows, output and time limit.
 
-use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -8,6 +8,7 @@ use crate::memory::image::{
     Pack, Reader, Sink, Source, pack_struct, read_list, read_value, write_list, write_value,
 };
 use crate::text::StopWords;
+use crate::text::language::Languages;
 use crate::text::stem::Vocabulary;
 
 use super::{GONE, LexicalIndex, Posting, Span};
@@ -50,6 +51,7 @@ impl LexicalIndex {
             StopWords::Research => 2,
         };
         write_value(&stop_words, sink)?;
+        write_value(&self.languages.bits(), sink)?;
         write_list(&self.vocabulary.terms(), sink)?;
         write_list(&self.owners, sink)?;
         write_list(&self.spans, sink)?;
@@ -63,10 +65,12 @@ impl LexicalIndex {
             2 => StopWords::Research,
             _ => return Err(ImageError.into()),
         };
+        let languages = Languages::from_bits(read_value(source)?);
         let mut terms: Vec<Box<str>> = Vec::new();
         read_list(source, |term| terms.push(term))?;
         let mut index = Self {
             vocabulary: Vocabulary::with_terms(stop_words, terms).ok_or(ImageError)?,
+            languages,
             ..Self::default()
         };
         read_list(source, |owner| index.owners.push(owner))?;
