@@ -43,7 +43,7 @@ pub const HARD_INPUTS: [HardInput; 12] = [
         claim(format!("The {} is {negation}safe under load", letters(at % 997)))
     }),
     HardInput::words("claims are all the same", |_| {
-        claim("The cache is cold after every deploy".to_owned())
+        claim("The cache is cold after every deploy")
     }),
     HardInput::words("long claims differ in a number", |at| {
         let words: Vec<String> = (0..60).map(|word| format!("part{}", letters(word))).collect();
@@ -96,9 +96,9 @@ impl HardInput {
     }
 }
 
-fn claim(text: String) -> Outputs {
+fn claim(text: impl AsRef<str>) -> Outputs {
     Outputs {
-        claims: vec![text.as_str().into()],
+        claims: vec![text.as_ref().into()],
         ..Outputs::default()
     }
 }

@@ -66,7 +66,9 @@ impl ProgressOperations<'_> {
         } = request;
         let is_transcript = matches!(score.format, Some(InputFormat::Transcript | InputFormat::Trace));
         if judge == Judge::Dialogue || (judge == Judge::Auto && is_transcript) {
-            return Ok(ScoredFile::Dialogue(self.engine.dialogue().score(score).await?));
+            return Ok(ScoredFile::Dialogue(
+                Box::pin(self.engine.dialogue().score(score)).await?,
+            ));
         }
         let options = ReadOptions {
             format: score
@@ -85,15 +87,21 @@ impl ProgressOperations<'_> {
                 problem,
             })?;
             let profile = self.profile(progress_profile.as_deref())?;
-            return Ok(ScoredFile::Progress(self.judge_runs(&name, log, profile).await?));
+            return Ok(ScoredFile::Progress(
+                Box::pin(self.judge_runs(&name, log, profile)).await?,
+            ));
         }
         let Ok(log) = log else {
-            return Ok(ScoredFile::Dialogue(self.engine.dialogue().score(score).await?));
+            return Ok(ScoredFile::Dialogue(
+                Box::pin(self.engine.dialogue().score(score)).await?,
+            ));
         };
         let kind = kind_of(&log, &score.bytes);
         if kind == LogKind::Work || (kind == LogKind::Mixed && log.trajectories.len() > 1) {
             let profile = self.profile(progress_profile.as_deref())?;
-            return Ok(ScoredFile::Progress(self.judge_runs(&name, log, profile).await?));
+            return Ok(ScoredFile::Progress(
+                Box::pin(self.judge_runs(&name, log, profile)).await?,
+            ));
         }
         if let [run] = log.trajectories.as_slice()
             && score.format.is_none()

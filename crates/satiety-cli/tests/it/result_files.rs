@@ -435,8 +435,9 @@ fn the_store_is_exported_as_parquet_by_day() {
 #[test]
 fn reports_and_baselines_read_the_files_of_other_tools() {
     let place = Place::new();
-    let rows: String = (0..20).map(|id| format!("q{id},{},{}\n", id < 15, 0.5)).collect();
-    place.write("before.csv", &format!("task_id,success,quality\n{rows}"));
+    let mut rows = vec!["task_id,success,quality".to_owned()];
+    rows.extend((0..20).map(|id| format!("q{id},{},0.5", id < 15)));
+    place.write("before.csv", &rows.join("\n"));
     place.write(
         "junit.xml",
         r#"<testsuite name="t"><testcase name="a"/><testcase name="b"><failure>no</failure></testcase></testsuite>"#,

@@ -565,13 +565,12 @@ fn one_system(
     request: &RunBenchRequest,
     loaded: &LoadedSuite,
 ) -> Result<BenchmarkRun, EngineError> {
-    let target = match chosen_target(request.target.as_deref(), loaded)? {
-        Some(chosen) => chosen.name,
-        None => {
-            let (found, _) = provider_targets(loaded, &request.environment);
-            let names: Vec<String> = found.into_iter().map(|provider| provider.name).collect();
-            names.join(", ")
-        }
+    let target = if let Some(chosen) = chosen_target(request.target.as_deref(), loaded)? {
+        chosen.name
+    } else {
+        let (found, _) = provider_targets(loaded, &request.environment);
+        let names: Vec<String> = found.into_iter().map(|provider| provider.name).collect();
+        names.join(", ")
     };
     baseline_of_target(baseline, &target).map_err(|names| EngineError::Invalid {
         message: format!(

@@ -163,12 +163,10 @@ impl ProgressOperations<'_> {
             }
             let mut judge = match self.engine.runs.take(id, before) {
                 Some(judge) => judge,
-                None => self.rebuild(id, before).await?,
+                None => Box::pin(self.rebuild(id, before)).await?,
             };
-            let verdicts = self.observe(&mut judge, &request.messages).await?;
-            let appended = self
-                .summarize(id, &judge, verdicts, before, &request.messages)
-                .await?;
+            let verdicts = Box::pin(self.observe(&mut judge, &request.messages)).await?;
+            let appended = Box::pin(self.summarize(id, &judge, verdicts, before, &request.messages)).await?;
             // The list of runs agrees with the judgement of the whole run, for which the log has ended.
             let (signal, reason) = match judge.at_end().filter(|_| appended.kind != LogKind::Deliberation) {
                 Some(ended) => (ended.signal, &ended.reason),

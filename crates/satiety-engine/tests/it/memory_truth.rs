@@ -46,8 +46,8 @@ fn query(text: &str) -> SearchRequest {
     }
 }
 
-fn time(text: &str) -> Option<TimePoint> {
-    Some(text.parse().unwrap())
+fn time(text: &str) -> TimePoint {
+    text.parse().unwrap()
 }
 
 async fn link(engine: &Engine, from: &str, kind: LinkKind, to: &str) {
@@ -177,17 +177,17 @@ async fn contradictions_and_validity_are_marked() {
         .id;
     link(&engine, &other, LinkKind::Contradicts, &one).await;
     let found = search(&engine, query("cache shared workers")).await;
-    assert_eq!(found[0].contradicts, [other.clone()]);
+    assert_eq!(found[0].contradicts, std::slice::from_ref(&other));
     assert_eq!((&found[1].id, &found[1].contradicts), (&other, &vec![one]));
 
     let summer = SaveRequest {
-        valid_until: time("2026-09-01"),
+        valid_until: Some(time("2026-09-01")),
         ..note("Opening hours in summer", "The shop opens at ten.")
     };
     save(&engine, summer).await;
     let winter = SaveRequest {
-        valid_from: time("2026-09-01"),
-        observed_at: time("2026-08-20T08:00:00+02:00"),
+        valid_from: Some(time("2026-09-01")),
+        observed_at: Some(time("2026-08-20T08:00:00+02:00")),
         ..note("Opening hours in winter", "The shop opens at nine.")
     };
     let winter = save(&engine, winter).await.memory;
@@ -202,7 +202,7 @@ async fn contradictions_and_validity_are_marked() {
         ),
     ] {
         let request = SearchRequest {
-            as_of: time(as_of),
+            as_of: Some(time(as_of)),
             ..query("when does the shop open, opening hours")
         };
         let found = search(&engine, request).await;
@@ -214,7 +214,7 @@ async fn contradictions_and_validity_are_marked() {
     }
     let empty = UpdateRequest {
         id: winter.id,
-        valid_until: time("2026-08-01"),
+        valid_until: Some(time("2026-08-01")),
         ..UpdateRequest::default()
     };
     let error = engine.memory().update(empty).await.unwrap_err().to_string();
@@ -237,7 +237,7 @@ async fn filters_apply_to_searches_and_lists_within_the_scope() {
             },
             written_by: Some(if number % 2 == 0 { "Ada" } else { "Bo" }.into()),
             kind: Some(if number % 3 == 0 { "decision" } else { "note" }.into()),
-            observed_at: time(&format!("2026-01-{:02}", number % 28 + 1)),
+            observed_at: Some(time(&format!("2026-01-{:02}", number % 28 + 1))),
             scope: (number == 23).then(|| Scope::Project(Project::named("secret").unwrap())),
             ..note(
                 &format!("Cache {number}"),
@@ -280,13 +280,13 @@ async fn filters_apply_to_searches_and_lists_within_the_scope() {
     let narrow = MemoryFilter {
         authors: vec!["bo".into()],
         kinds: vec!["decision".into()],
-        observed_from: time("2026-01-04"),
-        observed_until: time("2026-01-05"),
+        observed_from: Some(time("2026-01-04")),
+        observed_until: Some(time("2026-01-05")),
         ..MemoryFilter::default()
     };
     assert_eq!(titles(narrow, Some(Scope::All)).await, ["Cache 3"]);
     let recorded = MemoryFilter {
-        recorded_until: time("2026-01-01"),
+        recorded_until: Some(time("2026-01-01")),
         ..MemoryFilter::default()
     };
     assert!(titles(recorded, Some(Scope::All)).await.is_empty());

@@ -161,7 +161,7 @@ on_both_engines! {
         for (number, suite) in ["s", "s", "Other_Suite"].into_iter().enumerate() {
             let mut run = bench_run(&format!("run-{number}"));
             run.suite_id = suite.into();
-            run.started_at = number as i64;
+            run.started_at = i64::try_from(number).unwrap();
             store.bench().begin_run(&run).await.unwrap();
         }
         store.bench().complete_run("run-0", 9, &serde_json::json!({"x": 1}), Some(0.5)).await.unwrap();

@@ -43,7 +43,7 @@ impl GradedRun {
                     return None;
                 }
             }
-            grades.push(part.graded.grades);
+            grades.push(part.graded.values);
             rest.push(part.rest);
         }
         let rest = RunPart::join(rest).ok()?;
@@ -89,9 +89,9 @@ impl GradedRunPart {
 /// Grades of the queries of a part that are complete.
 #[derive(Debug, Default)]
 pub(super) struct Grades {
-    /// Position in the judgments, begin and end in `grades`.
+    /// Position in the judgments, begin and end in `values`.
     lists: Vec<(u32, u32, u32)>,
-    grades: Vec<i16>,
+    values: Vec<i16>,
     /// Queries without judgments.
     unknown: Queries,
     results: Index,
@@ -108,7 +108,7 @@ impl Grades {
         options: OrderOptions,
     ) -> Option<()> {
         let lists = qrels.lists();
-        let (unknown, grades) = (&mut self.unknown, &mut self.grades);
+        let (unknown, grades) = (&mut self.unknown, &mut self.values);
         let (judged, found) = (&mut self.judged, &mut self.lists);
         builder.take_complete(options, &mut self.results, |name, items, ids| {
             let Some(query) = lists.queries.position(name) else {

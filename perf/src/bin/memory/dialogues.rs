@@ -31,7 +31,8 @@ struct Turn {
 #[derive(Deserialize)]
 struct Question {
     kind: String,
-    question: String,
+    #[serde(rename = "question")]
+    text: String,
     evidence: Vec<String>,
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn read(directory: &Path) -> Result<Collection> {
             collection.queries.push(Document {
                 id: query,
                 title: String::new(),
-                text: question.question,
+                text: question.text,
             });
         }
     }

@@ -90,7 +90,7 @@ impl Instructions for PortableFloats {
 ///
 /// The product of two numbers of 24 bits is exact in 53 bits. The sum is rounded to odd: if it is not exact, its
 /// last bit is set. A number of 53 bits that was rounded to odd and is rounded again to 24 gives what rounding
-/// once gives (Boldo and Melquiond 2008, theorem 3). The error of the sum is exact (Knuth's TwoSum).
+/// once gives (Boldo and Melquiond 2008, theorem 3). The error of the sum is exact (Knuth's `TwoSum`).
 #[inline(always)]
 fn fused(a: f32, b: f32, c: f32) -> f32 {
     let product = f64::from(a) * f64::from(b);
@@ -100,6 +100,7 @@ fn fused(a: f32, b: f32, c: f32) -> f32 {
     let error = (product - (sum - added)) + (c - added);
     let bits = sum.to_bits();
     // False for an exact sum, and for a sum that is infinite or not a number.
+    #[expect(clippy::double_comparisons, reason = "`!=` is true for what is not a number")]
     let is_inexact = error < 0.0 || error > 0.0;
     let towards_zero = (error < 0.0) == (sum > 0.0);
     let even = is_inexact && bits & 1 == 0;
@@ -114,6 +115,7 @@ fn fused(a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 fn float_tile<I: Instructions, const HEIGHT: usize>(tile: FloatTile<'_>, sums: &mut [[f32; PANEL]; HEIGHT]) {
     let rows: [&[f32]; HEIGHT] = std::array::from_fn(|row| tile.row(row));
+    #[expect(clippy::needless_range_loop, reason = "indexes several rows at once")]
     for input in 0..tile.depth {
         let lanes = tile.lanes(input);
         for row in 0..HEIGHT {
