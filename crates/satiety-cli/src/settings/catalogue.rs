@@ -274,7 +274,8 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "auto",
         flag: None,
-        about: "Maximum concurrent calls of the sentence model; `auto` is the number of processors.",
+        about: "Maximum concurrent calls of the sentence model; `auto` is four per processor. The built-in model \
+                computes them together on one thread per processor.",
     },
     Key {
         name: "server.model_queue",

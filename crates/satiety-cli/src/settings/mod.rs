@@ -438,7 +438,8 @@ fn parse_settings(
                 _ => Some(count(&values, "server.caller_cost", 0)?).filter(|units| *units > 0),
             },
             model_calls: match text("server.model_calls") {
-                "auto" => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+                // The built-in model computes the texts of concurrent calls together, on one thread for each processor.
+                "auto" => 4 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
                 _ => size(&values, "server.model_calls")?,
             },
             model_queue: size(&values, "server.model_queue")?,

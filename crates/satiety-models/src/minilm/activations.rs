@@ -8,7 +8,7 @@
     reason = "compiled again for each instruction set, see cpu/mod.rs"
 )]
 use super::cpu::Instructions;
-use super::matmul::{PANEL, multiply_add};
+use super::matmul::PANEL;
 
 /// `e^x` for finite `x`, relative error below 2e-7; results below 2^-126 are 0 or tiny, results above e^88
 /// are large.
@@ -22,12 +22,12 @@ pub(crate) fn exp<I: Instructions>(x: f32) -> f32 {
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
     let x = x.clamp(-87.0, 88.0);
-    let rounded = multiply_add::<I>(x, std::f32::consts::LOG2_E, ROUND);
+    let rounded = I::multiply_add(x, std::f32::consts::LOG2_E, ROUND);
     let n = rounded - ROUND;
-    let r = multiply_add::<I>(n, -LN2_LOW, multiply_add::<I>(n, -LN2_HIGH, x));
+    let r = I::multiply_add(n, -LN2_LOW, I::multiply_add(n, -LN2_HIGH, x));
     let mut p = 1.0 / 5040.0;
     for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
-        p = multiply_add::<I>(p, r, coefficient);
+        p = I::multiply_add(p, r, coefficient);
     }
     // The low bits of `rounded` are n; shifting leaves only n in the exponent.
     let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
@@ -38,10 +38,10 @@ pub(crate) fn exp<I: Instructions>(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn gelu<I: Instructions>(x: f32) -> f32 {
     let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
-    let t = 1.0 / multiply_add::<I>(0.327_591_1, z, 1.0);
+    let t = 1.0 / I::multiply_add(0.327_591_1, z, 1.0);
     let mut p = 1.061_405_4;
     for coefficient in [-1.453_152_f32, 1.421_413_8, -0.284_496_72, 0.254_829_6] {
-        p = multiply_add::<I>(p, t, coefficient);
+        p = I::multiply_add(p, t, coefficient);
     }
     let erfc = p * t * exp::<I>(-z * z);
     // For a negative x, Φ is erfc/2: no difference of nearly equal numbers.
@@ -49,10 +49,10 @@ pub(crate) fn gelu<I: Instructions>(x: f32) -> f32 {
     0.5 * x * twice_phi
 }
 
-/// Replaces a row of scores by their softmax. The row consists of whole panels; values beyond `length` become
-/// 0.
+/// Replaces a row of scores by the softmax of their multiples by `factor`, a positive number. The row consists
+/// of whole panels; values beyond `length` become 0.
 #[inline(always)]
-pub(crate) fn softmax<I: Instructions>(row: &mut [f32], length: usize) {
+pub(crate) fn softmax<I: Instructions>(row: &mut [f32], length: usize, factor: f32) {
     row[length..].fill(f32::MIN);
     let (lanes, _) = row.as_chunks_mut::<PANEL>();
     let mut largest = [f32::MIN; PANEL];
@@ -69,7 +69,7 @@ pub(crate) fn softmax<I: Instructions>(row: &mut [f32], length: usize) {
     let mut sums = [0.0f32; PANEL];
     for chunk in lanes.iter_mut() {
         for lane in 0..PANEL {
-            chunk[lane] = exp::<I>(chunk[lane] - largest);
+            chunk[lane] = exp::<I>((chunk[lane] - largest) * factor);
             sums[lane] += chunk[lane];
         }
     }
@@ -106,7 +106,7 @@ pub(crate) fn norm<I: Instructions>(hidden: &mut [f32], gain: &[f32], bias: &[f3
     let variance = sum_of(hidden, |value| (value - mean) * (value - mean)) / count;
     let scale = 1.0 / (variance + epsilon).sqrt();
     for ((value, gain), bias) in hidden.iter_mut().zip(gain).zip(bias) {
-        *value = multiply_add::<I>((*value - mean) * scale, *gain, *bias);
+        *value = I::multiply_add((*value - mean) * scale, *gain, *bias);
     }
 }
 
@@ -232,8 +232,8 @@ mod tests {
     #[test]
     fn softmax_ignores_values_beyond_the_length() {
         let mut row = [9.0f32; 32];
-        row[..3].copy_from_slice(&[1.0, 2.0, 3.0]);
-        softmax::<Portable>(&mut row, 3);
+        row[..3].copy_from_slice(&[2.0, 4.0, 6.0]);
+        softmax::<Portable>(&mut row, 3, 0.5);
         // python -c "import numpy as np; e=np.exp([1,2,3]); print(e/e.sum())"
         for (found, expected) in row.iter().zip([0.09003057, 0.24472847, 0.66524096]) {
             assert!((found - expected).abs() < 1e-6);

@@ -43,7 +43,7 @@ pub(crate) fn load(directory: &Path) -> Result<Model, EmbedError> {
             config.vocab_size
         )));
     }
-    let instructions = InstructionSet::selected()?;
+    let instructions = InstructionSet::selected()?.for_floats();
     let tokens = WordPiece::new(text).map_err(bad("vocab.txt"))?;
 
     let parsed =
@@ -62,8 +62,9 @@ pub(crate) fn load(directory: &Path) -> Result<Model, EmbedError> {
         tokens,
         pooling,
         longest,
+        unused: std::sync::Mutex::default(),
         #[cfg(feature = "http")]
-        callers: super::async_encoder::Callers::default(),
+        queue: super::async_encoder::Queue::default(),
     })
 }
 

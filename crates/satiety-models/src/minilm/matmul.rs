@@ -1,8 +1,8 @@
 //! Matrix product with weights that are packed once and reused.
 //!
 //! Weights are split into panels of 16 outputs, so that a tile of a few rows times 16 columns stays in
-//! registers while both operands stream through the L1 cache. A general product packs its operands on every
-//! call, which for one short sentence costs as much as the arithmetic. Each output is summed over its inputs
+//! registers while both operands stream through the L1 cache. Rows are read where they are: packing them would
+//! cost as much as the arithmetic for one short sentence. Each output is summed over its inputs
 //! in one fixed order, regardless of the batch: a text has bit-identical vectors alone and in a batch.
 //!
 //! Everything is `inline(always)` so that it is compiled once for each instruction set; see `cpu/mod.rs`.
@@ -11,19 +11,19 @@
     reason = "compiled again for each instruction set, see cpu/mod.rs"
 )]
 
-use super::cpu::Instructions;
+use super::cpu::{FloatTile, Instructions};
 
 /// Outputs per panel: two AVX2 registers, four NEON ones.
 pub(crate) const PANEL: usize = 16;
 /// Rows of a full tile: 6 x 2 accumulators, two panel registers and one broadcast use 15 of AVX2's 16.
-const TILE: usize = 6;
+pub(crate) const TILE: usize = 6;
 /// Inputs per block: a panel of them is 24 kB, which fits in the L1 cache.
 const DEPTH: usize = 384;
-/// Rows per block, so that their packed inputs stay in the L2 cache.
-pub(crate) const ROWS: usize = 96;
+/// Rows per block, so that their inputs stay in the L2 cache.
+const ROWS: usize = 96;
 
 /// Matrix as panels: `[panel][input][output in panel]`, padded with zeros in the last panel.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Panels {
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
@@ -50,28 +50,24 @@ impl Panels {
         }
     }
 
-    /// Resizes for another matrix; keeps the allocation.
-    pub(crate) fn resize(&mut self, inputs: usize, outputs: usize) {
-        self.inputs = inputs;
-        self.outputs = outputs;
-        self.lanes.clear();
-        self.lanes.resize(inputs * outputs.div_ceil(PANEL), [0.0; PANEL]);
+    /// A matrix of zeros.
+    pub(crate) fn new(inputs: usize, outputs: usize) -> Self {
+        Self {
+            inputs,
+            outputs,
+            lanes: vec![[0.0; PANEL]; inputs * outputs.div_ceil(PANEL)],
+        }
     }
 
-    #[inline(always)]
-    pub(crate) fn set_output(&mut self, output: usize, weights: &[f32]) {
+    pub(crate) fn lanes(&self) -> Lanes<'_> {
+        Lanes::new(self.lanes.as_flattened(), self.inputs, self.outputs)
+    }
+
+    fn set_output(&mut self, output: usize, weights: &[f32]) {
         let start = output / PANEL * self.inputs;
         let lane = output % PANEL;
         for (lanes, weight) in self.lanes[start..start + self.inputs].iter_mut().zip(weights) {
             lanes[lane] = *weight;
-        }
-    }
-
-    /// Sets the weights of one input for all outputs.
-    #[inline(always)]
-    pub(crate) fn set_input(&mut self, input: usize, weights: &[f32]) {
-        for (panel, weights) in weights.chunks(PANEL).enumerate() {
-            self.lanes[panel * self.inputs + input][..weights.len()].copy_from_slice(weights);
         }
     }
 }
@@ -84,6 +80,30 @@ pub(crate) struct Rows<'a> {
     pub(crate) count: usize,
 }
 
+/// Matrix whose outputs are read in panels: the numbers for input `i` and the outputs of panel `p` begin at
+/// `p * panel_stride + i * stride`.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<'a> {
+    pub(crate) data: &'a [f32],
+    pub(crate) panel_stride: usize,
+    pub(crate) stride: usize,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+}
+
+impl<'a> Lanes<'a> {
+    /// A matrix that is packed panel by panel.
+    pub(crate) fn new(data: &'a [f32], inputs: usize, outputs: usize) -> Self {
+        Self {
+            data,
+            panel_stride: inputs * PANEL,
+            stride: PANEL,
+            inputs,
+            outputs,
+        }
+    }
+}
+
 /// `out[r][o] = bias[o] + sum over i of rows[r][i] * weights[i][o]`; `out` has rows of `out_stride`, of which
 /// the first `outputs` (rounded up to whole panels if the stride allows it) are written. An absent bias is
 /// zero.
@@ -91,20 +111,16 @@ pub(crate) struct Rows<'a> {
 pub(crate) fn multiply<I: Instructions>(
     instructions: I,
     rows: Rows<'_>,
-    weights: &Panels,
+    weights: Lanes<'_>,
     bias: Option<&[f32]>,
     out: &mut [f32],
     out_stride: usize,
-    packed: &mut Vec<f32>,
 ) {
     for first in (0..rows.count).step_by(ROWS) {
         let block = ROWS.min(rows.count - first);
         for from in (0..weights.inputs).step_by(DEPTH) {
             let depth = DEPTH.min(weights.inputs - from);
-            pack(rows, first, block, from, depth, packed);
             for panel in 0..weights.outputs.div_ceil(PANEL) {
-                let at = panel * weights.inputs + from;
-                let lanes = &weights.lanes[at..at + depth];
                 let column = panel * PANEL;
                 let width = PANEL.min(out_stride - column);
                 let mut start = [0.0; PANEL];
@@ -113,16 +129,23 @@ pub(crate) fn multiply<I: Instructions>(
                     start[..bias.len()].copy_from_slice(bias);
                 }
                 for (row, height) in tiles(block) {
-                    let inputs = &packed[row * depth..(row + height) * depth];
-                    let out = &mut out[(first + row) * out_stride + column..];
+                    let row = first + row;
+                    let operands = FloatTile {
+                        rows: &rows.data[row * rows.stride + from..],
+                        row_stride: rows.stride,
+                        lanes: &weights.data[panel * weights.panel_stride + from * weights.stride..],
+                        lane_stride: weights.stride,
+                        depth,
+                    };
+                    let out = &mut out[row * out_stride + column..];
                     let start = (from == 0).then_some(&start);
                     match height {
-                        6 => tile::<6, I>(instructions, inputs, lanes, start, out, out_stride, width),
-                        5 => tile::<5, I>(instructions, inputs, lanes, start, out, out_stride, width),
-                        4 => tile::<4, I>(instructions, inputs, lanes, start, out, out_stride, width),
-                        3 => tile::<3, I>(instructions, inputs, lanes, start, out, out_stride, width),
-                        2 => tile::<2, I>(instructions, inputs, lanes, start, out, out_stride, width),
-                        _ => tile::<1, I>(instructions, inputs, lanes, start, out, out_stride, width),
+                        6 => tile::<6, I>(instructions, operands, start, out, out_stride, width),
+                        5 => tile::<5, I>(instructions, operands, start, out, out_stride, width),
+                        4 => tile::<4, I>(instructions, operands, start, out, out_stride, width),
+                        3 => tile::<3, I>(instructions, operands, start, out, out_stride, width),
+                        2 => tile::<2, I>(instructions, operands, start, out, out_stride, width),
+                        _ => tile::<1, I>(instructions, operands, start, out, out_stride, width),
                     }
                 }
             }
@@ -141,30 +164,12 @@ pub(crate) fn tiles(block: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Copies a block's inputs so that a tile reads them in order: `[tile][input][row in tile]`.
-#[inline(always)]
-fn pack(rows: Rows<'_>, first: usize, block: usize, from: usize, depth: usize, packed: &mut Vec<f32>) {
-    packed.clear();
-    packed.resize(block * depth, 0.0);
-    for (row, height) in tiles(block) {
-        let tile = &mut packed[row * depth..(row + height) * depth];
-        for within in 0..height {
-            let start = (first + row + within) * rows.stride + from;
-            let source = &rows.data[start..start + depth];
-            for (column, value) in tile.chunks_exact_mut(height).zip(source) {
-                column[within] = *value;
-            }
-        }
-    }
-}
-
 /// One tile: `HEIGHT` rows by one panel, of which the first `width` columns are needed. Starts from `start`,
 /// or from the values in `out` if there is none.
 #[inline(always)]
 fn tile<const HEIGHT: usize, I: Instructions>(
     instructions: I,
-    inputs: &[f32],
-    lanes: &[[f32; PANEL]],
+    operands: FloatTile<'_>,
     start: Option<&[f32; PANEL]>,
     out: &mut [f32],
     out_stride: usize,
@@ -178,20 +183,13 @@ fn tile<const HEIGHT: usize, I: Instructions>(
             (None, _) => sum[..width].copy_from_slice(&out[row * out_stride..][..width]),
         }
     }
-    let (inputs, _) = inputs.as_chunks::<HEIGHT>();
-    instructions.float_tile(inputs, lanes, &mut sums);
+    instructions.float_tile(operands, &mut sums);
     for (row, sum) in sums.iter().enumerate() {
         match out[row * out_stride..].first_chunk_mut::<PANEL>() {
             Some(out) if width == PANEL => *out = *sum,
             _ => out[row * out_stride..][..width].copy_from_slice(&sum[..width]),
         }
     }
-}
-
-/// `a * b + c`, fused if the processor supports it: otherwise `mul_add` would be a library call.
-#[inline(always)]
-pub(crate) fn multiply_add<I: Instructions>(a: f32, b: f32, c: f32) -> f32 {
-    if I::FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
 #[cfg(test)]
@@ -223,11 +221,10 @@ mod tests {
             multiply(
                 instructions,
                 self.rows,
-                self.panels,
+                self.panels.lanes(),
                 self.bias,
                 self.out,
                 outputs,
-                &mut Vec::new(),
             );
         }
     }
@@ -238,8 +235,7 @@ mod tests {
         #[test]
         fn product_matches_the_textbook_loop(count in 1usize..210, inputs in 1usize..800, outputs in 1usize..50, split in 0usize..50) {
             let (rows, weights, bias) = (numbers(count * inputs, 1), numbers(outputs * inputs, 2), numbers(outputs, 3));
-            let mut panels = Panels::default();
-            panels.resize(inputs, outputs);
+            let mut panels = Panels::new(inputs, outputs);
             let split = split.min(outputs);
             panels.set_rows(0, &weights[..split * inputs]);
             panels.set_rows(split, &weights[split * inputs..]);

@@ -7,9 +7,10 @@
 //! reference.
 //!
 //! The built-in model is computed in integers if the processor has instructions for it (see `cpu`), or else in
-//! floats. Cosines differ by less than .01 between the two, far less than between two models, so the
-//! arithmetic is not part of the id: an index that was computed by an older version or on another machine stays
-//! valid. On one machine a text always has the same vector, whatever else is in its batch.
+//! floats. All integer instructions give the same bits, so a text has the same vector on all such machines,
+//! whatever else is in its batch. Cosines differ by less than .014 between integers and floats, far less than
+//! between two models, so the arithmetic is not part of the id: an index that was computed by an older version
+//! or on an older processor stays valid.
 mod activations;
 #[cfg(feature = "http")]
 mod async_encoder;
@@ -27,20 +28,21 @@ mod wordpiece;
 use std::num::NonZero;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 #[cfg(feature = "external-weights")]
 pub use self::builtin_weights::search_near;
 use self::config::Pooling;
 use self::cpu::InstructionSet;
+use self::forward::Workspace;
 use self::weights::Weights;
 use self::weights_file::WeightsFile;
-use self::wordpiece::WordPiece;
+use self::wordpiece::{Texts, Tokens, WordPiece};
 use crate::embedder::{EmbedError, EmbedderId};
 
 /// Tokens per batch. In larger batches the weights are amortized already, and the activations leave the
 /// cache.
-const BATCH_TOKENS: usize = 512;
+const BATCH_TOKENS: usize = 128;
 
 /// Sentence encoder. Cloning is cheap: clones share the weights.
 #[derive(Clone)]
@@ -54,12 +56,17 @@ struct Model {
     tokens: WordPiece,
     pooling: Pooling,
     longest: usize,
+    /// Buffers of computations that have ended, at most one for each core.
+    #[expect(clippy::vec_box, reason = "moved in and out under a lock")]
+    unused: Mutex<Vec<Box<Scratch>>>,
     #[cfg(feature = "http")]
-    callers: async_encoder::Callers,
+    queue: async_encoder::Queue,
 }
 
+/// Number of cores. Cached, because finding it out reads files.
 fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, NonZero::get))
 }
 
 impl MiniLm {
@@ -90,8 +97,9 @@ impl MiniLm {
                 tokens,
                 pooling: Pooling::Mean,
                 longest: 256,
+                unused: Mutex::default(),
                 #[cfg(feature = "http")]
-                callers: async_encoder::Callers::default(),
+                queue: async_encoder::Queue::default(),
             }),
         })
     }
@@ -138,71 +146,94 @@ impl MiniLm {
     }
 
     /// [`encode_on`](Self::encode_on) that ends early, with fewer vectors than texts, once `cancelled` is
-    /// set. Checked between batches of about 512 tokens.
+    /// set. Checked between batches of about 128 tokens.
     fn encode_until(&self, texts: &[&str], threads: usize, cancelled: &AtomicBool) -> Vec<Vec<f32>> {
         let is_cancelled = || cancelled.load(Ordering::Relaxed);
         let model = &*self.model;
-        let texts: Vec<Vec<u32>> = texts
-            .iter()
-            .take_while(|_| !is_cancelled())
-            .map(|text| model.tokens.tokenize(text, model.longest))
-            .collect();
-        let batches = batches(&texts);
-        let compute = |batch: &[Vec<u32>]| forward::embed(&model.weights, model.pooling, batch);
-        let threads = threads.min(batches.len());
-        if threads <= 1 {
-            return batches
-                .into_iter()
-                .take_while(|_| !is_cancelled())
-                .flat_map(compute)
-                .collect();
+        let mut scratch = model.scratch();
+        let Scratch { tokens, workspace } = &mut *scratch.content;
+        tokens.clear();
+        for text in texts.iter().take_while(|_| !is_cancelled()) {
+            model.tokens.tokenize(text, model.longest, tokens);
         }
+        let mut batches = tokens.all().batches(BATCH_TOKENS).peekable();
+        let mut vectors = Vec::with_capacity(texts.len());
+        let compute = |batch: Texts<'_>, workspace: &mut Workspace, vectors: &mut Vec<Vec<f32>>| {
+            forward::embed(&model.weights, model.pooling, batch, workspace, vectors);
+        };
+        let first = batches.next();
+        if threads <= 1 || batches.peek().is_none() {
+            for batch in first.into_iter().chain(batches).take_while(|_| !is_cancelled()) {
+                compute(batch, workspace, &mut vectors);
+            }
+            return vectors;
+        }
+        let batches: Vec<Texts<'_>> = first.into_iter().chain(batches).collect();
         let next = AtomicUsize::new(0);
         let results: Vec<OnceLock<Vec<Vec<f32>>>> = batches.iter().map(|_| OnceLock::new()).collect();
-        let work = || {
+        let work = |workspace: &mut Workspace| {
             while !is_cancelled() {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 let (Some(batch), Some(result)) = (batches.get(index), results.get(index)) else {
                     break;
                 };
-                result.get_or_init(|| compute(batch));
+                let mut vectors = Vec::new();
+                compute(*batch, workspace, &mut vectors);
+                result.get_or_init(|| vectors);
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(work);
+            for _ in 1..threads.min(batches.len()) {
+                scope.spawn(|| work(&mut model.scratch().content.workspace));
             }
-            work();
+            work(workspace);
         });
-        results
-            .into_iter()
-            .filter_map(OnceLock::into_inner)
-            .flatten()
-            .collect()
+        // In order, up to the first batch that was not computed.
+        vectors.extend(results.into_iter().map_while(OnceLock::into_inner).flatten());
+        vectors
     }
 
     /// Token ids of a text, as passed to the model.
     pub fn tokens(&self, text: &str) -> Vec<u32> {
-        self.model.tokens.tokenize(text, self.model.longest)
+        let mut scratch = self.model.scratch();
+        let tokens = &mut scratch.content.tokens;
+        tokens.clear();
+        self.model.tokens.tokenize(text, self.model.longest, tokens);
+        tokens.all().iter().flatten().copied().collect()
     }
 }
 
-/// Splits the texts into batches of about [`BATCH_TOKENS`].
-fn batches(texts: &[Vec<u32>]) -> Vec<&[Vec<u32>]> {
-    let mut batches = Vec::new();
-    let mut first = 0;
-    let mut tokens = 0;
-    for (index, text) in texts.iter().enumerate() {
-        if tokens > 0 && tokens + text.len() > BATCH_TOKENS {
-            batches.push(&texts[first..index]);
-            (first, tokens) = (index, 0);
+/// Buffers of one computation.
+#[derive(Default)]
+struct Scratch {
+    tokens: Tokens,
+    workspace: Workspace,
+}
+
+/// Buffers that return to the model when this is dropped.
+struct ScratchGuard<'a> {
+    model: &'a Model,
+    content: Box<Scratch>,
+}
+
+impl Model {
+    fn scratch(&self) -> ScratchGuard<'_> {
+        let unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        ScratchGuard {
+            model: self,
+            content: unused.unwrap_or_default(),
         }
-        tokens += text.len();
     }
-    if tokens > 0 {
-        batches.push(&texts[first..]);
+}
+
+impl Drop for ScratchGuard<'_> {
+    fn drop(&mut self) {
+        let mut unused = self.model.unused.lock().unwrap_or_else(PoisonError::into_inner);
+        // More than one for each core would only be memory.
+        if unused.len() < processors() {
+            unused.push(std::mem::take(&mut self.content));
+        }
     }
-    batches
 }
 
 impl std::fmt::Debug for MiniLm {
@@ -225,9 +256,25 @@ mod tests {
         "Der Zug nach Lyon hatte gestern fast zwei Stunden Verspätung.",
     ];
 
-    fn tokens() -> Vec<Vec<u32>> {
-        let tokens = WordPiece::new(builtin_weights::vocabulary()).unwrap();
-        TEXTS.iter().map(|text| tokens.tokenize(text, 256)).collect()
+    fn tokens() -> Tokens {
+        let model = WordPiece::new(builtin_weights::vocabulary()).unwrap();
+        let mut tokens = Tokens::default();
+        for text in TEXTS {
+            model.tokenize(text, 256, &mut tokens);
+        }
+        tokens
+    }
+
+    fn embed(weights: &Weights, texts: &Tokens) -> Vec<Vec<f32>> {
+        let mut vectors = Vec::new();
+        forward::embed(
+            weights,
+            Pooling::Mean,
+            texts.all(),
+            &mut Workspace::default(),
+            &mut vectors,
+        );
+        vectors
     }
 
     fn file() -> WeightsFile {
@@ -261,7 +308,7 @@ mod tests {
         let texts = tokens();
         let vectors = |set: InstructionSet| {
             let weights = Weights::load(file.config.clone(), &file, set).unwrap();
-            forward::embed(&weights, Pooling::Mean, &texts)
+            embed(&weights, &texts)
         };
         let all: Vec<_> = InstructionSet::available()
             .filter(|set| set.prefers_integers())
@@ -281,8 +328,8 @@ mod tests {
         let config = file().config;
         let integers = Weights::load(config.clone(), &file(), set).unwrap();
         let floats = Weights::load(config, &Dequantized(file()), set).unwrap();
-        let new = forward::embed(&integers, Pooling::Mean, &texts);
-        let old = forward::embed(&floats, Pooling::Mean, &texts);
+        let new = embed(&integers, &texts);
+        let old = embed(&floats, &texts);
         for (i, stored) in old.iter().enumerate() {
             assert!(dot(stored, &new[i]) > 0.999, "{}", dot(stored, &new[i]));
             for (j, query) in new.iter().enumerate() {

@@ -9,14 +9,17 @@
     clippy::inline_always,
     reason = "compiled again for each instruction set, see cpu/mod.rs"
 )]
+use super::activations::gelu;
 use super::cpu::{Instructions, IntegerTile};
-use super::matmul::{ROWS, multiply_add, tiles};
+use super::matmul::{TILE, tiles};
 use super::weights::GROUP;
 
 /// Largest magnitude of a quantized activation.
 const LARGEST: f32 = 127.0;
 /// A scale below the normal numbers would lose precision: such values become 0.
 const SMALLEST: f32 = f32::MIN_POSITIVE * LARGEST;
+/// Groups of inputs per block: the weights of 64 outputs for them are 24 kB, which fits in the L1 cache.
+const DEPTH: usize = 6;
 /// A value is an outlier if its magnitude is this many times the second largest one of its group.
 const OUTLIER: f32 = 2.0;
 
@@ -29,6 +32,9 @@ pub(crate) trait Level: Copy + Default {
     /// From a number in -127..=127.
     fn from_number(number: i32) -> Self;
 
+    /// The buffers for activations of this type.
+    fn buffers(buffers: &mut Buffers) -> &mut [QuantizedInputs<Self>; 2];
+
     #[cfg(test)]
     fn to_number(self) -> i32;
 }
@@ -40,6 +46,29 @@ impl Level for i16 {
     #[expect(clippy::cast_possible_truncation, reason = "the number is at most 127")]
     fn from_number(number: i32) -> Self {
         number as Self
+    }
+
+    fn buffers(buffers: &mut Buffers) -> &mut [QuantizedInputs<Self>; 2] {
+        &mut buffers.words
+    }
+
+    #[cfg(test)]
+    fn to_number(self) -> i32 {
+        self.into()
+    }
+}
+
+impl Level for i8 {
+    const OFFSET: i32 = 0;
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the number is at most 127")]
+    fn from_number(number: i32) -> Self {
+        number as Self
+    }
+
+    fn buffers(buffers: &mut Buffers) -> &mut [QuantizedInputs<Self>; 2] {
+        &mut buffers.signed
     }
 
     #[cfg(test)]
@@ -59,6 +88,10 @@ impl Level for u8 {
     )]
     fn from_number(number: i32) -> Self {
         (number + Self::OFFSET) as Self
+    }
+
+    fn buffers(buffers: &mut Buffers) -> &mut [QuantizedInputs<Self>; 2] {
+        &mut buffers.unsigned
     }
 
     #[cfg(test)]
@@ -155,6 +188,34 @@ impl QuantizedPanels {
     }
 }
 
+impl QuantizedPanels {
+    /// Operands for the rows of inputs from `row`, the 64 outputs of group `column`, and the `depth` groups of
+    /// inputs from `from`.
+    #[inline(always)]
+    fn tile<'a, I: Instructions>(
+        &'a self,
+        inputs: &'a QuantizedInputs<I::Level>,
+        row: usize,
+        column: usize,
+        from: usize,
+        depth: usize,
+    ) -> IntegerTile<'a, I::Level> {
+        debug_assert_eq!(self.layout, I::LAYOUT, "packed for another instruction set");
+        let row_groups = self.inputs / GROUP;
+        let place = row * row_groups + from;
+        let start = column * GROUP * row_groups + from * I::LAYOUT.outputs;
+        IntegerTile {
+            depth,
+            row_groups,
+            levels: &inputs.levels[place * GROUP..],
+            groups: &inputs.groups[place..],
+            weights: &self.weights[start * GROUP..],
+            scales: &self.scales[start..],
+            starts: &self.starts[start..],
+        }
+    }
+}
+
 /// What belongs to the quantized activations of a group: value = level x scale, except for the rounding, and
 /// plus the residual for the outlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -172,17 +233,29 @@ pub(crate) struct QuantizedInputs<L> {
     groups: Vec<Group>,
 }
 
+/// Two quantized matrices, inputs and inner activations, for each type of level. Only one type is used.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    unsigned: [QuantizedInputs<u8>; 2],
+    signed: [QuantizedInputs<i8>; 2],
+    words: [QuantizedInputs<i16>; 2],
+}
+
 impl<L: Level> QuantizedInputs<L> {
     /// Replaces the content by these values, whose rows consist of whole groups.
     #[inline(always)]
     pub(crate) fn set<I: Instructions<Level = L>>(&mut self, values: &[f32]) {
         let (values, _) = values.as_chunks::<GROUP>();
-        self.levels.resize(values.len() * GROUP, L::default());
-        self.groups.resize(values.len(), Group::default());
+        self.resize(values.len());
         let (levels, _) = self.levels.as_chunks_mut::<GROUP>();
         for ((values, levels), group) in values.iter().zip(levels).zip(&mut self.groups) {
             *group = quantize::<I>(values, levels);
         }
+    }
+
+    fn resize(&mut self, groups: usize) {
+        self.levels.resize(groups * GROUP, L::default());
+        self.groups.resize(groups, Group::default());
     }
 }
 
@@ -201,7 +274,7 @@ fn quantize<I: Instructions>(values: &[f32; GROUP], levels: &mut [I::Level; GROU
     let limit = if limit < SMALLEST { 0.0 } else { limit };
     let inverse = if limit > 0.0 { LARGEST / limit } else { 0.0 };
     for (level, value) in levels.iter_mut().zip(values) {
-        let rounded = multiply_add::<I>(clamp(*value, limit), inverse, ROUND);
+        let rounded = I::multiply_add(clamp(*value, limit), inverse, ROUND);
         let number = rounded.to_bits().cast_signed() - ROUND.to_bits().cast_signed();
         *level = I::Level::from_number(number);
     }
@@ -263,41 +336,93 @@ pub(crate) fn multiply_quantized<I: Instructions>(
     bias: &[f32],
     out: &mut [f32],
 ) {
-    let QuantizedPanels {
-        inputs: depth,
-        outputs,
-        ..
-    } = *weights;
-    debug_assert_eq!(weights.layout, I::LAYOUT, "packed for another instruction set");
-    let groups = depth / GROUP;
-    let width = I::LAYOUT.outputs;
+    let groups = weights.inputs / GROUP;
     let rows = inputs.groups.len() / groups;
-    for first in (0..rows).step_by(ROWS) {
-        let block = ROWS.min(rows - first);
-        for panel in 0..outputs / width {
-            let (from, to) = (panel * width * groups, (panel + 1) * width * groups);
-            for (row, height) in tiles(block) {
-                let (row, end) = (first + row, first + row + height);
-                let tile = IntegerTile {
-                    levels: &inputs.levels[row * depth..end * depth],
-                    groups: &inputs.groups[row * groups..end * groups],
-                    weights: &weights.weights[from * GROUP..to * GROUP],
-                    scales: &weights.scales[from..to],
-                    starts: &weights.starts[from..to],
-                    bias: &bias[panel * width..(panel + 1) * width],
-                };
-                let out = &mut out[row * outputs + panel * width..];
-                match height {
-                    6 => instructions.integer_tile::<6>(tile, out, outputs),
-                    5 => instructions.integer_tile::<5>(tile, out, outputs),
-                    4 => instructions.integer_tile::<4>(tile, out, outputs),
-                    3 => instructions.integer_tile::<3>(tile, out, outputs),
-                    2 => instructions.integer_tile::<2>(tile, out, outputs),
-                    _ => instructions.integer_tile::<1>(tile, out, outputs),
+    let (bias, _) = bias.as_chunks::<GROUP>();
+    let (out, _) = out.as_chunks_mut::<GROUP>();
+    let stride = weights.outputs / GROUP;
+    let mut totals = [[0.0; GROUP]; TILE];
+    for column in 0..stride {
+        for from in (0..groups).step_by(DEPTH) {
+            let depth = DEPTH.min(groups - from);
+            for (row, height) in tiles(rows) {
+                for (row, totals) in (row..row + height).zip(&mut totals) {
+                    *totals = if from == 0 {
+                        bias[column]
+                    } else {
+                        out[row * stride + column]
+                    };
+                }
+                let tile = weights.tile::<I>(inputs, row, column, from, depth);
+                multiply_tile(instructions, tile, height, &mut totals);
+                for (row, totals) in (row..row + height).zip(&totals) {
+                    out[row * stride + column] = *totals;
                 }
             }
         }
     }
+}
+
+/// Quantizes the GELU of what [`multiply_quantized`] computes: 64 outputs of a few rows are a group of the
+/// next map, and never leave the L1 cache as floats.
+#[inline(always)]
+pub(crate) fn multiply_gelu_quantized<I: Instructions>(
+    instructions: I,
+    inputs: &QuantizedInputs<I::Level>,
+    weights: &QuantizedPanels,
+    bias: &[f32],
+    out: &mut QuantizedInputs<I::Level>,
+) {
+    let groups = weights.inputs / GROUP;
+    let rows = inputs.groups.len() / groups;
+    let stride = weights.outputs / GROUP;
+    out.resize(rows * stride);
+    let (bias, _) = bias.as_chunks::<GROUP>();
+    let (levels, _) = out.levels.as_chunks_mut::<GROUP>();
+    for (column, bias) in bias.iter().enumerate() {
+        for (row, height) in tiles(rows) {
+            let mut totals = [*bias; TILE];
+            let tile = weights.tile::<I>(inputs, row, column, 0, groups);
+            multiply_tile(instructions, tile, height, &mut totals);
+            for (row, values) in (row..row + height).zip(&mut totals) {
+                for value in values.iter_mut() {
+                    *value = gelu::<I>(*value);
+                }
+                let place = row * stride + column;
+                out.groups[place] = quantize::<I>(values, &mut levels[place]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn multiply_tile<I: Instructions>(
+    instructions: I,
+    tile: IntegerTile<'_, I::Level>,
+    height: usize,
+    totals: &mut [[f32; GROUP]; TILE],
+) {
+    // There are as many rows as the highest tile has, so all of these exist.
+    match height {
+        6 => totals
+            .first_chunk_mut()
+            .map(|totals| instructions.integer_tile::<6>(tile, totals)),
+        5 => totals
+            .first_chunk_mut()
+            .map(|totals| instructions.integer_tile::<5>(tile, totals)),
+        4 => totals
+            .first_chunk_mut()
+            .map(|totals| instructions.integer_tile::<4>(tile, totals)),
+        3 => totals
+            .first_chunk_mut()
+            .map(|totals| instructions.integer_tile::<3>(tile, totals)),
+        2 => totals
+            .first_chunk_mut()
+            .map(|totals| instructions.integer_tile::<2>(tile, totals)),
+        _ => totals
+            .first_chunk_mut()
+            .map(|totals| instructions.integer_tile::<1>(tile, totals)),
+    };
 }
 
 #[cfg(test)]
@@ -349,13 +474,13 @@ mod tests {
         }
     }
 
-    struct Product<'a> {
+    struct Multiplied<'a> {
         values: &'a [f32],
         panels: &'a QuantizedPanels,
         bias: &'a [f32],
     }
 
-    impl Job for Product<'_> {
+    impl Job for Multiplied<'_> {
         /// The product, then the quantized inputs as numbers, then their groups.
         type Output = (Vec<f32>, Vec<i32>, Vec<Group>);
 
@@ -395,10 +520,7 @@ mod tests {
             let values = values(rows * inputs, seed);
             for set in InstructionSet::available() {
                 let panels = stored.pack(set.layout(), 0);
-                let (out, numbers, row_groups) = set.run(Product { values: &values, panels: &panels, bias: &bias });
-                let add = |a: f32, b: f32, c: f32| {
-                    if set.name() == "portable" && !cfg!(target_arch = "aarch64") { a * b + c } else { a.mul_add(b, c) }
-                };
+                let (out, numbers, row_groups) = set.run(Multiplied { values: &values, panels: &panels, bias: &bias });
                 for (index, number) in numbers.iter().enumerate() {
                     let Group { scale, outlier, residual } = row_groups[index / GROUP];
                     let residual = if index % GROUP == outlier { residual } else { 0.0 };
@@ -414,8 +536,8 @@ mod tests {
                                 .sum();
                             let Group { scale, outlier, residual } = row_groups[row * groups + group];
                             let weight = stored.level(output, group * GROUP + outlier) as f32;
-                            expected = add(sum as f32 * scale, stored.scale(output, group), expected);
-                            expected = add(weight * residual, stored.scale(output, group), expected);
+                            expected = (sum as f32 * scale).mul_add(stored.scale(output, group), expected);
+                            expected = (weight * residual).mul_add(stored.scale(output, group), expected);
                         }
                         prop_assert_eq!(out[row * outputs + output].to_bits(), expected.to_bits(), "{} {} {}", set, row, output);
                     }
@@ -432,12 +554,12 @@ mod tests {
             let alone = stored.pack(set.layout(), 0);
             let behind = stored.pack(set.layout(), 64);
             let values = values(128, 1);
-            let (alone, ..) = set.run(Product {
+            let (alone, ..) = set.run(Multiplied {
                 values: &values,
                 panels: &alone,
                 bias: &bias[..64],
             });
-            let (behind, ..) = set.run(Product {
+            let (behind, ..) = set.run(Multiplied {
                 values: &values,
                 panels: &behind,
                 bias: &bias,
@@ -458,7 +580,7 @@ mod tests {
             for outlier in [0.0, 1e-42, -3.25, 1e30] {
                 let mut values = [0.0; 64];
                 values[37] = outlier;
-                let (out, numbers, _) = set.run(Product {
+                let (out, numbers, _) = set.run(Multiplied {
                     values: &values,
                     panels: &panels,
                     bias: &[1.5; 64],

@@ -123,6 +123,11 @@ impl Weights {
         tensors: &impl Tensors,
         instructions: InstructionSet,
     ) -> Result<Self, String> {
+        let instructions = if instructions.prefers_integers() {
+            instructions
+        } else {
+            instructions.for_floats()
+        };
         let hidden = config.hidden_size;
         let inner = config.intermediate_size;
         let norm = |name: &str| -> Result<Norm, String> {
@@ -156,8 +161,7 @@ impl Weights {
                     Matrix::Quantized(panels)
                 }
                 _ => {
-                    let mut panels = Panels::default();
-                    panels.resize(inputs, outputs * names.len());
+                    let mut panels = Panels::new(inputs, outputs * names.len());
                     for (place, name) in weights.enumerate() {
                         panels.set_rows(place * outputs, &tensors.floats(&name, &shape)?);
                     }

@@ -24,6 +24,78 @@ pub(crate) struct WordPiece {
     end: u32,
 }
 
+/// Token ids of several texts, one after the other. The buffers are reused, so that tokenizing allocates
+/// nothing once they are large enough.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    ids: Vec<u32>,
+    /// 0, then the end of every text in `ids`.
+    bounds: Vec<usize>,
+    word: String,
+}
+
+impl Default for Tokens {
+    fn default() -> Self {
+        Self {
+            ids: Vec::new(),
+            bounds: vec![0],
+            word: String::new(),
+        }
+    }
+}
+
+impl Tokens {
+    /// Removes all texts; keeps the buffers, unless they are unusually large.
+    pub(crate) fn clear(&mut self) {
+        const KEPT: usize = 1 << 16;
+        self.ids.clear();
+        self.ids.shrink_to(KEPT);
+        self.bounds.truncate(1);
+        self.bounds.shrink_to(KEPT);
+    }
+
+    pub(crate) fn all(&self) -> Texts<'_> {
+        Texts {
+            ids: &self.ids,
+            bounds: &self.bounds,
+        }
+    }
+}
+
+/// Token ids of consecutive texts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Texts<'a> {
+    ids: &'a [u32],
+    bounds: &'a [usize],
+}
+
+impl<'a> Texts<'a> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = &'a [u32]> {
+        self.bounds
+            .array_windows()
+            .map(move |[start, end]| &self.ids[*start..*end])
+    }
+
+    /// Splits into batches of at most `limit` tokens, or of one text that has more.
+    pub(crate) fn batches(self, limit: usize) -> impl Iterator<Item = Self> {
+        let mut first = 0;
+        std::iter::from_fn(move || {
+            let start = *self.bounds.get(first)?;
+            let rest = &self.bounds[first + 1..];
+            let count = rest.partition_point(|end| end - start <= limit).max(1);
+            if count > rest.len() {
+                return None;
+            }
+            let bounds = &self.bounds[first..=first + count];
+            first += count;
+            Some(Self {
+                ids: self.ids,
+                bounds,
+            })
+        })
+    }
+}
+
 impl WordPiece {
     /// Reads `vocab.txt`: one subword per line, the line number is the id.
     pub(crate) fn new(vocabulary: &str) -> Result<Self, String> {
@@ -55,29 +127,33 @@ impl WordPiece {
         })
     }
 
-    /// Token ids with the start and end tokens, truncated to `limit`.
-    pub(crate) fn tokenize(&self, text: &str, limit: usize) -> Vec<u32> {
-        let mut ids = vec![self.start];
-        let capacity = limit.saturating_sub(1).max(1);
-        let mut word = String::new();
-        for c in normalized(text) {
-            if ids.len() >= capacity {
-                break;
-            }
+    /// Appends the token ids of a text with the start and end tokens, truncated to `limit`.
+    pub(crate) fn tokenize(&self, text: &str, limit: usize, tokens: &mut Tokens) {
+        let Tokens { ids, bounds, word } = tokens;
+        ids.push(self.start);
+        let capacity = bounds[bounds.len() - 1] + limit.saturating_sub(1).max(1);
+        word.clear();
+        let mut push = |c: char| {
             if c == ' ' || is_punctuation(c) {
-                self.push_word(&word, &mut ids);
+                self.push_word(word, ids);
                 word.clear();
                 if c != ' ' {
-                    self.push_word(c.encode_utf8(&mut [0; 4]), &mut ids);
+                    self.push_word(c.encode_utf8(&mut [0; 4]), ids);
                 }
             } else {
                 word.push(c);
             }
+            ids.len() < capacity
+        };
+        if text.is_ascii() {
+            let _ = normalized_ascii(text).all(&mut push);
+        } else {
+            let _ = normalized(text).all(&mut push);
         }
-        self.push_word(&word, &mut ids);
+        self.push_word(word, ids);
         ids.truncate(capacity);
         ids.push(self.end);
-        ids
+        bounds.push(ids.len());
     }
 
     fn push_word(&self, word: &str, ids: &mut Vec<u32>) {
@@ -107,6 +183,15 @@ impl WordPiece {
             .filter(|end| text.is_char_boundary(*end))
             .find_map(|end| subwords.get(&text[..end]).map(|id| (*id, end)))
     }
+}
+
+/// [`normalized`] for text in ASCII, where it is simple.
+fn normalized_ascii(text: &str) -> impl Iterator<Item = char> {
+    text.bytes().filter_map(|byte| match byte {
+        b'\t' | b'\n' | b'\r' => Some(' '),
+        b' '..=b'~' => Some(byte.to_ascii_lowercase().into()),
+        _ => None,
+    })
 }
 
 /// Normalizes text to the vocabulary; all whitespace becomes `' '`.
@@ -145,4 +230,60 @@ fn is_cjk(c: char) -> bool {
     matches!(c,
         '\u{4E00}'..='\u{9FFF}' | '\u{3400}'..='\u{4DBF}' | '\u{20000}'..='\u{2A6DF}' | '\u{2A700}'..='\u{2B73F}'
         | '\u{2B740}'..='\u{2B81F}' | '\u{2B920}'..='\u{2CEAF}' | '\u{F900}'..='\u{FAFF}' | '\u{2F800}'..='\u{2FA1F}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tokens(counts: &[usize]) -> Tokens {
+        let mut tokens = Tokens::default();
+        for (text, count) in (0..).zip(counts) {
+            tokens.ids.extend(std::iter::repeat_n(text, *count));
+            tokens.bounds.push(tokens.ids.len());
+        }
+        tokens
+    }
+
+    proptest! {
+        #[test]
+        fn ascii_is_normalized_like_other_text(text in "[\\x00-\\x7f]{0,40}") {
+            let fast: String = normalized_ascii(&text).collect();
+            prop_assert_eq!(fast, normalized(&text).collect::<String>());
+        }
+
+        #[test]
+        fn batches_contain_every_text_once_and_respect_the_limit(counts in prop::collection::vec(2usize..300, 0..40)) {
+            let tokens = tokens(&counts);
+            let batches: Vec<Vec<&[u32]>> = tokens.all().batches(128).map(|batch| batch.iter().collect()).collect();
+            prop_assert_eq!(batches.concat(), tokens.all().iter().collect::<Vec<_>>());
+            for batch in &batches {
+                let count = batch.iter().map(|text| text.len()).sum::<usize>();
+                prop_assert!(!batch.is_empty() && (count <= 128 || batch.len() == 1));
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_are_reused() {
+        let vocabulary = "[UNK]\n[CLS]\n[SEP]\na\n##b\n.\n";
+        let model = WordPiece::new(vocabulary).unwrap();
+        let mut tokens = Tokens::default();
+        let tokenize = |tokens: &mut Tokens| {
+            tokens.clear();
+            for text in ["ab a.", "c", "", "ABBA \u{e4}"] {
+                model.tokenize(text, 256, tokens);
+            }
+            (tokens.ids.as_ptr(), tokens.bounds.as_ptr(), tokens.word.as_ptr())
+        };
+        let first = tokenize(&mut tokens);
+        assert_eq!(tokenize(&mut tokens), first);
+        let found: Vec<&[u32]> = tokens.all().iter().collect();
+        assert_eq!(
+            found,
+            [&[1, 3, 4, 3, 5, 2][..], &[1, 0, 2], &[1, 2], &[1, 0, 3, 2]]
+        );
+    }
 }

@@ -4,6 +4,12 @@
 //! compiler vectorizes what is element-wise. The two matrix products, in float and in integers, are written
 //! with intrinsics, because the compiler does not find these instructions reliably. A value of a type that
 //! implements [`Instructions`] proves that the processor has the instructions: only detection creates one.
+#![expect(
+    clippy::inline_always,
+    reason = "compiled again for each instruction set, see above"
+)]
+#[cfg(target_arch = "x86_64")]
+mod kernels;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -11,59 +17,99 @@ mod x86;
 use std::fmt;
 
 pub(crate) use self::portable::Portable;
+use self::portable::PortableFloats;
+#[cfg(all(test, target_arch = "x86_64"))]
+use self::x86::NarrowVnni;
 #[cfg(target_arch = "x86_64")]
 use self::x86::{Avx2, Avx512, Avx512Vnni, AvxVnni};
 use super::matmul::PANEL;
 use super::quantized::{Group, Layout, Level};
+use super::weights::GROUP;
 use crate::embedder::EmbedError;
 
 /// Environment variable that selects the instruction set, for tests and comparisons.
 pub(crate) const VARIABLE: &str = "SATIETY_CPU";
 
-/// Kernels of one instruction set, and the layout of the operands that they read.
+/// Kernels of one instruction set, and the layout of the operands that they read. The kernels of all sets give
+/// the same bits: integer sums are exact, and floats are multiplied and added in the same order with the same
+/// rounding.
 pub(crate) trait Instructions: Copy {
-    /// Whether `a * b + c` is one instruction.
-    const FMA: bool;
     /// Layout of quantized weights.
     const LAYOUT: Layout;
     /// Integer type of a quantized activation.
     type Level: Level;
 
-    /// `sums[row][lane] += inputs[i][row] * lanes[i][lane]` for all `i` in order.
-    fn float_tile<const HEIGHT: usize>(
-        self,
-        inputs: &[[f32; HEIGHT]],
-        lanes: &[[f32; PANEL]],
-        sums: &mut [[f32; PANEL]; HEIGHT],
-    );
+    /// `a * b + c`, rounded once.
+    fn multiply_add(a: f32, b: f32, c: f32) -> f32;
 
-    /// Writes the product of `HEIGHT` rows and one panel of weights, plus the bias, to `out`, whose rows are
-    /// `stride` apart.
+    /// Adds to `sums[row][lane]` the products of a row with the numbers of a lane, in the order of the inputs.
+    fn float_tile<const HEIGHT: usize>(self, tile: FloatTile<'_>, sums: &mut [[f32; PANEL]; HEIGHT]);
+
+    /// Adds the products of `HEIGHT` rows and the weights of [`GROUP`] outputs to `totals`.
     fn integer_tile<const HEIGHT: usize>(
         self,
         tile: IntegerTile<'_, Self::Level>,
-        out: &mut [f32],
-        stride: usize,
+        totals: &mut [[f32; GROUP]; HEIGHT],
     );
+
+    /// Exchanges rows and columns.
+    fn transpose(self, block: &[[f32; 16]; 16]) -> [[f32; 16]; 16];
+}
+
+/// Operands of [`Instructions::float_tile`].
+#[derive(Clone, Copy)]
+pub(crate) struct FloatTile<'a> {
+    /// Row `r` begins at `r * row_stride` and has `depth` numbers.
+    pub(crate) rows: &'a [f32],
+    pub(crate) row_stride: usize,
+    /// The [`PANEL`] numbers of input `i` begin at `i * lane_stride`.
+    pub(crate) lanes: &'a [f32],
+    pub(crate) lane_stride: usize,
+    pub(crate) depth: usize,
+}
+
+impl FloatTile<'_> {
+    #[inline(always)]
+    fn row(&self, row: usize) -> &[f32] {
+        &self.rows[row * self.row_stride..][..self.depth]
+    }
+
+    #[inline(always)]
+    fn lanes(&self, input: usize) -> &[f32] {
+        &self.lanes[input * self.lane_stride..][..PANEL]
+    }
 }
 
 /// Operands of [`Instructions::integer_tile`]. The sum of products of a group is exact. It is multiplied by the
-/// scale of the activations, then by the scale of the weights, and added to the output. The same happens with
-/// the weight of the outlier and its residual.
+/// scale of the activations, then by the scale of the weights, and added to the total. The same happens with the
+/// weight of the outlier and its residual.
 #[derive(Clone, Copy)]
 pub(crate) struct IntegerTile<'a, L> {
-    /// Activations, row by row.
+    /// Groups of inputs to multiply.
+    pub(crate) depth: usize,
+    /// Groups of inputs between the beginnings of two rows, and of two panels.
+    pub(crate) row_groups: usize,
+    /// Activations, from the first group of the first row.
     pub(crate) levels: &'a [L],
-    /// One for each group of a row.
+    /// One for each group of activations.
     pub(crate) groups: &'a [Group],
-    /// One panel, see [`Layout`].
+    /// Weights, from the first group of the first panel, see [`Layout`].
     pub(crate) weights: &'a [i8],
-    /// One scale for each group and output of the panel.
+    /// One scale for each group and output.
     pub(crate) scales: &'a [f32],
     /// What a group and output starts from, see [`Level::OFFSET`].
     pub(crate) starts: &'a [i32],
-    /// One number for each output of the panel.
-    pub(crate) bias: &'a [f32],
+}
+
+#[inline(always)]
+fn transpose(block: &[[f32; 16]; 16]) -> [[f32; 16]; 16] {
+    let mut out = [[0.0; 16]; 16];
+    for row in 0..16 {
+        for column in 0..16 {
+            out[column][row] = block[row][column];
+        }
+    }
+    out
 }
 
 /// An instruction set that this processor has.
@@ -71,6 +117,8 @@ pub(crate) struct IntegerTile<'a, L> {
 pub(crate) enum InstructionSet {
     /// The baseline of the target.
     Portable,
+    /// The baseline of the target for weights in floats, see [`PortableFloats`].
+    PortableFloats,
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
@@ -79,9 +127,14 @@ pub(crate) enum InstructionSet {
     Avx512(Avx512),
     #[cfg(target_arch = "x86_64")]
     Avx512Vnni(Avx512Vnni),
+    #[cfg(all(test, target_arch = "x86_64"))]
+    NarrowVnni(NarrowVnni),
 }
 
 impl InstructionSet {
+    /// Names in `SATIETY_CPU` for all processors.
+    const NAMES: [&'static str; 5] = ["portable", "avx2", "avxvnni", "avx512", "vnni"];
+
     /// All sets of this processor, the fastest first.
     pub(crate) fn available() -> impl Iterator<Item = Self> {
         #[cfg(target_arch = "x86_64")]
@@ -90,6 +143,8 @@ impl InstructionSet {
             AvxVnni::detect().map(Self::AvxVnni),
             Avx512::detect().map(Self::Avx512),
             Avx2::detect().map(Self::Avx2),
+            #[cfg(test)]
+            NarrowVnni::detect().map(Self::NarrowVnni),
         ];
         #[cfg(not(target_arch = "x86_64"))]
         let sets = [];
@@ -107,9 +162,11 @@ impl InstructionSet {
     }
 
     fn named(name: &str) -> Result<Self, String> {
-        const NAMES: [&str; 4] = ["portable", "avx2", "avx512", "vnni"];
-        if !NAMES.contains(&name) {
-            return Err(format!("unknown name (expected one of: {})", NAMES.join(", ")));
+        if !Self::NAMES.contains(&name) {
+            return Err(format!(
+                "unknown name (expected one of: {})",
+                Self::NAMES.join(", ")
+            ));
         }
         Self::available()
             .find(|set| set.name() == name)
@@ -119,20 +176,32 @@ impl InstructionSet {
     /// Name in `SATIETY_CPU`.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Portable => "portable",
+            Self::Portable | Self::PortableFloats => "portable",
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(_) => "avx2",
             #[cfg(target_arch = "x86_64")]
+            Self::AvxVnni(_) => "avxvnni",
+            #[cfg(target_arch = "x86_64")]
             Self::Avx512(_) => "avx512",
             #[cfg(target_arch = "x86_64")]
-            Self::AvxVnni(_) | Self::Avx512Vnni(_) => "vnni",
+            Self::Avx512Vnni(_) => "vnni",
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Self::NarrowVnni(_) => "narrow vnni",
         }
     }
 
     /// Whether integer products are faster than float ones. Without instructions that add several products of
-    /// small integers, they are not.
+    /// small integers, they are not: five times slower.
     pub(crate) fn prefers_integers(self) -> bool {
-        !matches!(self, Self::Portable)
+        !matches!(self, Self::Portable | Self::PortableFloats)
+    }
+
+    /// The set for a model whose weights are floats.
+    pub(crate) fn for_floats(self) -> Self {
+        match self {
+            Self::Portable if cfg!(not(target_arch = "aarch64")) => Self::PortableFloats,
+            other => other,
+        }
     }
 
     /// Layout of the weights that the kernels of this set read.
@@ -152,6 +221,7 @@ impl InstructionSet {
     pub(crate) fn run<J: Job>(self, job: J) -> J::Output {
         match self {
             Self::Portable => job.run(Portable),
+            Self::PortableFloats => job.run(PortableFloats),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(set) => set.run(job),
             #[cfg(target_arch = "x86_64")]
@@ -160,6 +230,8 @@ impl InstructionSet {
             Self::Avx512(set) => set.run(job),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512Vnni(set) => set.run(job),
+            #[cfg(all(test, target_arch = "x86_64"))]
+            Self::NarrowVnni(set) => set.run(job),
         }
     }
 }
@@ -183,17 +255,39 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::minilm::matmul::{Panels, Rows, multiply};
+    use crate::minilm::matmul::{Lanes, Rows, multiply};
     use crate::minilm::quantized::{QuantizedInputs, QuantizedPanels, multiply_quantized};
 
     #[test]
     fn sets_are_selected_by_name() {
         assert!(InstructionSet::named("portable").is_ok());
-        for set in InstructionSet::available() {
+        for set in InstructionSet::available().filter(|set| !set.name().contains(' ')) {
             assert_eq!(InstructionSet::named(set.name()).unwrap().name(), set.name());
         }
         let unknown = InstructionSet::named("sse9").unwrap_err();
-        assert!(unknown.contains("portable, avx2, avx512, vnni"), "{unknown}");
+        assert!(
+            unknown.contains("portable, avx2, avxvnni, avx512, vnni"),
+            "{unknown}"
+        );
+    }
+
+    #[test]
+    fn transposing_exchanges_rows_and_columns() {
+        struct Transposed<'a>(&'a [[f32; 16]; 16]);
+        impl Job for Transposed<'_> {
+            type Output = [[f32; 16]; 16];
+
+            fn run<I: Instructions>(self, instructions: I) -> Self::Output {
+                instructions.transpose(self.0)
+            }
+        }
+        let number = |row: usize, column: usize| (row * 16 + column) as f32;
+        let block = std::array::from_fn(|row| std::array::from_fn(|column| number(row, column)));
+        let expected: [[f32; 16]; 16] =
+            std::array::from_fn(|row| std::array::from_fn(|column| number(column, row)));
+        for set in InstructionSet::available() {
+            assert_eq!(set.run(Transposed(&block)), expected, "{set}");
+        }
     }
 
     const INPUTS: usize = 384;
@@ -205,20 +299,25 @@ mod tests {
     impl Job for Timing {
         type Output = [Duration; 2];
 
-        #[inline]
+        #[inline(always)]
         fn run<I: Instructions>(self, instructions: I) -> [Duration; 2] {
             let values = vec![1.0; self.0 * INPUTS];
             let mut out = vec![0.0; self.0 * OUTPUTS];
-            let mut panels = Panels::default();
-            panels.resize(INPUTS, OUTPUTS);
+            let weights = vec![0.0; INPUTS * OUTPUTS];
             let rows = Rows {
                 data: &values,
                 stride: INPUTS,
                 count: self.0,
             };
-            let mut packed = Vec::new();
             let start = Instant::now();
-            multiply(instructions, rows, &panels, None, &mut out, OUTPUTS, &mut packed);
+            multiply(
+                instructions,
+                rows,
+                Lanes::new(&weights, INPUTS, OUTPUTS),
+                None,
+                &mut out,
+                OUTPUTS,
+            );
             let floats = start.elapsed();
             let panels = QuantizedPanels::new(INPUTS, OUTPUTS, I::LAYOUT);
             let mut inputs = QuantizedInputs::default();

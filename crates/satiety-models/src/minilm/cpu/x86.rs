@@ -7,10 +7,7 @@
     unsafe_code,
     reason = "vectors are read and written through pointers, and features are detected at run time"
 )]
-use super::{Instructions, IntegerTile, Job};
-use crate::minilm::matmul::PANEL;
-use crate::minilm::quantized::Layout;
-use crate::minilm::weights::GROUP;
+use super::kernels::define_set;
 
 /// Vectors of 256 bits.
 mod wide256 {
@@ -51,12 +48,18 @@ mod wide256 {
         _mm256_fmadd_ps(_mm256_set1_ps(a), b, c)
     }
 
-    /// `out += sum * scale * scales`.
+    /// `total + sum * scale * scales`.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn add_scaled(sum: __m256i, scale: f32, scales: &[f32; LANES], out: &mut [f32; LANES]) {
+    pub(super) fn add_scaled(total: __m256, sum: __m256i, scale: f32, scales: &[f32; LANES]) -> __m256 {
         let sum = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_set1_ps(scale));
-        store(_mm256_fmadd_ps(sum, load(scales), load(out)), out);
+        _mm256_fmadd_ps(sum, load(scales), total)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn transpose(block: &[[f32; 16]; 16]) -> [[f32; 16]; 16] {
+        crate::minilm::cpu::transpose(block)
     }
 
     #[inline]
@@ -71,7 +74,7 @@ mod wide512 {
     pub(super) use std::arch::x86_64::__m512i;
     use std::arch::x86_64::{
         __m512, _mm512_add_epi32, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mul_ps,
-        _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+        _mm512_permutex2var_ps, _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps, _mm512_storeu_ps,
     };
 
     /// Numbers of 32 bits in a vector.
@@ -105,12 +108,37 @@ mod wide512 {
         _mm512_fmadd_ps(_mm512_set1_ps(a), b, c)
     }
 
-    /// `out += sum * scale * scales`.
+    /// `total + sum * scale * scales`.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    pub(super) fn add_scaled(sum: __m512i, scale: f32, scales: &[f32; LANES], out: &mut [f32; LANES]) {
+    pub(super) fn add_scaled(total: __m512, sum: __m512i, scale: f32, scales: &[f32; LANES]) -> __m512 {
         let sum = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(scale));
-        store(_mm512_fmadd_ps(sum, load(scales), load(out)), out);
+        _mm512_fmadd_ps(sum, load(scales), total)
+    }
+
+    /// In four rounds, each of which interleaves the rows `i` and `i + 8`: this rotates the eight bits of an
+    /// index, the number of the row and of the column, by one.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn transpose(block: &[[f32; 16]; 16]) -> [[f32; 16]; 16] {
+        let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+        let high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        let mut rows = [zero(); 16];
+        for row in 0..16 {
+            rows[row] = load(&block[row]);
+        }
+        for _ in 0..4 {
+            let before = rows;
+            for row in 0..8 {
+                rows[2 * row] = _mm512_permutex2var_ps(before[row], low, before[row + 8]);
+                rows[2 * row + 1] = _mm512_permutex2var_ps(before[row], high, before[row + 8]);
+            }
+        }
+        let mut out = [[0.0; 16]; 16];
+        for row in 0..16 {
+            store(rows[row], &mut out[row]);
+        }
+        out
     }
 
     #[inline]
@@ -137,6 +165,8 @@ mod pairs256 {
     pub(super) fn zero() -> __m256i {
         _mm256_setzero_si256()
     }
+
+    pub(super) use zero as no_weights;
 
     #[inline]
     #[target_feature(enable = "avx2")]
@@ -187,6 +217,8 @@ mod pairs512 {
     pub(super) fn zero() -> __m512i {
         _mm512_setzero_si512()
     }
+
+    pub(super) use zero as no_weights;
 
     #[inline]
     #[target_feature(enable = "avx512f")]
@@ -245,6 +277,8 @@ mod fours256 {
         _mm256_setzero_si256()
     }
 
+    pub(super) use zero as no_weights;
+
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(super) fn start(starts: &[i32; LANES]) -> __m256i {
@@ -279,6 +313,21 @@ mod fours256 {
     }
 }
 
+/// [`fours256`] with the instruction as processors with AVX-512 encode it, so that they can test the rest.
+#[cfg(test)]
+mod fours256_of_avx512 {
+    use std::arch::x86_64::_mm256_dpbusd_epi32;
+
+    pub(super) use super::fours256::{Level, STEP, broadcast, no_weights, one_at, start, weights, zero};
+    use super::wide256::__m256i;
+
+    #[inline]
+    #[target_feature(enable = "avx2,avx512vl,avx512vnni")]
+    pub(super) fn dot(sum: __m256i, levels: __m256i, weights: __m256i) -> __m256i {
+        _mm256_dpbusd_epi32(sum, levels, weights)
+    }
+}
+
 /// The same as [`fours256`] with twice the width.
 mod fours512 {
     use std::arch::x86_64::{
@@ -295,6 +344,8 @@ mod fours512 {
     pub(super) fn zero() -> __m512i {
         _mm512_setzero_si512()
     }
+
+    pub(super) use zero as no_weights;
 
     #[inline]
     #[target_feature(enable = "avx512f")]
@@ -330,191 +381,27 @@ mod fours512 {
     }
 }
 
-/// Defines an instruction set: its proof of detection, the two tiles and the entry to code that is compiled for it.
-macro_rules! instruction_set {
-    (
-        $(#[$doc:meta])*
-        $name:ident, $features:literal, [$($feature:tt),*], $floats:ident, $integers:ident, $vectors:literal
-    ) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug)]
-        pub(crate) struct $name(());
-
-        impl $name {
-            /// The proof that the processor has the instructions.
-            pub(super) fn detect() -> Option<Self> {
-                ($(std::arch::is_x86_feature_detected!($feature))&&*).then_some(Self(()))
-            }
-
-            pub(super) fn run<J: Job>(self, job: J) -> J::Output {
-                #[target_feature(enable = $features)]
-                fn compiled<J: Job>(set: $name, job: J) -> J::Output {
-                    job.run(set)
-                }
-                // SAFETY: `self` exists, so all features were detected.
-                unsafe { compiled(self, job) }
-            }
-        }
-
-        impl Instructions for $name {
-            const FMA: bool = true;
-            const LAYOUT: Layout = Layout {
-                outputs: $vectors * $floats::LANES,
-                step: $integers::STEP,
-            };
-            type Level = $integers::Level;
-
-            #[inline]
-            fn float_tile<const HEIGHT: usize>(
-                self,
-                inputs: &[[f32; HEIGHT]],
-                lanes: &[[f32; PANEL]],
-                sums: &mut [[f32; PANEL]; HEIGHT],
-            ) {
-                #[inline]
-                #[target_feature(enable = $features)]
-                fn compiled<const HEIGHT: usize>(
-                    inputs: &[[f32; HEIGHT]],
-                    lanes: &[[f32; PANEL]],
-                    out: &mut [[f32; PANEL]; HEIGHT],
-                ) {
-                    const VECTORS: usize = PANEL / $floats::LANES;
-                    let mut sums: [[$floats::Floats; VECTORS]; HEIGHT] = [[$floats::zero(); VECTORS]; HEIGHT];
-                    for row in 0..HEIGHT {
-                        let (out, _) = out[row].as_chunks::<{ $floats::LANES }>();
-                        for vector in 0..VECTORS {
-                            sums[row][vector] = $floats::load(&out[vector]);
-                        }
-                    }
-                    for (inputs, lanes) in inputs.iter().zip(lanes) {
-                        let (lanes, _) = lanes.as_chunks::<{ $floats::LANES }>();
-                        for vector in 0..VECTORS {
-                            let lanes = $floats::load(&lanes[vector]);
-                            for row in 0..HEIGHT {
-                                sums[row][vector] = $floats::multiply_add(inputs[row], lanes, sums[row][vector]);
-                            }
-                        }
-                    }
-                    for row in 0..HEIGHT {
-                        let (out, _) = out[row].as_chunks_mut::<{ $floats::LANES }>();
-                        for vector in 0..VECTORS {
-                            $floats::store(sums[row][vector], &mut out[vector]);
-                        }
-                    }
-                }
-                // SAFETY: `self` exists, so all features were detected.
-                unsafe { compiled(inputs, lanes, sums) }
-            }
-
-            #[inline]
-            fn integer_tile<const HEIGHT: usize>(
-                self,
-                tile: IntegerTile<'_, Self::Level>,
-                out: &mut [f32],
-                stride: usize,
-            ) {
-                #[inline]
-                #[target_feature(enable = $features)]
-                fn compiled<const HEIGHT: usize>(
-                    tile: IntegerTile<'_, $integers::Level>,
-                    out: &mut [f32],
-                    stride: usize,
-                ) {
-                    const LANES: usize = $floats::LANES;
-                    const STEP: usize = $integers::STEP;
-                    const OUTPUTS: usize = $vectors * LANES;
-                    let groups = tile.groups.len() / HEIGHT;
-                    let (levels, _) = tile.levels.as_chunks::<GROUP>();
-                    let (weights, _) = tile.weights.as_chunks::<{ LANES * STEP }>();
-                    let (weights, _) = weights.as_chunks::<$vectors>();
-                    let (weights, _) = weights.as_chunks::<{ GROUP / STEP }>();
-                    let (scales, _) = tile.scales.as_chunks::<LANES>();
-                    let (scales, _) = scales.as_chunks::<$vectors>();
-                    let (starts, _) = tile.starts.as_chunks::<LANES>();
-                    let (starts, _) = starts.as_chunks::<$vectors>();
-                    let (bias, _) = tile.bias.as_chunks::<LANES>();
-                    let (bias, _) = bias.as_chunks::<$vectors>();
-                    let mut totals = [bias[0]; HEIGHT];
-                    for group in 0..groups {
-                        let mut inputs = [&levels[0]; HEIGHT];
-                        for row in 0..HEIGHT {
-                            inputs[row] = &levels[row * groups + group];
-                        }
-                        let mut sums = [[$integers::start(&starts[group][0]); $vectors]; HEIGHT];
-                        for row in 0..HEIGHT {
-                            for vector in 0..$vectors {
-                                sums[row][vector] = $integers::start(&starts[group][vector]);
-                            }
-                        }
-                        for (step, weights) in weights[group].iter().enumerate() {
-                            let mut loaded = [$integers::weights(&weights[0]); $vectors];
-                            for vector in 0..$vectors {
-                                loaded[vector] = $integers::weights(&weights[vector]);
-                            }
-                            for row in 0..HEIGHT {
-                                let (inputs, _) = inputs[row].as_chunks::<STEP>();
-                                let levels = $integers::broadcast(inputs[step]);
-                                for vector in 0..$vectors {
-                                    sums[row][vector] = $integers::dot(sums[row][vector], levels, loaded[vector]);
-                                }
-                            }
-                        }
-                        for row in 0..HEIGHT {
-                            let scale = tile.groups[row * groups + group].scale;
-                            for vector in 0..$vectors {
-                                $floats::add_scaled(
-                                    sums[row][vector],
-                                    scale,
-                                    &scales[group][vector],
-                                    &mut totals[row][vector],
-                                );
-                            }
-                        }
-                        // A loop of its own: the one above must be unrolled to keep the sums in registers.
-                        for row in 0..HEIGHT {
-                            let row_group = &tile.groups[row * groups + group];
-                            if row_group.residual == 0.0 {
-                                continue;
-                            }
-                            let weights = &weights[group][row_group.outlier / STEP];
-                            let one = $integers::one_at(row_group.outlier % STEP);
-                            for vector in 0..$vectors {
-                                let weights = $integers::weights(&weights[vector]);
-                                $floats::add_scaled(
-                                    $integers::dot($integers::zero(), one, weights),
-                                    row_group.residual,
-                                    &scales[group][vector],
-                                    &mut totals[row][vector],
-                                );
-                            }
-                        }
-                    }
-                    for row in 0..HEIGHT {
-                        out[row * stride..row * stride + OUTPUTS].copy_from_slice(totals[row].as_flattened());
-                    }
-                }
-                // SAFETY: `self` exists, so all features were detected.
-                unsafe { compiled::<HEIGHT>(tile, out, stride) }
-            }
-        }
-    };
-}
-
-instruction_set!(
+define_set!(
     /// AVX2 with fused multiply-add, which nearly every x86-64 processor since 2013 has.
-    Avx2, "avx2,fma", ["avx2", "fma"], wide256, pairs256, 2
+    Avx2, "avx2,fma", is_x86_feature_detected, ["avx2", "fma"], wide256, pairs256, 2
 );
-instruction_set!(
+define_set!(
     /// AVX2 with dot products of 8-bit numbers: desktop processors since 2021.
-    AvxVnni, "avx2,fma,avxvnni", ["avx2", "fma", "avxvnni"], wide256, fours256, 2
+    AvxVnni, "avx2,fma,avxvnni", is_x86_feature_detected, ["avx2", "fma", "avxvnni"], wide256, fours256, 2
 );
-instruction_set!(
+define_set!(
     /// AVX-512: server processors since 2017.
     Avx512, "avx2,fma,avx512f,avx512bw,avx512vl,avx512dq",
-    ["avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq"], wide512, pairs512, 4
+    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq"], wide512, pairs512, 4
 );
-instruction_set!(
+define_set!(
     /// AVX-512 with dot products of 8-bit numbers: server processors since 2019.
     Avx512Vnni, "avx2,fma,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni",
-    ["avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"], wide512, fours512, 4
+    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"], wide512, fours512, 4
+);
+#[cfg(test)]
+define_set!(
+    /// [`AvxVnni`] on a processor with AVX-512.
+    NarrowVnni, "avx2,fma,avx512f,avx512vl,avx512vnni",
+    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512vl", "avx512vnni"], wide256, fours256_of_avx512, 2
 );
