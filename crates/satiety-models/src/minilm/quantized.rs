@@ -379,7 +379,7 @@ pub(crate) fn multiply_gelu_quantized<I: Instructions>(
     out.resize(rows * stride);
     let (bias, _) = bias.as_chunks::<GROUP>();
     let (levels, _) = out.levels.as_chunks_mut::<GROUP>();
-    for (column, bias) in bias.iter().enumerate().take(stride) {
+    for (column, bias) in bias.iter().enumerate() {
         for (row, height) in tiles(rows) {
             let mut totals = [*bias; TILE];
             let tile = weights.tile::<I>(inputs, row, column, 0, groups);

@@ -100,8 +100,7 @@ fn fused(a: f32, b: f32, c: f32) -> f32 {
     let error = (product - (sum - added)) + (c - added);
     let bits = sum.to_bits();
     // False for an exact sum, and for a sum that is infinite or not a number.
-    #[expect(clippy::double_comparisons, reason = "`!=` is true for what is not a number")]
-    let is_inexact = error < 0.0 || error > 0.0;
+    let is_inexact = error.abs() > 0.0;
     let towards_zero = (error < 0.0) == (sum > 0.0);
     let even = is_inexact && bits & 1 == 0;
     let bits = bits
@@ -113,9 +112,12 @@ fn fused(a: f32, b: f32, c: f32) -> f32 {
 }
 
 #[inline(always)]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "an index into several rows; iterators over all of them are not vectorized"
+)]
 fn float_tile<I: Instructions, const HEIGHT: usize>(tile: FloatTile<'_>, sums: &mut [[f32; PANEL]; HEIGHT]) {
     let rows: [&[f32]; HEIGHT] = std::array::from_fn(|row| tile.row(row));
-    #[expect(clippy::needless_range_loop, reason = "indexes several rows at once")]
     for input in 0..tile.depth {
         let lanes = tile.lanes(input);
         for row in 0..HEIGHT {
