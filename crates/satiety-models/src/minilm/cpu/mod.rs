@@ -8,14 +8,18 @@
     clippy::inline_always,
     reason = "compiled again for each instruction set, see above"
 )]
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod kernels;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::fmt;
 
+#[cfg(target_arch = "aarch64")]
+use self::neon::NeonDot;
 pub(crate) use self::portable::Portable;
 use self::portable::PortableFloats;
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -129,11 +133,13 @@ pub(crate) enum InstructionSet {
     Avx512Vnni(Avx512Vnni),
     #[cfg(all(test, target_arch = "x86_64"))]
     NarrowVnni(NarrowVnni),
+    #[cfg(target_arch = "aarch64")]
+    NeonDot(NeonDot),
 }
 
 impl InstructionSet {
     /// Names in `SATIETY_CPU` for all processors.
-    const NAMES: [&'static str; 5] = ["portable", "avx2", "avxvnni", "avx512", "vnni"];
+    const NAMES: [&'static str; 6] = ["portable", "avx2", "avxvnni", "avx512", "vnni", "neon"];
 
     /// All sets of this processor, the fastest first.
     pub(crate) fn available() -> impl Iterator<Item = Self> {
@@ -146,7 +152,9 @@ impl InstructionSet {
             #[cfg(test)]
             NarrowVnni::detect().map(Self::NarrowVnni),
         ];
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        let sets = [NeonDot::detect().map(Self::NeonDot)];
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let sets = [];
         sets.into_iter().flatten().chain([Self::Portable])
     }
@@ -187,6 +195,8 @@ impl InstructionSet {
             Self::Avx512Vnni(_) => "vnni",
             #[cfg(all(test, target_arch = "x86_64"))]
             Self::NarrowVnni(_) => "narrow vnni",
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDot(_) => "neon",
         }
     }
 
@@ -232,6 +242,8 @@ impl InstructionSet {
             Self::Avx512Vnni(set) => set.run(job),
             #[cfg(all(test, target_arch = "x86_64"))]
             Self::NarrowVnni(set) => set.run(job),
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDot(set) => set.run(job),
         }
     }
 }
@@ -266,7 +278,7 @@ mod tests {
         }
         let unknown = InstructionSet::named("sse9").unwrap_err();
         assert!(
-            unknown.contains("portable, avx2, avxvnni, avx512, vnni"),
+            unknown.contains("portable, avx2, avxvnni, avx512, vnni, neon"),
             "{unknown}"
         );
     }
