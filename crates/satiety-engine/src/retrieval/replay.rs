@@ -727,7 +727,7 @@ fn answers(rows: &[AnswerRow]) -> Result<Answers, EngineError> {
     let mut run = RunReader::new(FileFormat::JsonLines);
     let mut traces = TraceReader::default();
     if found_nothing(rows) {
-        // A run must not be empty; a query that nobody judged does not affect any metric.
+        // A run must not be empty; a query without judgments does not affect any metric.
         run.push(NO_RESULTS.as_bytes()).map_err(stored_wrong)?;
     }
     for row in successful(rows) {

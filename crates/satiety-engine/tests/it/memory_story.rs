@@ -70,7 +70,7 @@ const TASKS: [Task; 10] = [
     },
     Task {
         title: "Feature flags",
-        content: "Flags live in the table feature_flags and are cached for thirty seconds per process, so switching one off takes up to half a minute.",
+        content: "Flags live in the table feature_flags and are cached for thirty seconds per process, so switching one off needs at most half a minute.",
         asks: "how fast does turning off a feature flag take effect",
         asks_again: "where are the feature switches stored",
     },

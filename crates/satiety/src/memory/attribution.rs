@@ -315,7 +315,7 @@ pub fn repeated_query<'a>(query: &PastQuery, queries: &'a [PastQuery]) -> Option
 }
 
 /// Attributes all logged uses of a session again. Returns the events with the query that each belongs to and
-/// its probability: uses below the floor are omitted, and results that were passed over are derived anew from
+/// its probability: uses below the floor are omitted, and results that were passed over are derived again from
 /// the uses, because they depend on them. `queries` are newest first.
 pub fn reattribute(
     queries: &[PastQuery],

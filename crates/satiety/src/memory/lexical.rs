@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::text::Bm25;
 
 /// Version of the text analysis: which words of a text are indexed, and in which form. An index that was built by another
-/// version must be built anew. Increase it with every change of tokenization, stemming, stop words, language detection,
+/// version must be rebuilt. Increase it with every change of tokenization, stemming, stop words, language detection,
 /// or resolved dates.
 pub const TEXT_ANALYSIS_VERSION: u32 = 2;
 

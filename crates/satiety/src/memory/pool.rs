@@ -129,7 +129,7 @@ impl Pool {
         }
     }
 
-    /// Evidence for a memory; none for one that is no candidate.
+    /// Evidence for a memory; none for a memory that is not a candidate.
     pub(super) fn evidence(&self, memory: u32) -> Evidence {
         self.entries.get(&memory).copied().unwrap_or_default()
     }

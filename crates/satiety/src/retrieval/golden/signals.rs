@@ -130,7 +130,7 @@ struct Event {
     weight: f64,
 }
 
-/// Weight of a signal that a session gave to `alike` results of a query: whoever reads or praises everything
+/// Weight of a signal that a session gave to `alike` results of a query: a session that reads or praises everything
 /// says nothing about any of it.
 fn selectivity(kind: FeedbackKind, alike: usize, selective: usize) -> f64 {
     match kind {
@@ -261,7 +261,7 @@ mod tests {
 
     /// Reading all results of a query says nothing about them, while reading two of them does.
     #[test]
-    fn reading_or_praising_everything_is_no_evidence() {
+    fn reading_or_praising_everything_counts_less() {
         let all = |kind: FeedbackKind, count: usize| -> Vec<FeedbackSignal> {
             let named = |at: usize| FeedbackSignal {
                 memory_id: Some(format!("m{at}")),
