@@ -358,6 +358,8 @@ export interface BenchmarkSummary {
   cases: number;
   /** Number of results by status. */
   counts: StatusCounts;
+  /** Metrics that the suite derives from the named scores, such as promptfoo's `derivedMetrics`. */
+  derived?: DerivedMetric[];
   /** Number of errors by owner. */
   errors_by_owner: Record<string, number>;
   /** Number of failures by category. */
@@ -395,6 +397,16 @@ export interface BenchmarkSummary {
   total_token_cost: number;
 }
 
+/** Estimate with its bootstrap interval. */
+export interface BootstrapEstimate {
+  /** Statistic of the original sample. */
+  estimate: number;
+  /** Bootstrap confidence interval of the estimate. */
+  interval: Interval;
+  /** Standard deviation of the replicates. */
+  standard_error: number;
+}
+
 /** Method that derives the interval from the replicates. */
 export type BootstrapMethod = "percentile" | "bca";
 
@@ -420,6 +432,51 @@ export interface Bounds {
 
 /** Budget limit that was reached. */
 export type BudgetLimit = "seconds" | "tokens" | "money";
+
+/**
+ * Request of a remote caller for a new scorer version: weights fitted to feedback, unless `online` or
+ * `prompt` is given.
+ */
+export interface CalibrateScorerRequest {
+  /** Exported feedback (JSON Lines) to use instead of the stored one. */
+  feedback?: string | null;
+  /** Whether the weights adjust themselves online (variant C). */
+  online?: boolean;
+  /** Prompt of the scorer model (variant B). */
+  prompt?: string | null;
+  /** Smallest ridge penalty on the correction by features; 10 if absent. */
+  ridge?: number | null;
+  /** Scope whose feedback is used; all scopes if absent. */
+  scope_id?: string | null;
+}
+
+/** A new scorer version, not yet active. */
+export interface CalibratedScorer {
+  /** Version that it is based on. */
+  based_on: string;
+  /** Number of drift alarms, for weights that are updated online. */
+  drift_alarms?: number | null;
+  /** Prediction quality on held-out proposals, for fitted weights. */
+  fitted?: Fitted | null;
+  /** Number of labels that it learned from. */
+  labels: number;
+  /** Kind of change that the version makes. */
+  variant: Variant;
+  /** Version of the new scorer. */
+  version: string;
+}
+
+/** Logistic model of relevance, and the floor of confidence. */
+export interface Calibration {
+  /** Increase of the log-odds at a cosine of 1. */
+  cosine?: number;
+  /** Increase of the log-odds if the words of the result cover the whole query. */
+  coverage?: number;
+  /** Confidence below which a result does not count as relevant; 0 disables the floor. */
+  floor?: number;
+  /** Log-odds of a result that has nothing in common with the query. */
+  intercept?: number;
+}
 
 /** One bin of a reliability diagram. */
 export interface CalibrationBin {
@@ -487,6 +544,8 @@ export interface CaseChange {
   p_value?: number | null;
   /** Human-readable description of the change. */
   reason: string;
+  /** Variant that changed, when a run has several targets. */
+  variant?: string | null;
 }
 
 /** Summary of one case over its repeats. */
@@ -653,6 +712,8 @@ export interface ComparedRuns {
   score: MetricComparison | null;
   /** Deciding scorers and criteria by name, when there are several with enough cases for a test. */
   scores?: ScoreComparison[];
+  /** Verdict about each variant, when a run has several targets: the worst one counts. */
+  variants?: VariantGate[];
   /** Overall verdict of the gate. */
   verdict: GateVerdict;
 }
@@ -712,6 +773,23 @@ export interface ConfidenceFactors {
   lowest?: number;
 }
 
+/** An existing memory that a new one contradicts. */
+export interface ConflictingMemory {
+  /** Id of the existing memory. */
+  id: string;
+  /** Differences in amounts, names or negation, with the words that show them. */
+  reasons: string[];
+  /** Similarity from 0 to 1. */
+  similarity: number;
+  /**
+   * Link from the new memory to this one that would resolve it: `supersedes` if the new one was observed
+   * later, else `contradicts`.
+   */
+  suggested_link: LinkKind;
+  /** Title of the existing memory. */
+  title: string;
+}
+
 /** Page of stored conversations. */
 export interface ConversationPage {
   /** Stored conversations, latest first. */
@@ -755,17 +833,22 @@ export interface CorpusEvidence {
    * memories.
    */
   control_surfacing: number | null;
+  /** Paired comparison of the latency; absent in evidence of earlier versions. */
+  latency: LatencyComparison | null;
   /** Measures, reciprocal rank first: it decides, and the others must not be worse. */
   measures: MeasuredChange[];
   /** Number of queries with at least one relevant memory. */
   queries: number;
-  /** P-value of the test that the treatment is not slower. */
+  /** P-value of the slower queries if the treatment is within the limit. */
   slower_p_value: number;
   /** 95th percentile of the treatment's latency in milliseconds. */
   treatment_p95_ms: number;
   /** Fraction of constitutional memories among the first five results of the treatment. */
   treatment_surfacing: number | null;
 }
+
+/** Whether an eviction is worth its price. */
+export type CostDecision = "pays" | "required" | "below_break_even";
 
 /** Answer of a judge about one criterion. */
 export interface CriterionAnswer {
@@ -775,6 +858,16 @@ export interface CriterionAnswer {
   met: boolean;
   /** Reason that the judge gave. */
   reason: string;
+}
+
+/** Treatment of memories that were superseded or are not valid at the time of the search. */
+export interface CurrencySettings {
+  /** Score factor of a memory outside its validity, if it is demoted. */
+  factor?: number;
+  /** What happens to a memory outside its validity. */
+  invalid?: OutdatedRule;
+  /** What happens to a superseded memory. */
+  superseded?: OutdatedRule;
 }
 
 /** Harness cycle to record. */
@@ -812,6 +905,18 @@ export type Decision = "continue" | "stop";
 export interface DeleteResponse {
   /** Ids of the deleted memories. */
   deleted: string[];
+}
+
+/** Value of a derived metric. */
+export interface DerivedMetric {
+  /** Name of the metric. */
+  name: string;
+  /** Reason why there is no value. */
+  problem?: string | null;
+  /** Number of the prompt, from 1; absent when the suite has one prompt. */
+  prompt?: number | null;
+  /** Value of the expression; absent when it cannot be computed. */
+  value: number | null;
 }
 
 /** Number of queries by difference class. */
@@ -869,6 +974,23 @@ export interface Diversity {
 /** Score that drives the window. */
 export type Driver = "measured" | "signals";
 
+/** How much two memories are alike. */
+export type DuplicateKind = "identical" | "near";
+
+/** An existing memory that a new one repeats. */
+export interface DuplicateMemory {
+  /** Id of the existing memory. */
+  id: string;
+  /** Whether it is identical or near-identical. */
+  kind: DuplicateKind;
+  /** Value of `on_duplicate` that fits: `update` if the new text contains the old one, else `merge`. */
+  proposal: OnDuplicate;
+  /** Similarity from 0 to 1. */
+  similarity: number;
+  /** Title of the existing memory. */
+  title: string;
+}
+
 /** A change of one file. */
 export interface Edit {
   /** Number of lines that the edit adds. */
@@ -877,6 +999,20 @@ export interface Edit {
   path: string;
   /** Number of lines that the edit removes. */
   removed: number;
+}
+
+/** Progress of vectors that are made in the background. */
+export interface EmbeddingProgress {
+  /** Whether this process embeds in the background. */
+  active: boolean;
+  /** Number of chunks that this process has embedded in the background. */
+  done: number;
+  /** Number of chunks that wait for a vector. */
+  pending: number;
+  /** Last error of the worker; it tries again. */
+  problem?: string | null;
+  /** Estimated seconds until all chunks have a vector; absent if unknown. */
+  seconds_left?: number | null;
 }
 
 /** Entry of the ledger, which records one event. */
@@ -936,6 +1072,34 @@ export interface EvictionCandidate {
   token_count: number;
   /** Zone of the item. */
   zone: string;
+}
+
+/** Expected cost and saving of an eviction, in tokens at the price of an uncached input token. */
+export interface EvictionCost {
+  /** Number of further requests from which the eviction pays; absent if it never does. */
+  break_even_turns?: number | null;
+  /** Whether the cache still holds the last request; an expired cache is written again anyway. */
+  cache_warm: boolean;
+  /** Whether the eviction is worth its price. */
+  decision: CostDecision;
+  /** Expected number of dropped items that are read again. */
+  expected_rereads: number;
+  /** Saving minus costs. */
+  net: number;
+  /** Date of the prices. */
+  prices_as_of: string;
+  /** Provider whose prices were used. */
+  provider: string;
+  /** Tokens behind the earliest dropped item that stay and are billed again. */
+  rebilled_tokens: number;
+  /** Cost of billing them again. */
+  rebilling: number;
+  /** Expected number of further requests. */
+  remaining_turns: number;
+  /** Expected cost of reading them again. */
+  rereading: number;
+  /** Expected saving over the remaining requests. */
+  saving: number;
 }
 
 /** Candidate that was excluded, overriding the scorer. */
@@ -1170,6 +1334,29 @@ export interface Feedback {
   timed_out: number;
 }
 
+/** A judgment derived from feedback. */
+export interface FeedbackJudgment {
+  /** Probability that the grade is on the same side of the relevance threshold (grade 2). */
+  confidence: number;
+  /** Whether the feedback contains both positive and negative signals. */
+  conflict: boolean;
+  /** Most probable grade, 0 to 3. */
+  grade: number;
+  /** Id of the result. */
+  memory_id: string;
+  /** Outcome of the derived judgment. */
+  outcome: FeedbackOutcome;
+  /** Probability of each grade from 0 to 3. */
+  probabilities: number[];
+  /** Id of the query. */
+  query_id: string;
+  /** Feedback that led to the grade. */
+  reasons: string[];
+}
+
+/** Outcome of a derived judgment. */
+export type FeedbackOutcome = "written" | "uncertain" | "by_person";
+
 /** Summary of the feedback on proposals. */
 export interface FeedbackReport {
   /** Number of candidates in those proposals. */
@@ -1192,6 +1379,42 @@ export interface Finding {
   text: string;
 }
 
+/** Fitted weights, and whether they predict need better. */
+export interface Fitted {
+  /** Prediction quality on unseen groups of the weights that resulted. */
+  after: Prediction;
+  /** Prediction quality of the old scorer. */
+  before: Prediction;
+  /** Prediction quality on unseen groups with the correction by features. */
+  features: Prediction;
+  /** Improvement by features over the rescaled scorer. */
+  gain: Gain;
+  /**
+   * Number of groups of labels that cross-validation keeps together: sessions, or proposals if there are
+   * fewer sessions than folds.
+   */
+  groups: number;
+  /** Constant added to the rescaled log-odds. */
+  intercept: number;
+  /** Number of labels used for the fit. */
+  labels: number;
+  /** What the weights change. */
+  model: FittedModel;
+  /** Number of proposals from which the labels come. */
+  proposals: number;
+  /** Prediction quality on unseen groups of the old scorer with its log-odds rescaled. */
+  rescaled: Prediction;
+  /** Improvement by rescaling over the old scorer. */
+  rescaling: Gain;
+  /** Factor of the old log-odds. */
+  slope: number;
+  /** Weights resulting from the fit. */
+  weights: ScorerWeights;
+}
+
+/** What a fit changes in the old scorer. */
+export type FittedModel = "rescaled" | "features";
+
 /** Rank and score of a result in one channel. */
 export interface Found {
   /** Rank in the channel, from 1. */
@@ -1201,12 +1424,20 @@ export interface Found {
 }
 
 /** How the lists of the channels are fused. */
-export type Fusion = "score" | {
+export type Fusion = "z_score" | "score" | {
   reciprocal_rank: {
     /** Smoothing constant: larger values reduce the advantage of the first ranks. */
     k: number;
   };
 };
+
+/** Improvement of one scorer over another. */
+export interface Gain {
+  /** Reduction of the log loss on unseen groups. */
+  log_loss: BootstrapEstimate;
+  /** Whether the whole interval is above zero. */
+  shown: boolean;
+}
 
 /** Result of a non-inferiority gate with a margin. */
 export type Gate = "pass" | "fail" | "inconclusive";
@@ -1471,6 +1702,79 @@ export interface Hit {
   url: string;
 }
 
+/** Agreement of feedback with human judgments. */
+export interface HumanAgreement {
+  /** Cohen's kappa with quadratic weights. */
+  kappa: number | null;
+  /** Number of results judged by both. */
+  results: number;
+  /** Share with the same grade, 0 to 1. */
+  same_grade: number;
+  /** Share on the same side of the relevance threshold (grade 2), 0 to 1. */
+  same_side: number;
+}
+
+/** Request to import records that are part of the request. */
+export interface ImportBody {
+  /** Check the records and store nothing. */
+  dry_run?: boolean;
+  /** Folder to put the memories into. */
+  folder?: string | null;
+  /** Format of the records; detected by their fields. */
+  format?: ImportFormat | null;
+  /** Project to keep them in, by name or id, or `global` for all (scope `admin`). */
+  project?: string | null;
+  /** Records of one format, such as objects with `content` and optional `id`, `title`, `folder` and `kind`. */
+  records: unknown[];
+  /** Name of the source. Records with the same source and id are stored once and updated when they change. */
+  source: string;
+}
+
+/** Formats that can be imported. */
+export type ImportFormat = "jsonl" | "csv" | "chatgpt" | "claude" | "messages" | "server-memory" | "mem0" | "markdown" | "satiety";
+
+/** Result of an import. */
+export interface ImportedMemories {
+  /** Number of new memories. */
+  added: number;
+  /** Number of memories that changed since an earlier import. */
+  changed: number;
+  /** Whether nothing was stored because only a check was requested. */
+  dry_run: boolean;
+  /** Number of chunks that got a vector after the import. */
+  embedded: number;
+  /** Format of the source. */
+  format: ImportFormat | null;
+  /** Whether the import was interrupted; repeat it to continue. */
+  interrupted: boolean;
+  /** Number of causal links that were added. */
+  links: number;
+  /** Number of memories that request a tier above `important`, which they do not get. */
+  lowered: number;
+  /** Number of chunks that wait for a vector; they are found by words. */
+  pending: number;
+  /** The first 100 skipped records, with the reason. */
+  refused: RefusedRecord[];
+  /** Number of records that were skipped because they could not be imported. */
+  skipped: number;
+  /** Number of memories that an earlier import stored and that are unchanged. */
+  unchanged: number;
+}
+
+/** Where this process got its index from, and how it followed the database. */
+export interface IndexActivity {
+  /** Number of changed, deleted or newly embedded memories that were applied to the index. */
+  changes_applied: number;
+  /** Reason why the index file could not be read or written; absent if there was none. */
+  file_problem?: string | null;
+  /** Duration of the last complete load, in milliseconds. */
+  load_ms: number;
+  /** Number of times that the complete index was read from the database. */
+  loads_from_database: number;
+  /** Number of times that the index was read from its file. */
+  loads_from_file: number;
+}
+
 /** Request to index a directory of Markdown files. */
 export interface IndexBody {
   /** Directory to index; over HTTP below the server's root. */
@@ -1582,6 +1886,14 @@ export interface Interval {
   low: number;
 }
 
+/** Non-decreasing mapping: linear between its knots, constant outside. */
+export interface Isotonic {
+  /** Positions of the knots, strictly increasing. */
+  x: number[];
+  /** Values at the knots, non-decreasing. */
+  y: number[];
+}
+
 /** Outcome of an item in a proposal. */
 export interface ItemFate {
   /** Id of the item. */
@@ -1683,6 +1995,16 @@ export interface JobView {
   subject: string;
 }
 
+/** Request to derive judgments. */
+export interface JudgeFeedbackRequest {
+  /** Report only, without writing. */
+  dry_run?: boolean;
+  /** Minimum confidence for a judgment to be written, 0 to 1; 0.6 by default. */
+  min_confidence?: number;
+  /** Attribute all uses to queries again, and replace the judgments that earlier feedback led to. */
+  rederive?: boolean;
+}
+
 /** Opinion of one judge about one answer. */
 export interface JudgeOpinion {
   /** Answer per criterion, in the order of the rubric. */
@@ -1693,6 +2015,32 @@ export interface JudgeOpinion {
   reason?: string;
   /** Score between 0 and 1. */
   score: number;
+}
+
+/** Result of deriving judgments from feedback. */
+export interface JudgedCorpus {
+  /** Agreement with human judgments, if both exist. */
+  beside_people: HumanAgreement | null;
+  /** Number of results with a human judgment, which are unchanged. */
+  by_people: number;
+  /** Whether nothing was written. */
+  dry_run: boolean;
+  /** Total number of feedback events. */
+  events: number;
+  /** Number of written judgments by grade. */
+  grades: Record<string, unknown>;
+  /** All judgments with their reasons. */
+  judgments: FeedbackJudgment[];
+  /** Number of queries in the corpus. */
+  queries: number;
+  /** Number of earlier judgments from feedback that are gone, if they were derived again. */
+  removed: number;
+  /** Number of judgments below the minimum confidence. */
+  uncertain: number;
+  /** Number of queries whose results have feedback. */
+  with_feedback: number;
+  /** Number of judgments that were written. */
+  written: number;
 }
 
 /** Judgement of the runs of a log. */
@@ -1715,6 +2063,14 @@ export interface JudgedShare {
   treatment: number | null;
 }
 
+/** Factors of the vector weight for queries that are not in English, if the model knows only English. */
+export interface LanguageSettings {
+  /** Factor for other languages in Latin script, of which the model knows some words. */
+  latin?: number;
+  /** Factor for languages in other scripts. */
+  other?: number;
+}
+
 /** Latency of a stage in milliseconds. */
 export interface Latency {
   /** Mean latency in milliseconds. */
@@ -1727,6 +2083,26 @@ export interface Latency {
   p99: number;
   /** Number of queries with this stage. */
   queries: number;
+}
+
+/** Comparison of the latency of two pipelines. */
+export interface LatencyComparison {
+  /** 95th percentile of the control in milliseconds, over the fastest repetition of each query. */
+  control_p95_ms: number;
+  /** Median over the queries of the median relative increase, 0 for none. */
+  median_increase: number;
+  /** Number of queries measured with both pipelines. */
+  queries: number;
+  /** Number of repetitions of each query. */
+  repetitions: number;
+  /** P-value of so many slower queries if the treatment is within the limit. */
+  slower_p_value: number;
+  /** Number of queries that exceed the limit in every repetition. */
+  slower_queries: number;
+  /** 95th percentile of the treatment in milliseconds, over the fastest repetition of each query. */
+  treatment_p95_ms: number;
+  /** P-value of so many queries within the limit if the treatment exceeds it. */
+  within_p_value: number;
 }
 
 /** Classification of novelty or readiness. */
@@ -1979,6 +2355,8 @@ export interface MeasuredSaturation {
 
 /** A stored memory with its metadata. */
 export interface Memory {
+  /** Person, agent or system that said or wrote it. */
+  author?: string | null;
   /** Confidence from validations, 0 to 1. */
   confidence: number;
   /** Statement and reasons, in Markdown. */
@@ -1995,10 +2373,14 @@ export interface Memory {
   kind: string;
   /** Trigger phrases learned from selections. */
   learnt_triggers: string[];
+  /** Time when it was said or seen, if it is not that of saving. */
+  observed_at?: string | null;
   /** Path of the source file, if any. */
   origin?: string | null;
   /** Project of the memory; null if it is global. */
   project: Project | null;
+  /** Labels for filters, sorted. */
+  tags?: string[];
   /** Tier that sets its importance. */
   tier: Tier;
   /** Summary in one line. */
@@ -2007,8 +2389,35 @@ export interface Memory {
   triggers: string[];
   /** Time of the last change. */
   updated_at: string;
+  /** Time from which it holds, if bounded. */
+  valid_from?: string | null;
+  /** Time from which it no longer holds, if bounded. */
+  valid_until?: string | null;
   /** Number of validations so far. */
   validations: number;
+}
+
+/**
+ * Conditions that all results satisfy; absent ones do not restrict. Time ranges include their start and
+ * exclude their end.
+ */
+export interface MemoryFilter {
+  /** Any of these authors. */
+  authors?: string[];
+  /** Any of these kinds, such as `decision`. */
+  kinds?: string[];
+  /** Observed at this time or later. */
+  observed_from?: string | null;
+  /** Observed before this time. */
+  observed_until?: string | null;
+  /** Recorded at this time or later. */
+  recorded_from?: string | null;
+  /** Recorded before this time. */
+  recorded_until?: string | null;
+  /** All of these tags. */
+  tags?: string[];
+  /** Any of these tiers. */
+  tiers?: Tier[];
 }
 
 /** Health and size of the memory. */
@@ -2023,6 +2432,10 @@ export interface MemoryHealth {
   embedded: number;
   /** Configured sentence model; absent if there is none. */
   embedder: string | null;
+  /** Progress of vectors that are made in the background. */
+  embedding: EmbeddingProgress;
+  /** Source of the index, and how it follows the database. */
+  index: IndexActivity;
   /** Metrics of the latest measured run; absent before the first. */
   latest_metrics: MeasuredRun | null;
   /** State of this process's query log. */
@@ -2053,8 +2466,12 @@ export interface MemoryPage {
 export interface MemoryResult {
   /** Rank and score in each channel that found it. */
   channels: Record<string, Found>;
+  /** Calibrated probability from 0 to 1 that the result is relevant. */
+  confidence: number;
   /** Whether it is included only because it is constitutional. */
   constitutional_only: boolean;
+  /** Ids of visible memories that contradict this one. */
+  contradicts?: string[];
   /** Best matching chunk of the memory. */
   excerpt: string;
   /** Folder of the memory. */
@@ -2069,14 +2486,20 @@ export interface MemoryResult {
   project: Project | null;
   /** Rank of the result, from 1. */
   rank: number;
+  /** Whether the confidence reaches the relevance floor. */
+  relevant: boolean;
   /** Relevance score after ranking. */
   score: number;
+  /** Id of the current memory that replaced this one; absent if it was not replaced. */
+  superseded_by?: string | null;
   /** Importance tier of the memory. */
   tier: Tier;
   /** Title of the memory. */
   title: string;
   /** Number of tokens of the excerpt. */
   tokens: number;
+  /** Whether it held earlier or will hold later; absent if it holds at the time of the search. */
+  validity?: Validity | null;
 }
 
 /** Result of a memory search. */
@@ -2085,12 +2508,16 @@ export interface MemorySearch {
   already_shown: Held[];
   /** Keywords and phrases that matched. */
   because: string[];
+  /** What was found but does not reach the relevance floor, if nothing does; best first. */
+  below_floor?: WeakResult[];
   /** Reason why a channel was unavailable; absent otherwise. */
   degraded: string | null;
   /** Detected intent; absent when no keyword matches. */
   intent: Intent | null;
   /** Whether context pressure replaced the requested mode by a shallower one. */
   mode_override_applied: boolean;
+  /** Whether anything relevant was found. */
+  outcome: SearchOutcome;
   /** Results that exceed the token budget. */
   over_budget: Held[];
   /** Pressure on the caller's context. */
@@ -2099,7 +2526,7 @@ export interface MemorySearch {
   query: string;
   /** Id of the query in the query log. */
   query_id: string;
-  /** Results of the search, best first. */
+  /** Results of the search, best first. If nothing relevant was found, only constitutional memories. */
   results: MemoryResult[];
   /** Mode that the search uses. */
   selected_mode: Mode;
@@ -2212,6 +2639,8 @@ export interface NamedScore {
   reason?: string | null;
   /** Value on the scorer's own scale; absent when it returned no number. */
   value?: number | null;
+  /** Weight of the score among those of its answer; absent for the usual weight of 1. */
+  weight?: number | null;
 }
 
 /** Value of queries without relevant documents. */
@@ -2252,6 +2681,12 @@ export interface Number {
   value?: number | null;
 }
 
+/** Quantity that eviction minimizes: the cost of a wrong eviction is reading the item again. */
+export type Objective = "rereads" | "reread_tokens";
+
+/** What saving does if an identical or near-identical memory exists. Nothing is ever deleted. */
+export type OnDuplicate = "keep" | "update" | "merge" | "reject";
+
 /** Something that is unfinished at the end of a run. */
 export interface OpenEnd {
   /** Kind of the open end. */
@@ -2276,6 +2711,9 @@ export interface OpenExpansion {
   /** Reason why the expansion was opened. */
   trigger_reason: string;
 }
+
+/** What happens to a result that is not current. */
+export type OutdatedRule = "demote" | "hide" | "mark";
 
 /** Outputs of a round, grouped by kind. */
 export interface Outputs {
@@ -2377,10 +2815,14 @@ export interface Pipeline {
   confidence?: ConfidenceFactors;
   /** Constitutional memories appear within this many first results. */
   constitutional_within?: number;
+  /** Treatment of memories that were superseded or are not valid at the time of the search. */
+  currency?: CurrencySettings;
   /** How near-duplicates are demoted. */
   diversity?: Diversity;
   /** How the lists of the channels are fused. */
   fusion?: Fusion;
+  /** Influence of the language of the query. */
+  languages?: LanguageSettings;
   /** Parameters of the lexical channel (BM25). */
   lexical?: LexicalSettings;
   /** Influence of causal links on the results. */
@@ -2389,12 +2831,16 @@ export interface Pipeline {
   modes?: ModeTable;
   /** Context usage thresholds for shallower searches. */
   pressure?: PressureSettings;
+  /** Confidence of results, and the floor below which a search has found nothing. */
+  relevance?: RelevanceSettings;
   /** Number of candidates that are reranked. */
   rerank?: RerankSettings;
   /** Influence of earlier feedback in the session. */
   session?: SessionSettings;
   /** Score factor of each tier. */
   tiers?: TierFactors;
+  /** Influence of neighboring turns of a conversation. */
+  turns?: TurnSettings;
   /** Weight of each channel, by intent. */
   weights?: IntentWeights;
 }
@@ -2545,6 +2991,8 @@ export interface ProposeResponse {
   candidate_tokens: number;
   /** Items to evict, the least valuable first. */
   candidates: EvictionCandidate[];
+  /** Expected cost and saving; absent without prices, or if nothing could be dropped. */
+  cost?: EvictionCost | null;
   /** Expected number of exploration items, as a share of the selected items. */
   exploration: number;
   /** Number of tokens that must be freed. */
@@ -2579,6 +3027,12 @@ export type ProposeScopeRequest = {
   exploration?: number | null;
   /** Tokens to free, instead of `budget_tokens`. */
   free_tokens?: number | null;
+  /** Seconds since the last request to the model, to know whether its cache has expired; 0 if absent. */
+  idle_seconds?: number | null;
+  /** Provider whose cache prices apply, such as `anthropic`; the configured one if absent. */
+  provider?: string | null;
+  /** Expected number of further requests; as many as there have been turns, at least 10, if absent. */
+  remaining_turns?: number | null;
   /** Id of the scope to shrink. */
   scope_id: string;
   /** Random seed; generated if absent. */
@@ -2587,12 +3041,17 @@ export type ProposeScopeRequest = {
   timeout_ms?: number | null;
   /** Current turn, if it has advanced. */
   turn?: number | null;
+  /** Tokens that the model accepts at most. Below this, a proposal that costs more than it saves waits. */
+  window_tokens?: number | null;
 } & ({
   budget_tokens: number;
   free_tokens?: null;
 } | {
   budget_tokens?: null;
   free_tokens: number;
+} | {
+  budget_tokens?: null;
+  free_tokens?: null;
 });
 
 /** Change of one query. */
@@ -2724,8 +3183,26 @@ export interface RefusedFile {
   reason: string;
 }
 
+/** A record that was not imported. */
+export interface RefusedRecord {
+  /** File and line, or the number of the record in a request. */
+  place: string;
+  /** Reason why it was not imported. */
+  reason: string;
+}
+
 /** Relation between a value and its threshold. */
 export type Relation = "below" | "at_most" | "at_least" | "above";
+
+/** Calibration of confidence by the evidence that a search has. */
+export interface RelevanceSettings {
+  /** For searches by words and meaning. */
+  fused?: Calibration;
+  /** For searches by words alone, and for models and languages whose cosines are not calibrated. */
+  lexical?: Calibration;
+  /** For searches by meaning alone. */
+  vector?: Calibration;
+}
 
 /** How reliably cases pass within `k` tries. */
 export interface Reliability {
@@ -3348,8 +3825,13 @@ export interface SaturationEvidence {
 /** Saturation level of a harness. */
 export type SaturationLevel = "NORMAL" | "ELEVATED" | "HIGH" | "CRITICAL";
 
+/** What happened to a memory that was to be saved. */
+export type SaveAction = "saved" | "updated" | "merged";
+
 /** Request to save a memory. */
 export interface SaveBody {
+  /** Who said or wrote it; `agent` or `person` by default. */
+  author?: string | null;
   /** Statement and reasons; Markdown. */
   content: string;
   /** Delete it after this many days. */
@@ -3358,26 +3840,44 @@ export interface SaveBody {
   folder?: string;
   /** decision, bug, convention, preference, note. */
   kind?: string | null;
+  /** When it was said or seen, if not now: RFC 3339 or a date. */
+  observed_at?: string | null;
+  /** If a memory says the same: keep both, update or merge it, or reject. */
+  on_duplicate?: OnDuplicate;
   /** Project to keep it in, by name or id, or `global` for all (scope `admin`). */
   project?: string | null;
   /** Session; its results quoted in the text count as used. */
   session?: string | null;
+  /** Labels to filter by. */
+  tags?: string[];
   /** Default `normal`; `constitutional` needs a person. */
   tier?: Tier | null;
   /** Summary in one line. */
   title: string;
   /** Phrases that recall it when a text contains them. */
   triggers?: string[];
+  /** Holds from this time. */
+  valid_from?: string | null;
+  /** Holds until this time. */
+  valid_until?: string | null;
 }
 
 /** Result of saving a memory. */
 export interface SaveResponse {
+  /** Whether it was saved as a new memory, or changed an existing one that says the same. */
+  action: SaveAction;
   /** Number of searchable chunks. */
   chunks: number;
+  /** Existing memories that say something different about the same, most similar first. */
+  conflicts?: ConflictingMemory[];
+  /** Existing memories that say the same, most similar first. */
+  duplicates?: DuplicateMemory[];
   /** Model that embedded the chunks; without one, the memory is found by words and triggers only. */
   embedder: string | null;
-  /** The memory as it was saved. */
-  memory: Memory;
+  /** The saved memory without its content, which the caller has. */
+  memory: ListResponse;
+  /** Whether vectors are being made in the background; until then it is found by words and triggers. */
+  pending: boolean;
 }
 
 /** All scopes, or the items of one. */
@@ -3539,6 +4039,14 @@ export interface ScoreTerm {
   weight: number;
 }
 
+/** A file to write. */
+export interface ScorerFile {
+  /** Name of the file, without a directory. */
+  name: string;
+  /** Content of the file. */
+  text: string;
+}
+
 /** Summary of a scorer version in a list. */
 export interface ScorerSummary {
   /** AUC on held-out proposals, 0 to 1. */
@@ -3553,6 +4061,24 @@ export interface ScorerSummary {
   version: string;
 }
 
+/** Weights that turn features into a score. */
+export interface ScorerWeights {
+  /** Probability that an agent excludes an item that it does not need, from 0 to below 1. */
+  floor: number;
+  /** Mapping from raw to observed probabilities; absent without enough observations. */
+  isotonic?: Isotonic | null;
+  /** Weight of each kind; unknown kinds contribute nothing. */
+  kinds: Record<string, number>;
+  /** Quantity that eviction minimizes. */
+  objective: Objective;
+  /** Weight of each feature by name, plus `bias`; absent features have weight 0. */
+  terms: Record<string, number>;
+  /** Version name of the weights; `heuristic-1` is built in. */
+  version: string;
+  /** Weights of each zone; unknown zones contribute nothing. */
+  zones: Record<string, ZoneWeights>;
+}
+
 /** All scorer versions and the activation log. */
 export interface Scorers {
   /** Version of the active scorer. */
@@ -3565,6 +4091,12 @@ export interface Scorers {
 
 /** Request to search memories. */
 export interface SearchBody {
+  /** Time to be true at; now by default. */
+  as_of?: string | null;
+  /** Return results even if none is relevant. */
+  below_floor?: boolean;
+  /** Conditions that all results satisfy. */
+  filter?: MemoryFilter;
   /** Only this folder and below. */
   folder?: string | null;
   /** Maximum number of results. */
@@ -3618,6 +4150,9 @@ export interface SearchGateResponse {
   /** Verdict in plain words. */
   words: string;
 }
+
+/** Whether a search found anything relevant. */
+export type SearchOutcome = "relevant" | "nothing_relevant";
 
 /** Telemetry of a search, with the field names of the specification. */
 export interface SearchTelemetry {
@@ -4281,6 +4816,18 @@ export interface TriggerMatch {
   title: string;
 }
 
+/** Influence of neighboring turns on the score of a turn, as a share of their scores. */
+export interface TurnSettings {
+  /** Share of the score of the turn directly after. */
+  after?: number;
+  /** Share of the score of the turn directly before. */
+  before?: number;
+  /** Share of the scores of the turns at a distance of two. */
+  second?: number;
+  /** Number of best candidates whose neighbors become candidates as well. */
+  seeds?: number;
+}
+
 /** A run that was interrupted. */
 export interface UnfinishedRun {
   /** Number of answers so far. */
@@ -4336,16 +4883,24 @@ export interface UpdateBody {
   folder?: string | null;
   /** Kind to change to. */
   kind?: string | null;
+  /** When it was said or seen: RFC 3339 or a date. */
+  observed_at?: string | null;
   /** New project, by name or id, or `global` for all (scope `admin`). */
   project?: string | null;
   /** Session; its results quoted in the text count as used. */
   session?: string | null;
+  /** New tags, replacing all. */
+  tags?: string[] | null;
   /** Tier to change to. */
   tier?: Tier | null;
   /** New title, one line. */
   title?: string | null;
   /** New trigger phrases, replacing all. */
   triggers?: string[] | null;
+  /** Holds from this time. */
+  valid_from?: string | null;
+  /** Holds until this time. */
+  valid_until?: string | null;
 }
 
 /** Request to change the contents of a context. */
@@ -4390,7 +4945,7 @@ export interface Usage {
 
 /** Request to record whether a memory was useful. */
 export interface ValidateBody {
-  /** Session whose latest query with this result is judged. */
+  /** Session whose fitting query is judged. */
   session?: string | null;
   /** Whether the memory helped. */
   useful: boolean;
@@ -4404,14 +4959,54 @@ export interface ValidateResponse {
   id: string;
   /** Trigger phrase learned from this validation, if any. */
   learnt_trigger: string | null;
+  /** Probability that the validation belongs to that query. */
+  probability?: number | null;
   /** Whether it may be promoted to a higher tier. */
   promotion_eligible: boolean;
-  /** Id of the query that found it, if any. */
+  /** Id of the session's query that it fits, if any. */
   query_id: string | null;
   /** Rank in the results of that query, from 1. */
   rank_in_results: number | null;
   /** Number of validations so far. */
   validations: number;
+}
+
+/** Whether a memory holds at a time. */
+export type Validity = "current" | "past" | "future";
+
+/** What a scorer version changes compared with the heuristic. */
+export type Variant = "baseline" | "weights" | "prompt" | "online";
+
+/** Verdict about one system of a run with several. */
+export interface VariantGate {
+  /** Pass rates over its comparable cases; absent when no case is comparable. */
+  pass: PassComparison | null;
+  /** Reasons for its verdict, the deciding ones first. */
+  reasons: string[];
+  /** Name of the variant, such as the provider. */
+  variant: string;
+  /** Verdict about this variant alone. */
+  verdict: GateVerdict;
+}
+
+/** Files for an ablation of a scorer version. */
+export interface Variants {
+  /** Version that serves as the control. */
+  control: string;
+  /** Files to write into one directory. */
+  files: ScorerFile[];
+  /** Number of sessions that the suite replays. */
+  sessions: number;
+  /** Version of the scorer under test. */
+  version: string;
+}
+
+/** Request for the files of an ablation of a scorer version. */
+export interface VariantsRequest {
+  /** Sessions to judge on, as a trace (JSON Lines, one turn per line); generated ones if absent. */
+  trace?: string | null;
+  /** Version of the scorer under test. */
+  version: string;
 }
 
 /** Override of a verdict: who decided, and why. */
@@ -4437,6 +5032,16 @@ export interface Warning {
 /** Kinds of warnings: failure modes of seed section 5, loops, contradictions and empty rounds. */
 export type WarningKind = "paraphrase_gaming" | "claim_inflation" | "fake_readiness" | "question_suppression" | "blocker_evasion" | "stale_readiness" | "repeated_round" | "alternation" | "contradiction" | "empty_round";
 
+/** A result below the relevance floor. */
+export interface WeakResult {
+  /** Calibrated probability from 0 to 1 that it is relevant. */
+  confidence: number;
+  /** Id of the memory. */
+  id: string;
+  /** Title of the memory. */
+  title: string;
+}
+
 /** Weight of each channel in the fusion. */
 export interface Weights {
   /** Weight of the graph channel. */
@@ -4459,4 +5064,12 @@ export interface Why {
 export interface Word {
   /** Always `ok`; failures are problems. */
   status: string;
+}
+
+/** Contribution of a zone to the log-odds. */
+export interface ZoneWeights {
+  /** Weight of ln(1 + age) in addition to `recency`. */
+  ageing: number;
+  /** Constant added to the log-odds. */
+  offset: number;
 }
