@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         Baselines,
         BeginConversationRequest,
         BenchmarkRun,
+        CalibrateScorerRequest,
+        CalibratedScorer,
         CompareBody,
         CompareResponse,
         ComparedRuns,
@@ -37,11 +39,15 @@ if TYPE_CHECKING:
         HarnessStatus,
         Health,
         History,
+        ImportBody,
+        ImportedMemories,
         IndexBody,
         IndexResponse,
         InlineRankings,
         JobList,
         JobView,
+        JudgeFeedbackRequest,
+        JudgedCorpus,
         JudgedLog,
         LinkBody,
         LinkResponse,
@@ -91,6 +97,8 @@ if TYPE_CHECKING:
         UpdateScopeRequest,
         ValidateBody,
         ValidateResponse,
+        Variants,
+        VariantsRequest,
         Why,
     )
 
@@ -122,6 +130,10 @@ class Operations:
     def begin_conversation(self, body: BeginConversationRequest) -> AppendedRounds:
         """Begin a stored conversation."""
         return cast("AppendedRounds", self._call("POST", "/v1/conversations", body=body))
+
+    def calibrate_scorer(self, body: CalibrateScorerRequest) -> CalibratedScorer:
+        """Fit a new scorer version to feedback, without activating it."""
+        return cast("CalibratedScorer", self._call("POST", "/v1/eviction/scorers", body=body))
 
     def check_feature(self, id: str) -> ExperimentCheck:
         """Measure both pipelines on the stored corpus and evaluate the checklist."""
@@ -205,9 +217,17 @@ class Operations:
         """Get the version, store, models and job counts of the server."""
         return cast("Health", self._call("GET", "/v1/health"))
 
+    def import_memories(self, body: ImportBody) -> ImportedMemories:
+        """Save many memories, or records of another system, at once; repeating it stores nothing twice."""
+        return cast("ImportedMemories", self._call("POST", "/v1/memories/import", body=body))
+
     def index_memory(self, body: IndexBody) -> IndexResponse:
         """Synchronise memories with a directory of Markdown files below the server's root."""
         return cast("IndexResponse", self._call("POST", "/v1/memory/index", body=body))
+
+    def judge_feedback(self, body: JudgeFeedbackRequest) -> JudgedCorpus:
+        """Derive judgments of the corpus from agents' use of results; optionally replace earlier ones."""
+        return cast("JudgedCorpus", self._call("POST", "/v1/retrieval/judgments", body=body))
 
     def judge_progress(self, body: ProgressBody) -> JudgedLog:
         """Judge the runs of an agent's log without storing it: CONTINUE, NUDGE, SHIP, STOP or ESCALATE for each step."""
@@ -242,10 +262,17 @@ class Operations:
     def list_memories(
         self,
         *,
+        author: str | None = None,
         cursor: str | None = None,
         folder: str | None = None,
+        kind: str | None = None,
         limit: int | None = None,
+        observed_from: str | None = None,
+        observed_until: str | None = None,
         project: str | None = None,
+        recorded_from: str | None = None,
+        recorded_until: str | None = None,
+        tag: str | None = None,
         tier: Tier | None = None,
     ) -> MemoryPage:
         """List memories in order of their last change."""
@@ -254,7 +281,20 @@ class Operations:
             self._call(
                 "GET",
                 "/v1/memories",
-                query={"cursor": cursor, "folder": folder, "limit": limit, "project": project, "tier": tier},
+                query={
+                    "author": author,
+                    "cursor": cursor,
+                    "folder": folder,
+                    "kind": kind,
+                    "limit": limit,
+                    "observed_from": observed_from,
+                    "observed_until": observed_until,
+                    "project": project,
+                    "recorded_from": recorded_from,
+                    "recorded_until": recorded_until,
+                    "tag": tag,
+                    "tier": tier,
+                },
             ),
         )
 
@@ -363,6 +403,10 @@ class Operations:
         """Score a complete conversation without storing it: CONTINUE, SHIP, STOP or ESCALATE, with reasons."""
         return cast("ScoreResponse", self._call("POST", "/v1/score", body=body))
 
+    def scorer_variants(self, body: VariantsRequest) -> Variants:
+        """Get the suite, control and variant for an ablation of a scorer version."""
+        return cast("Variants", self._call("POST", "/v1/eviction/scorers/variants", body=body))
+
     def search_memory(self, body: SearchBody) -> MemorySearch:
         """Search by words, meaning and triggers; each result names the channels that found it."""
         return cast("MemorySearch", self._call("POST", "/v1/memory/search", body=body))
@@ -435,6 +479,10 @@ class AsyncOperations:
     async def begin_conversation(self, body: BeginConversationRequest) -> AppendedRounds:
         """Begin a stored conversation."""
         return cast("AppendedRounds", await self._call("POST", "/v1/conversations", body=body))
+
+    async def calibrate_scorer(self, body: CalibrateScorerRequest) -> CalibratedScorer:
+        """Fit a new scorer version to feedback, without activating it."""
+        return cast("CalibratedScorer", await self._call("POST", "/v1/eviction/scorers", body=body))
 
     async def check_feature(self, id: str) -> ExperimentCheck:
         """Measure both pipelines on the stored corpus and evaluate the checklist."""
@@ -519,9 +567,17 @@ class AsyncOperations:
         """Get the version, store, models and job counts of the server."""
         return cast("Health", await self._call("GET", "/v1/health"))
 
+    async def import_memories(self, body: ImportBody) -> ImportedMemories:
+        """Save many memories, or records of another system, at once; repeating it stores nothing twice."""
+        return cast("ImportedMemories", await self._call("POST", "/v1/memories/import", body=body))
+
     async def index_memory(self, body: IndexBody) -> IndexResponse:
         """Synchronise memories with a directory of Markdown files below the server's root."""
         return cast("IndexResponse", await self._call("POST", "/v1/memory/index", body=body))
+
+    async def judge_feedback(self, body: JudgeFeedbackRequest) -> JudgedCorpus:
+        """Derive judgments of the corpus from agents' use of results; optionally replace earlier ones."""
+        return cast("JudgedCorpus", await self._call("POST", "/v1/retrieval/judgments", body=body))
 
     async def judge_progress(self, body: ProgressBody) -> JudgedLog:
         """Judge the runs of an agent's log without storing it: CONTINUE, NUDGE, SHIP, STOP or ESCALATE for each step."""
@@ -556,10 +612,17 @@ class AsyncOperations:
     async def list_memories(
         self,
         *,
+        author: str | None = None,
         cursor: str | None = None,
         folder: str | None = None,
+        kind: str | None = None,
         limit: int | None = None,
+        observed_from: str | None = None,
+        observed_until: str | None = None,
         project: str | None = None,
+        recorded_from: str | None = None,
+        recorded_until: str | None = None,
+        tag: str | None = None,
         tier: Tier | None = None,
     ) -> MemoryPage:
         """List memories in order of their last change."""
@@ -568,7 +631,20 @@ class AsyncOperations:
             await self._call(
                 "GET",
                 "/v1/memories",
-                query={"cursor": cursor, "folder": folder, "limit": limit, "project": project, "tier": tier},
+                query={
+                    "author": author,
+                    "cursor": cursor,
+                    "folder": folder,
+                    "kind": kind,
+                    "limit": limit,
+                    "observed_from": observed_from,
+                    "observed_until": observed_until,
+                    "project": project,
+                    "recorded_from": recorded_from,
+                    "recorded_until": recorded_until,
+                    "tag": tag,
+                    "tier": tier,
+                },
             ),
         )
 
@@ -687,6 +763,10 @@ class AsyncOperations:
     async def score(self, body: ScoreBody) -> ScoreResponse:
         """Score a complete conversation without storing it: CONTINUE, SHIP, STOP or ESCALATE, with reasons."""
         return cast("ScoreResponse", await self._call("POST", "/v1/score", body=body))
+
+    async def scorer_variants(self, body: VariantsRequest) -> Variants:
+        """Get the suite, control and variant for an ablation of a scorer version."""
+        return cast("Variants", await self._call("POST", "/v1/eviction/scorers/variants", body=body))
 
     async def search_memory(self, body: SearchBody) -> MemorySearch:
         """Search by words, meaning and triggers; each result names the channels that found it."""

@@ -287,8 +287,17 @@ class _BenchmarkSummaryRequired(TypedDict):
 class BenchmarkSummary(_BenchmarkSummaryRequired, total=False):
     """Aggregate metrics of a run."""
 
+    derived: list[DerivedMetric]
     judge_agreement: float | None
     scores: list[ScoreSummary]
+
+
+class BootstrapEstimate(TypedDict):
+    """Estimate with its bootstrap interval."""
+
+    estimate: float
+    interval: Interval
+    standard_error: float
 
 
 BootstrapMethod: TypeAlias = "Literal['percentile', 'bca']"
@@ -309,6 +318,41 @@ class Bounds(TypedDict):
 
     high: float
     low: float
+
+
+class CalibrateScorerRequest(TypedDict, total=False):
+    """Request of a remote caller for a new scorer version: weights fitted to feedback, unless `online` or `prompt` is
+    given.
+    """
+
+    feedback: str | None
+    online: bool
+    prompt: str | None
+    ridge: float | None
+    scope_id: str | None
+
+
+class _CalibratedScorerRequired(TypedDict):
+    based_on: str
+    labels: int
+    variant: Variant
+    version: str
+
+
+class CalibratedScorer(_CalibratedScorerRequired, total=False):
+    """A new scorer version, not yet active."""
+
+    drift_alarms: int | None
+    fitted: Fitted | None
+
+
+class Calibration(TypedDict, total=False):
+    """Logistic model of relevance, and the floor of confidence."""
+
+    cosine: float
+    coverage: float
+    floor: float
+    intercept: float
 
 
 class CalibrationBin(TypedDict):
@@ -367,6 +411,7 @@ class CaseChange(_CaseChangeRequired, total=False):
     baseline: Tally | None
     candidate: Tally | None
     p_value: float | None
+    variant: str | None
 
 
 class CaseSummary(TypedDict):
@@ -497,6 +542,7 @@ ComparedRuns = TypedDict(
         "reasons": "list[str]",
         "score": "MetricComparison | None",
         "scores": "list[ScoreComparison]",
+        "variants": "list[VariantGate]",
         "verdict": "GateVerdict",
     },
     total=False,
@@ -542,6 +588,16 @@ class ConfidenceFactors(TypedDict, total=False):
     lowest: float
 
 
+class ConflictingMemory(TypedDict):
+    """An existing memory that a new one contradicts."""
+
+    id: str
+    reasons: list[str]
+    similarity: float
+    suggested_link: LinkKind
+    title: str
+
+
 class _ConversationPageRequired(TypedDict):
     conversations: list[ConversationSummary]
 
@@ -574,11 +630,16 @@ class CorpusEvidence(TypedDict):
 
     control_p95_ms: float
     control_surfacing: float | None
+    latency: LatencyComparison | None
     measures: list[MeasuredChange]
     queries: int
     slower_p_value: float
     treatment_p95_ms: float
     treatment_surfacing: float | None
+
+
+CostDecision: TypeAlias = "Literal['pays', 'required', 'below_break_even']"
+"""Whether an eviction is worth its price."""
 
 
 class CriterionAnswer(TypedDict):
@@ -587,6 +648,14 @@ class CriterionAnswer(TypedDict):
     criterion: str
     met: bool
     reason: str
+
+
+class CurrencySettings(TypedDict, total=False):
+    """Treatment of memories that were superseded or are not valid at the time of the search."""
+
+    factor: float
+    invalid: OutdatedRule
+    superseded: OutdatedRule
 
 
 class CycleBody(TypedDict, total=False):
@@ -621,6 +690,18 @@ class DeleteResponse(TypedDict):
     """Result of deleting memories."""
 
     deleted: list[str]
+
+
+class _DerivedMetricRequired(TypedDict):
+    name: str
+    value: float | None
+
+
+class DerivedMetric(_DerivedMetricRequired, total=False):
+    """Value of a derived metric."""
+
+    problem: str | None
+    prompt: int | None
 
 
 class DifferenceCounts(TypedDict):
@@ -665,12 +746,39 @@ Driver: TypeAlias = "Literal['measured', 'signals']"
 """Score that drives the window."""
 
 
+DuplicateKind: TypeAlias = "Literal['identical', 'near']"
+"""How much two memories are alike."""
+
+
+class DuplicateMemory(TypedDict):
+    """An existing memory that a new one repeats."""
+
+    id: str
+    kind: DuplicateKind
+    proposal: OnDuplicate
+    similarity: float
+    title: str
+
+
 class Edit(TypedDict):
     """A change of one file."""
 
     added: int
     path: str
     removed: int
+
+
+class _EmbeddingProgressRequired(TypedDict):
+    active: bool
+    done: int
+    pending: int
+
+
+class EmbeddingProgress(_EmbeddingProgressRequired, total=False):
+    """Progress of vectors that are made in the background."""
+
+    problem: str | None
+    seconds_left: float | None
 
 
 class Entry(TypedDict):
@@ -713,6 +821,26 @@ class EvictionCandidate(TypedDict):
     snippet: str
     token_count: int
     zone: str
+
+
+class _EvictionCostRequired(TypedDict):
+    cache_warm: bool
+    decision: CostDecision
+    expected_rereads: float
+    net: float
+    prices_as_of: str
+    provider: str
+    rebilled_tokens: int
+    rebilling: float
+    remaining_turns: float
+    rereading: float
+    saving: float
+
+
+class EvictionCost(_EvictionCostRequired, total=False):
+    """Expected cost and saving of an eviction, in tokens at the price of an uncached input token."""
+
+    break_even_turns: float | None
 
 
 class EvictionExclusion(TypedDict):
@@ -884,6 +1012,23 @@ class Feedback(TypedDict):
     timed_out: int
 
 
+class FeedbackJudgment(TypedDict):
+    """A judgment derived from feedback."""
+
+    confidence: float
+    conflict: bool
+    grade: int
+    memory_id: str
+    outcome: FeedbackOutcome
+    probabilities: list[float]
+    query_id: str
+    reasons: list[str]
+
+
+FeedbackOutcome: TypeAlias = "Literal['written', 'uncertain', 'by_person']"
+"""Outcome of a derived judgment."""
+
+
 class FeedbackReport(TypedDict):
     """Summary of the feedback on proposals."""
 
@@ -901,6 +1046,28 @@ class Finding(TypedDict):
     text: str
 
 
+class Fitted(TypedDict):
+    """Fitted weights, and whether they predict need better."""
+
+    after: Prediction
+    before: Prediction
+    features: Prediction
+    gain: Gain
+    groups: int
+    intercept: float
+    labels: int
+    model: FittedModel
+    proposals: int
+    rescaled: Prediction
+    rescaling: Gain
+    slope: float
+    weights: ScorerWeights
+
+
+FittedModel: TypeAlias = "Literal['rescaled', 'features']"
+"""What a fit changes in the old scorer."""
+
+
 class Found(TypedDict):
     """Rank and score of a result in one channel."""
 
@@ -908,8 +1075,15 @@ class Found(TypedDict):
     score: float
 
 
-Fusion: TypeAlias = "Literal['score'] | dict[str, Any]"
+Fusion: TypeAlias = "Literal['z_score', 'score'] | dict[str, Any]"
 """How the lists of the channels are fused."""
+
+
+class Gain(TypedDict):
+    """Improvement of one scorer over another."""
+
+    log_loss: BootstrapEstimate
+    shown: bool
 
 
 Gate: TypeAlias = "Literal['pass', 'fail', 'inconclusive']"
@@ -1094,6 +1268,65 @@ class Hit(_HitRequired, total=False):
     score: float | None
 
 
+class HumanAgreement(TypedDict):
+    """Agreement of feedback with human judgments."""
+
+    kappa: float | None
+    results: int
+    same_grade: float
+    same_side: float
+
+
+class _ImportBodyRequired(TypedDict):
+    records: list[Any]
+    source: str
+
+
+class ImportBody(_ImportBodyRequired, total=False):
+    """Request to import records that are part of the request."""
+
+    dry_run: bool
+    folder: str | None
+    format: ImportFormat | None
+    project: str | None
+
+
+ImportFormat: TypeAlias = (
+    "Literal['jsonl', 'csv', 'chatgpt', 'claude', 'messages', 'server-memory', 'mem0', 'markdown', 'satiety']"
+)
+"""Formats that can be imported."""
+
+
+class ImportedMemories(TypedDict):
+    """Result of an import."""
+
+    added: int
+    changed: int
+    dry_run: bool
+    embedded: int
+    format: ImportFormat | None
+    interrupted: bool
+    links: int
+    lowered: int
+    pending: int
+    refused: list[RefusedRecord]
+    skipped: int
+    unchanged: int
+
+
+class _IndexActivityRequired(TypedDict):
+    changes_applied: int
+    load_ms: float
+    loads_from_database: int
+    loads_from_file: int
+
+
+class IndexActivity(_IndexActivityRequired, total=False):
+    """Where this process got its index from, and how it followed the database."""
+
+    file_problem: str | None
+
+
 class _IndexBodyRequired(TypedDict):
     folder: str
 
@@ -1192,6 +1425,13 @@ class Interval(TypedDict):
     low: float
 
 
+class Isotonic(TypedDict):
+    """Non-decreasing mapping: linear between its knots, constant outside."""
+
+    x: list[float]
+    y: list[float]
+
+
 class _ItemFateRequired(TypedDict):
     ctx_id: str
     fate: ItemOutcome
@@ -1271,6 +1511,14 @@ class JobView(_JobViewRequired, total=False):
     run_id: str | None
 
 
+class JudgeFeedbackRequest(TypedDict, total=False):
+    """Request to derive judgments."""
+
+    dry_run: bool
+    min_confidence: float
+    rederive: bool
+
+
 class _JudgeOpinionRequired(TypedDict):
     judge: str
     score: float
@@ -1281,6 +1529,22 @@ class JudgeOpinion(_JudgeOpinionRequired, total=False):
 
     criteria: list[CriterionAnswer]
     reason: str
+
+
+class JudgedCorpus(TypedDict):
+    """Result of deriving judgments from feedback."""
+
+    beside_people: HumanAgreement | None
+    by_people: int
+    dry_run: bool
+    events: int
+    grades: dict[str, Any]
+    judgments: list[FeedbackJudgment]
+    queries: int
+    removed: int
+    uncertain: int
+    with_feedback: int
+    written: int
 
 
 class JudgedLog(TypedDict):
@@ -1299,6 +1563,13 @@ class JudgedShare(TypedDict):
     treatment: float | None
 
 
+class LanguageSettings(TypedDict, total=False):
+    """Factors of the vector weight for queries that are not in English, if the model knows only English."""
+
+    latin: float
+    other: float
+
+
 class Latency(TypedDict):
     """Latency of a stage in milliseconds."""
 
@@ -1307,6 +1578,19 @@ class Latency(TypedDict):
     p95: float
     p99: float
     queries: int
+
+
+class LatencyComparison(TypedDict):
+    """Comparison of the latency of two pipelines."""
+
+    control_p95_ms: float
+    median_increase: float
+    queries: int
+    repetitions: int
+    slower_p_value: float
+    slower_queries: int
+    treatment_p95_ms: float
+    within_p_value: float
 
 
 Level: TypeAlias = "Literal['LOW', 'MEDIUM', 'HIGH']"
@@ -1514,8 +1798,29 @@ class _MemoryRequired(TypedDict):
 class Memory(_MemoryRequired, total=False):
     """A stored memory with its metadata."""
 
+    author: str | None
     expires_at: str | None
+    observed_at: str | None
     origin: str | None
+    tags: list[str]
+    valid_from: str | None
+    valid_until: str | None
+
+
+class MemoryFilter(TypedDict, total=False):
+    """Conditions that all results satisfy; absent ones do not restrict.
+
+    Time ranges include their start and exclude their end.
+    """
+
+    authors: list[str]
+    kinds: list[str]
+    observed_from: str | None
+    observed_until: str | None
+    recorded_from: str | None
+    recorded_until: str | None
+    tags: list[str]
+    tiers: list[Tier]
 
 
 class MemoryHealth(TypedDict):
@@ -1526,6 +1831,8 @@ class MemoryHealth(TypedDict):
     degraded: str | None
     embedded: int
     embedder: str | None
+    embedding: EmbeddingProgress
+    index: IndexActivity
     latest_metrics: MeasuredRun | None
     log: LogState
     memories: int
@@ -1546,10 +1853,9 @@ class MemoryPage(_MemoryPageRequired, total=False):
     next_cursor: str | None
 
 
-class MemoryResult(TypedDict):
-    """One result of a memory search."""
-
+class _MemoryResultRequired(TypedDict):
     channels: dict[str, Found]
+    confidence: float
     constitutional_only: bool
     excerpt: str
     folder: str
@@ -1558,20 +1864,28 @@ class MemoryResult(TypedDict):
     partial: bool
     project: Project | None
     rank: int
+    relevant: bool
     score: float
     tier: Tier
     title: str
     tokens: int
 
 
-class MemorySearch(TypedDict):
-    """Result of a memory search."""
+class MemoryResult(_MemoryResultRequired, total=False):
+    """One result of a memory search."""
 
+    contradicts: list[str]
+    superseded_by: str | None
+    validity: Validity | None
+
+
+class _MemorySearchRequired(TypedDict):
     already_shown: list[Held]
     because: list[str]
     degraded: str | None
     intent: Intent | None
     mode_override_applied: bool
+    outcome: SearchOutcome
     over_budget: list[Held]
     pressure_level: Pressure
     query: str
@@ -1580,6 +1894,12 @@ class MemorySearch(TypedDict):
     selected_mode: Mode
     telemetry: SearchTelemetry
     tokens: int
+
+
+class MemorySearch(_MemorySearchRequired, total=False):
+    """Result of a memory search."""
+
+    below_floor: list[WeakResult]
 
 
 class MessageShape(TypedDict):
@@ -1661,6 +1981,7 @@ class NamedScore(_NamedScoreRequired, total=False):
     range: list[float] | None
     reason: str | None
     value: float | None
+    weight: float | None
 
 
 NoRelevant: TypeAlias = "Literal['skip', 'zero']"
@@ -1696,6 +2017,14 @@ class Number(_NumberRequired, total=False):
     value: float | None
 
 
+Objective: TypeAlias = "Literal['rereads', 'reread_tokens']"
+"""Quantity that eviction minimizes: the cost of a wrong eviction is reading the item again."""
+
+
+OnDuplicate: TypeAlias = "Literal['keep', 'update', 'merge', 'reject']"
+"""What saving does if an identical or near-identical memory exists. Nothing is ever deleted."""
+
+
 class _OpenEndRequired(TypedDict):
     kind: OpenEndKind
     text: str
@@ -1721,6 +2050,10 @@ class OpenExpansion(_OpenExpansionRequired, total=False):
     """Expansion that is open."""
 
     prompt: str | None
+
+
+OutdatedRule: TypeAlias = "Literal['demote', 'hide', 'mark']"
+"""What happens to a result that is not current."""
 
 
 class Outputs(TypedDict, total=False):
@@ -1798,15 +2131,19 @@ class Pipeline(TypedDict, total=False):
     channels: ChannelSwitches
     confidence: ConfidenceFactors
     constitutional_within: int
+    currency: CurrencySettings
     diversity: Diversity
     fusion: Fusion
+    languages: LanguageSettings
     lexical: LexicalSettings
     links: LinkSettings
     modes: ModeTable
     pressure: PressureSettings
+    relevance: RelevanceSettings
     rerank: RerankSettings
     session: SessionSettings
     tiers: TierFactors
+    turns: TurnSettings
     weights: IntentWeights
 
 
@@ -1925,6 +2262,7 @@ class _ProposeResponseRequired(TypedDict):
 class ProposeResponse(_ProposeResponseRequired, total=False):
     """An eviction proposal and how to present it."""
 
+    cost: EvictionCost | None
     shortfall: Shortfall | None
     timed_out: list[str]
 
@@ -2035,8 +2373,23 @@ class RefusedFile(TypedDict):
     reason: str
 
 
+class RefusedRecord(TypedDict):
+    """A record that was not imported."""
+
+    place: str
+    reason: str
+
+
 Relation: TypeAlias = "Literal['below', 'at_most', 'at_least', 'above']"
 """Relation between a value and its threshold."""
+
+
+class RelevanceSettings(TypedDict, total=False):
+    """Calibration of confidence by the evidence that a search has."""
+
+    fused: Calibration
+    lexical: Calibration
+    vector: Calibration
 
 
 class Reliability(TypedDict):
@@ -2471,6 +2824,10 @@ SaturationLevel: TypeAlias = "Literal['NORMAL', 'ELEVATED', 'HIGH', 'CRITICAL']"
 """Saturation level of a harness."""
 
 
+SaveAction: TypeAlias = "Literal['saved', 'updated', 'merged']"
+"""What happened to a memory that was to be saved."""
+
+
 class _SaveBodyRequired(TypedDict):
     content: str
     title: str
@@ -2479,21 +2836,34 @@ class _SaveBodyRequired(TypedDict):
 class SaveBody(_SaveBodyRequired, total=False):
     """Request to save a memory."""
 
+    author: str | None
     expires_in_days: int | None
     folder: str
     kind: str | None
+    observed_at: str | None
+    on_duplicate: OnDuplicate
     project: str | None
     session: str | None
+    tags: list[str]
     tier: Tier | None
     triggers: list[str]
+    valid_from: str | None
+    valid_until: str | None
 
 
-class SaveResponse(TypedDict):
-    """Result of saving a memory."""
-
+class _SaveResponseRequired(TypedDict):
+    action: SaveAction
     chunks: int
     embedder: str | None
-    memory: Memory
+    memory: ListResponse
+    pending: bool
+
+
+class SaveResponse(_SaveResponseRequired, total=False):
+    """Result of saving a memory."""
+
+    conflicts: list[ConflictingMemory]
+    duplicates: list[DuplicateMemory]
 
 
 class _ScopeListingRequired(TypedDict):
@@ -2622,6 +2992,13 @@ class ScoreTerm(TypedDict):
     weight: float
 
 
+class ScorerFile(TypedDict):
+    """A file to write."""
+
+    name: str
+    text: str
+
+
 class ScorerSummary(TypedDict):
     """Summary of a scorer version in a list."""
 
@@ -2630,6 +3007,21 @@ class ScorerSummary(TypedDict):
     gain_shown: bool | None
     variant: str
     version: str
+
+
+class _ScorerWeightsRequired(TypedDict):
+    floor: float
+    kinds: dict[str, float]
+    objective: Objective
+    terms: dict[str, float]
+    version: str
+    zones: dict[str, ZoneWeights]
+
+
+class ScorerWeights(_ScorerWeightsRequired, total=False):
+    """Weights that turn features into a score."""
+
+    isotonic: Isotonic | None
 
 
 class Scorers(TypedDict):
@@ -2647,6 +3039,9 @@ class _SearchBodyRequired(TypedDict):
 class SearchBody(_SearchBodyRequired, total=False):
     """Request to search memories."""
 
+    as_of: str | None
+    below_floor: bool
+    filter: MemoryFilter
     folder: str | None
     limit: int | None
     mode: Mode | None
@@ -2678,6 +3073,10 @@ class SearchGateResponse(_SearchGateResponseRequired, total=False):
     query: str | None
     recorded_novelty: float | None
     run: dict[str, Any]
+
+
+SearchOutcome: TypeAlias = "Literal['relevant', 'nothing_relevant']"
+"""Whether a search found anything relevant."""
 
 
 class SearchTelemetry(TypedDict):
@@ -3160,6 +3559,15 @@ class TriggerMatch(TypedDict):
     title: str
 
 
+class TurnSettings(TypedDict, total=False):
+    """Influence of neighboring turns on the score of a turn, as a share of their scores."""
+
+    after: float
+    before: float
+    second: float
+    seeds: int
+
+
 class UnfinishedRun(TypedDict):
     """A run that was interrupted."""
 
@@ -3210,11 +3618,15 @@ class UpdateBody(TypedDict, total=False):
     content: str | None
     folder: str | None
     kind: str | None
+    observed_at: str | None
     project: str | None
     session: str | None
+    tags: list[str] | None
     tier: Tier | None
     title: str | None
     triggers: list[str] | None
+    valid_from: str | None
+    valid_until: str | None
 
 
 class _UpdateScopeRequestRequired(TypedDict):
@@ -3254,9 +3666,7 @@ class ValidateBody(_ValidateBodyRequired, total=False):
     session: str | None
 
 
-class ValidateResponse(TypedDict):
-    """State of a memory after a validation."""
-
+class _ValidateResponseRequired(TypedDict):
     confidence: float
     id: str
     learnt_trigger: str | None
@@ -3264,6 +3674,47 @@ class ValidateResponse(TypedDict):
     query_id: str | None
     rank_in_results: int | None
     validations: int
+
+
+class ValidateResponse(_ValidateResponseRequired, total=False):
+    """State of a memory after a validation."""
+
+    probability: float | None
+
+
+Validity: TypeAlias = "Literal['current', 'past', 'future']"
+"""Whether a memory holds at a time."""
+
+
+Variant: TypeAlias = "Literal['baseline', 'weights', 'prompt', 'online']"
+"""What a scorer version changes compared with the heuristic."""
+
+
+VariantGate = TypedDict(
+    "VariantGate",
+    {"pass": "PassComparison | None", "reasons": "list[str]", "variant": "str", "verdict": "GateVerdict"},
+    total=False,
+)
+"""Verdict about one system of a run with several."""
+
+
+class Variants(TypedDict):
+    """Files for an ablation of a scorer version."""
+
+    control: str
+    files: list[ScorerFile]
+    sessions: int
+    version: str
+
+
+class _VariantsRequestRequired(TypedDict):
+    version: str
+
+
+class VariantsRequest(_VariantsRequestRequired, total=False):
+    """Request for the files of an ablation of a scorer version."""
+
+    trace: str | None
 
 
 class VerdictOverride(TypedDict):
@@ -3286,6 +3737,14 @@ WarningKind: TypeAlias = "Literal['paraphrase_gaming', 'claim_inflation', 'fake_
 """Kinds of warnings: failure modes of seed section 5, loops, contradictions and empty rounds."""
 
 
+class WeakResult(TypedDict):
+    """A result below the relevance floor."""
+
+    confidence: float
+    id: str
+    title: str
+
+
 class Weights(TypedDict):
     """Weight of each channel in the fusion."""
 
@@ -3299,3 +3758,10 @@ class Why(TypedDict, total=False):
     """Decision on a feature, with its reason."""
 
     reason: str | None
+
+
+class ZoneWeights(TypedDict):
+    """Contribution of a zone to the log-odds."""
+
+    ageing: float
+    offset: float
