@@ -45,7 +45,7 @@ pub(super) async fn run(
         judge: arguments.judge.into(),
         progress_profile: progress_profile(&arguments.judging),
     };
-    let exit = match engine.progress().score_file(request).await? {
+    let exit = match Box::pin(engine.progress().score_file(request)).await? {
         ScoredFile::Dialogue(scored) => {
             let signal = scored.report.stop_recommendation.signal;
             printer.answer(&ScoreOutput {

@@ -174,7 +174,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "anthropic",
         flag: Some("--provider"),
-        trust: Trust::Safe,
+        trust: Trust::SafeValues(&["anthropic", "anthropic-1h", "openai", "gemini"]),
         about: "Provider whose prompt-cache prices decide whether an eviction pays: `anthropic`, \
                 `anthropic-1h`, `openai`, `gemini`, `uncached`, or one of your price list.",
     },
@@ -183,7 +183,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "builtin",
         flag: None,
-        trust: Trust::Below(&["builtin"]),
+        trust: Trust::SafeValues(&["builtin"]),
         about: "Price list of prompt caches: `builtin`, or the path of a TOML file of the same form.",
     },
     Key {
@@ -367,7 +367,7 @@ pub(crate) const KEYS: &[Key] = &[
         takes: ValueType::Text,
         default: "fit",
         flag: None,
-        trust: Trust::Safe,
+        trust: Trust::SafeValues(&["fit"]),
         about: "Query that a read, a quotation or a validation of a memory is credited to: `fit` is the query \
                 that the memory fits by meaning, words, rank and time, or none; `latest` is the session's \
                 latest query that returned it.",
@@ -604,7 +604,10 @@ mod tests {
                 ("models.chat", &["none"]),
                 ("dialogue.profile", &["default", "spec"]),
                 ("bench.sandbox", &["auto", "require"]),
-                ("harness.folder", &["."])
+                ("harness.folder", &["."]),
+                ("eviction.provider", &["anthropic", "anthropic-1h", "openai", "gemini"]),
+                ("eviction.prices", &["builtin"]),
+                ("memory.attribution", &["fit"])
             ]
         );
         let below = |key: &&Key| matches!(key.trust, Trust::Below(_));

@@ -529,7 +529,10 @@ fn errors_name_file_and_field() {
             "it starts no process",
         ),
         (&["bench", "report", "run-none"], "run `run-none` not found"),
-        (&["bench", "compare", "typo/suite.json", "latest"], "run_id"),
+        (
+            &["bench", "compare", "typo/suite.json", "latest"],
+            "cannot read typo/suite.json: it has no results of a known tool",
+        ),
         (
             &["bench", "run", "s", "--without-skill"],
             "is not the suite of a skill",

@@ -89,8 +89,9 @@ fn saving_reports_duplicates_and_conflicts() {
             "http",
         ],
     );
+    let stored = json(&place, &["get", merged["memory"]["id"].as_str().unwrap()]);
     assert_eq!(
-        (&merged["action"], &merged["memory"]["tags"][0]),
+        (&merged["action"], &stored["tags"][0]),
         (&"merged".into(), &"http".into())
     );
 }

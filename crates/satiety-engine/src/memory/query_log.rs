@@ -7,6 +7,7 @@ use satiety::memory::{
     MemoryResult, MemorySearch, PastQuery, Scope, SearchOutcome, SessionHistory, SessionSettings,
     truncate_query,
 };
+use satiety::retrieval::Tier;
 use satiety_store::LoggedQuery;
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::FeedbackRow;
@@ -58,7 +59,8 @@ impl MemoryOperations<'_> {
         vector: Option<&QueryVector>,
     ) -> Result<(), EngineError> {
         // A result below the relevance floor was not an answer: it neither counts as shown nor as passed over.
-        let counts = |result: &&MemoryResult| result.relevant || result.constitutional_only;
+        // Constitutional memories are always shown.
+        let counts = |result: &&MemoryResult| result.relevant || result.tier == Tier::Constitutional;
         let shown: Vec<&MemoryResult> = answer.results.iter().filter(counts).collect();
         let mut contributions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for result in &shown {

@@ -4,12 +4,21 @@
 //! `cargo test -p satiety-engine --test it memory_story -- --nocapture` prints the table of docs/measurements.md.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use satiety::memory::AttributionRule;
+use satiety::memory::{AttributionRule, Pipeline, ValidPipeline};
 use satiety_engine::memory::{MemorySettings, ReadRequest, SaveRequest, SearchRequest, ValidateRequest};
 use satiety_engine::retrieval::{HarvestRequest, JudgeFeedbackRequest};
 use satiety_engine::{Engine, Settings, StoreUrl};
 use satiety_store::Store;
+use serde_json::json;
+
+/// Every query lists almost all memories, so that the attribution has to choose.
+fn without_floor() -> Arc<ValidPipeline> {
+    let none = json!({"floor": 0.0});
+    let changes = json!({"relevance": {"fused": none, "vector": none, "lexical": none}});
+    Arc::new(Pipeline::with(&changes).unwrap())
+}
 
 /// A task: title and text of the memory that answers it, and what the agent asks, first and later in other words.
 struct Task {
@@ -143,6 +152,7 @@ async fn tell(rule: AttributionRule) -> Told {
                 .search(SearchRequest {
                     query: if round == 0 { task.asks } else { task.asks_again }.into(),
                     session: Some("story".into()),
+                    pipeline: without_floor(),
                     ..SearchRequest::default()
                 })
                 .await
@@ -270,6 +280,7 @@ async fn judgments_are_derived_again() {
         let request = SearchRequest {
             query: task.asks.into(),
             session: Some("s".into()),
+            pipeline: without_floor(),
             ..SearchRequest::default()
         };
         queries.push(old.memory().search(request).await.unwrap().query_id);

@@ -23,7 +23,7 @@ pub struct RelevanceSettings {
 /// Logistic model of relevance, and the floor of confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(transform = super::pipeline::optional)]
+#[schemars(rename = "RelevanceCalibration", transform = super::pipeline::optional)]
 pub struct Calibration {
     /// Log-odds of a result that has nothing in common with the query.
     pub intercept: f64,

@@ -113,8 +113,9 @@ pub struct Gain {
 
 /// Factors of [`FitSettings::ridge`] that cross-validation chooses from.
 const RIDGES: [f64; 3] = [1.0, 10.0, 100.0];
-/// Penalty of the slope towards 1: only large enough to give separable data a solution.
-const FREE: f64 = 1e-6;
+/// Penalties of the slope towards 1: the first that gives a solution. All but the first are for labels that the old
+/// score separates perfectly, where the best slope is infinite.
+const SLOPE_PENALTIES: [f64; 4] = [1e-6, 1e-4, 1e-2, 1.0];
 const CONFIDENCE: f64 = 0.95;
 
 /// Fits weights to labels and names them `version`.
@@ -144,7 +145,11 @@ pub fn fit(
         let mut predicted = vec![0.0; labels.len()];
         for number in 0..settings.folds {
             let (test, train): (Vec<usize>, Vec<usize>) = all.iter().partition(|i| fold(**i) == number);
-            let correction = of(&train)?;
+            let correction = match of(&train) {
+                // Too few labels of one outcome for this fold: the old score stays.
+                Err(EvictionError::Fit(StatsError::NoVariation { what: "outcomes" })) => Correction::UNCHANGED,
+                other => other?,
+            };
             for i in test {
                 predicted[i] = correction.predict(&data, i);
             }
@@ -297,7 +302,7 @@ impl Data {
     /// Fits slope and intercept alone.
     fn rescale(&self, train: &[usize]) -> Result<Correction, EvictionError> {
         let rows: Vec<[f64; 1]> = train.iter().map(|&i| [self.odds[i]]).collect();
-        let model = self.regress(train, &rows, &[FREE])?;
+        let model = self.regress(train, &rows, &[0.0])?;
         Ok(Correction {
             intercept: model.intercept,
             slope: model.weights.first().copied().unwrap_or(1.0),
@@ -315,8 +320,7 @@ impl Data {
                     .collect()
             })
             .collect();
-        let mut penalties = vec![ridge; self.scales.len() + 1];
-        penalties[0] = FREE;
+        let penalties = vec![ridge; self.scales.len() + 1];
         let model = self.regress(train, &rows, &penalties)?;
         let mut weights = model.weights.into_iter();
         Ok(Correction {
@@ -326,6 +330,7 @@ impl Data {
         })
     }
 
+    /// Fits with these penalties, apart from the first, which is the slope's.
     fn regress<R: AsRef<[f64]>>(
         &self,
         train: &[usize],
@@ -341,17 +346,29 @@ impl Data {
         if let Some(slope) = start.weights.first_mut() {
             *slope = 1.0;
         }
-        Ok(fit_logistic_penalized(
-            rows,
-            &outcomes,
-            &importance,
-            &start,
-            penalties,
-        )?)
+        let mut penalties = penalties.to_vec();
+        let mut fitted = Err(StatsError::NotConverged { iterations: 0 });
+        for penalty in SLOPE_PENALTIES {
+            if let Some(slope) = penalties.first_mut() {
+                *slope = penalty;
+            }
+            fitted = fit_logistic_penalized(rows, &outcomes, &importance, &start, &penalties);
+            if !matches!(fitted, Err(StatsError::NotConverged { .. } | StatsError::NoVariation { what: "features" })) {
+                break;
+            }
+        }
+        Ok(fitted?)
     }
 }
 
 impl Correction {
+    /// The old score.
+    const UNCHANGED: Self = Self {
+        intercept: 0.0,
+        slope: 1.0,
+        weights: Vec::new(),
+    };
+
     fn predict(&self, data: &Data, i: usize) -> f64 {
         let more: f64 = self.weights.iter().zip(&data.rows[i]).map(|(w, x)| w * x).sum();
         sigmoid(self.intercept + self.slope * data.odds[i] + more)

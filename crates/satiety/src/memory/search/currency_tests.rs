@@ -314,6 +314,7 @@ fn a_filter_is_applied_before_the_best_are_chosen() {
             SearchQuery {
                 filter,
                 limit: Some(10),
+                below_floor: true,
                 ..query("cache lock timeout", mode)
             },
         );
