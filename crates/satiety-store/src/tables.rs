@@ -267,10 +267,10 @@ pub const TABLES: &[Table] = tables! {
         session_id: text, event: text, decision: text, calls: integer, total_micros: integer, max_micros: integer,
         reason: text, updated_at: integer
     }
-    bench_cases since 24 key(case_hash) age(used_at) {
+    bench_cases since 20 key(case_hash) age(used_at) {
         case_hash: text, body: text, used_at: integer
     }
-    bench_run_cases since 24 key(run_id, case_id) {
+    bench_run_cases since 20 key(run_id, case_id) {
         run_id: text, case_id: text, case_hash: text, title: text, tags: text
     }
 };

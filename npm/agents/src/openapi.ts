@@ -466,18 +466,6 @@ export interface CalibratedScorer {
   version: string;
 }
 
-/** Logistic model of relevance, and the floor of confidence. */
-export interface Calibration {
-  /** Increase of the log-odds at a cosine of 1. */
-  cosine?: number;
-  /** Increase of the log-odds if the words of the result cover the whole query. */
-  coverage?: number;
-  /** Confidence below which a result does not count as relevant; 0 disables the floor. */
-  floor?: number;
-  /** Log-odds of a result that has nothing in common with the query. */
-  intercept?: number;
-}
-
 /** One bin of a reliability diagram. */
 export interface CalibrationBin {
   /** Number of predictions in the bin. */
@@ -3194,14 +3182,26 @@ export interface RefusedRecord {
 /** Relation between a value and its threshold. */
 export type Relation = "below" | "at_most" | "at_least" | "above";
 
+/** Logistic model of relevance, and the floor of confidence. */
+export interface RelevanceCalibration {
+  /** Increase of the log-odds at a cosine of 1. */
+  cosine?: number;
+  /** Increase of the log-odds if the words of the result cover the whole query. */
+  coverage?: number;
+  /** Confidence below which a result does not count as relevant; 0 disables the floor. */
+  floor?: number;
+  /** Log-odds of a result that has nothing in common with the query. */
+  intercept?: number;
+}
+
 /** Calibration of confidence by the evidence that a search has. */
 export interface RelevanceSettings {
   /** For searches by words and meaning. */
-  fused?: Calibration;
+  fused?: RelevanceCalibration;
   /** For searches by words alone, and for models and languages whose cosines are not calibrated. */
-  lexical?: Calibration;
+  lexical?: RelevanceCalibration;
   /** For searches by meaning alone. */
-  vector?: Calibration;
+  vector?: RelevanceCalibration;
 }
 
 /** How reliably cases pass within `k` tries. */

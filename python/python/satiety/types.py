@@ -346,15 +346,6 @@ class CalibratedScorer(_CalibratedScorerRequired, total=False):
     fitted: Fitted | None
 
 
-class Calibration(TypedDict, total=False):
-    """Logistic model of relevance, and the floor of confidence."""
-
-    cosine: float
-    coverage: float
-    floor: float
-    intercept: float
-
-
 class CalibrationBin(TypedDict):
     """One bin of a reliability diagram."""
 
@@ -2384,12 +2375,21 @@ Relation: TypeAlias = "Literal['below', 'at_most', 'at_least', 'above']"
 """Relation between a value and its threshold."""
 
 
+class RelevanceCalibration(TypedDict, total=False):
+    """Logistic model of relevance, and the floor of confidence."""
+
+    cosine: float
+    coverage: float
+    floor: float
+    intercept: float
+
+
 class RelevanceSettings(TypedDict, total=False):
     """Calibration of confidence by the evidence that a search has."""
 
-    fused: Calibration
-    lexical: Calibration
-    vector: Calibration
+    fused: RelevanceCalibration
+    lexical: RelevanceCalibration
+    vector: RelevanceCalibration
 
 
 class Reliability(TypedDict):

@@ -605,7 +605,10 @@ mod tests {
                 ("dialogue.profile", &["default", "spec"]),
                 ("bench.sandbox", &["auto", "require"]),
                 ("harness.folder", &["."]),
-                ("eviction.provider", &["anthropic", "anthropic-1h", "openai", "gemini"]),
+                (
+                    "eviction.provider",
+                    &["anthropic", "anthropic-1h", "openai", "gemini"]
+                ),
                 ("eviction.prices", &["builtin"]),
                 ("memory.attribution", &["fit"])
             ]

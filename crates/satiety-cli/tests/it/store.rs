@@ -153,11 +153,10 @@ fn an_export_of_a_newer_version() {
         .command(&["--db", "sqlite:a.db", "db", "export", "-"])
         .output()
         .unwrap();
-    let future = String::from_utf8(export.stdout).unwrap().replacen(
-        "\"schema_version\":",
-        "\"schema_version\":99",
-        1,
-    );
+    let future =
+        String::from_utf8(export.stdout)
+            .unwrap()
+            .replacen("\"schema_version\":", "\"schema_version\":99", 1);
     place.write("future.jsonl", &future);
     assert_snapshot!(place.run(&["--db", "sqlite:b.db", "db", "import", "future.jsonl"]));
 }

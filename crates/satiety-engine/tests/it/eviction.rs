@@ -247,7 +247,7 @@ async fn teach(engine: &Engine) {
             ..UpdateScopeRequest::default()
         };
         engine.eviction().update(update).await.unwrap();
-        let proposed = engine.eviction().propose(asks(150)).await.unwrap();
+        let proposed = engine.eviction().propose(asks(200)).await.unwrap();
         let keep: Vec<&str> = proposed
             .proposal
             .candidates

@@ -66,7 +66,7 @@ on_both_engines! {
         for opener in openers {
             assert_eq!(opener.await.unwrap(), SCHEMA_VERSION);
         }
-        assert_eq!(fixture.open().await.retention().rules().await.unwrap().len(), 21);
+        assert_eq!(fixture.open().await.retention().rules().await.unwrap().len(), 22);
     }
 }
 

@@ -147,7 +147,9 @@ pub fn fit(
             let (test, train): (Vec<usize>, Vec<usize>) = all.iter().partition(|i| fold(**i) == number);
             let correction = match of(&train) {
                 // Too few labels of one outcome for this fold: the old score stays.
-                Err(EvictionError::Fit(StatsError::NoVariation { what: "outcomes" })) => Correction::UNCHANGED,
+                Err(EvictionError::Fit(StatsError::NoVariation { what: "outcomes" })) => {
+                    Correction::UNCHANGED
+                }
                 other => other?,
             };
             for i in test {
@@ -353,7 +355,10 @@ impl Data {
                 *slope = penalty;
             }
             fitted = fit_logistic_penalized(rows, &outcomes, &importance, &start, &penalties);
-            if !matches!(fitted, Err(StatsError::NotConverged { .. } | StatsError::NoVariation { what: "features" })) {
+            if !matches!(
+                fitted,
+                Err(StatsError::NotConverged { .. } | StatsError::NoVariation { what: "features" })
+            ) {
                 break;
             }
         }
