@@ -178,7 +178,7 @@ fn measure_own(claims: &[String], seconds: f64) -> anyhow::Result<Measurements> 
     let singles = &claims[..claims.len() / 4];
     let (batch_cpu, batch_wall, vectors) = speed(claims.len(), seconds, || encode_all(&model, claims, 32))?;
     let (single_cpu, single_wall, _) = speed(singles.len(), seconds, || encode_all(&model, singles, 1))?;
-    let (tokens_cpu, _, _) = speed(100 * claims.len(), 1.0, || {
+    let (tokens_cpu, _, ()) = speed(100 * claims.len(), 1.0, || {
         for _ in 0..100 {
             for claim in claims {
                 std::hint::black_box(model.tokens(claim));
