@@ -3017,7 +3017,7 @@ export type ProposeScopeRequest = {
   free_tokens?: number | null;
   /** Seconds since the last request to the model, to know whether its cache has expired; 0 if absent. */
   idle_seconds?: number | null;
-  /** Provider whose cache prices apply, such as `anthropic`; the configured one if absent. */
+  /** Provider with the cache prices to use, such as `anthropic`; the configured one if absent. */
   provider?: string | null;
   /** Expected number of further requests; as many as there have been turns, at least 10, if absent. */
   remaining_turns?: number | null;

@@ -47,7 +47,7 @@ pub struct ProposeScopeRequest {
     /// Random seed; generated if absent.
     #[serde(default)]
     pub seed: Option<u64>,
-    /// Provider whose cache prices apply, such as `anthropic`; the configured one if absent.
+    /// Provider with the cache prices to use, such as `anthropic`; the configured one if absent.
     #[serde(default)]
     #[schemars(length(min = 1, max = 128))]
     pub provider: Option<String>,

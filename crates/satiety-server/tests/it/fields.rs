@@ -41,13 +41,15 @@ enum Held {
 }
 
 /// Fields of requests, with their restrictions.
-const FIELDS: [(&str, &str, Held); 9] = [
+const FIELDS: [(&str, &str, Held); 11] = [
     ("GET /v1/bench/runs", "suite", Held::Label),
     ("GET /v1/memories", "folder", Held::Label),
     ("PATCH /v1/memories/{id}", "folder", Held::Label),
     ("POST /v1/bench/runs", "suite", Held::Refused),
     ("POST /v1/conversations", "profile", Held::Refused),
     ("POST /v1/memories", "folder", Held::Label),
+    ("POST /v1/memories/import", "folder", Held::Label),
+    ("POST /v1/memories/import", "source", Held::Label),
     ("POST /v1/memory/index", "folder", Held::Refused),
     ("POST /v1/memory/search", "folder", Held::Label),
     ("POST /v1/score", "profile", Held::Refused),
@@ -71,8 +73,13 @@ const ARGUMENTS: [(&str, &str); 10] = [
 ];
 
 fn is_suspicious(name: &str) -> bool {
-    // The resource of OTLP is what produced a span.
-    let name = name.to_lowercase().replace("resource", "");
+    // The resource of OTLP is what produced a span; records of an import are its content, and a memory is recorded at
+    // a time.
+    let name = name
+        .to_lowercase()
+        .replace("resource", "")
+        .replace("recorded_", "")
+        .replace("records", "");
     SUSPICIOUS.iter().any(|word| name.contains(word))
 }
 
@@ -191,6 +198,7 @@ async fn send(server: &Running, memory: &str, operation: &str, field: &str, plac
     let path = path.replace("{id}", memory);
     let mut body = match operation {
         "POST /v1/memories" => json!({"title": "t", "content": "c"}),
+        "POST /v1/memories/import" => json!({"source": "s", "records": [{"content": "c"}]}),
         "POST /v1/memory/search" => json!({"query": "c"}),
         "POST /v1/score" => json!({"conversation": {"rounds": [{"round": 1, "outputs": {"claims": ["x"]}}]}}),
         "POST /v1/research/runs" => json!({"task": "t"}),

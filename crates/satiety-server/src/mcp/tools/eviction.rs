@@ -116,7 +116,7 @@ struct ProposeArgs {
     remaining_turns: Option<f64>,
     /// Seconds since your last request.
     idle_seconds: Option<u64>,
-    /// Provider whose cache prices apply.
+    /// Provider with the cache prices to use.
     provider: Option<String>,
 }
 

@@ -17,7 +17,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
                 data: FOUND,
             },
             ToolProfile {
-                hidden: &["skip_shown"],
+                hidden: &["skip_shown", "below_floor"],
                 brief: &[("filter", FILTER)],
                 ..SEARCH
             },
@@ -114,7 +114,7 @@ pub(super) fn tools() -> Vec<Option<Tool>> {
             Spec {
                 name: "memory_validate",
                 title: "Validate a memory",
-                about: "Report whether a memory was useful, once it has helped or misled you: it changes its confidence and teaches the search.",
+                about: "Report whether a memory helped or misled you: it changes its confidence and teaches the search.",
                 profile: Profile::Core,
                 effect: Effect::Adds,
                 data: &["learnt_trigger"],
