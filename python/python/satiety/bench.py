@@ -158,7 +158,7 @@ def compare(
     max_missing: float = 0.1,
     scorer: str | None = None,
     threshold: float | None = None,
-    range: tuple[float, float] | None = None,
+    score_range: tuple[float, float] | None = None,
     lower_is_better: bool = False,
     columns: Mapping[str, str] | None = None,
 ) -> Comparison:
@@ -173,13 +173,13 @@ def compare(
         max_missing: Largest acceptable share of missing results.
         scorer: Score of a result file that decides; needed if several could.
         threshold: Value of that score from which a sample passes; needed for values outside of 0 to 1.
-        range: Smallest and largest value of that score.
+        score_range: Smallest and largest value of that score.
         lower_is_better: Whether samples pass at or below the threshold.
         columns: Meaning of columns of a table, such as ``{"case": "task_id", "passed": "ok"}``; the others are
             guessed.
 
     """
-    choice = _options(scorer, threshold, range, lower_is_better, columns)
+    choice = _options(scorer, threshold, score_range, lower_is_better, columns)
     policy = {
         "alpha": real(alpha, "alpha"),
         "margin": real(margin, "margin"),
@@ -340,9 +340,9 @@ def _status(value: object, where: str) -> str:
 def _options(
     scorer: Any, threshold: Any, scale: Any, lower_is_better: Any, columns: Any
 ) -> _Options:
-    bounds = None if scale is None else [real(value, "range") for value in sequence(scale, "range")]
+    bounds = None if scale is None else [real(value, "score_range") for value in sequence(scale, "score_range")]
     if bounds is not None and len(bounds) != 2:
-        raise SatietyError("range must be (low, high)", where="range")
+        raise SatietyError("score_range must be (low, high)", where="score_range")
     if columns is not None and not isinstance(columns, Mapping):
         raise SatietyError(f"columns must be a dict, not {type(columns).__name__}", where="columns")
     named: Mapping[Any, Any] = columns or {}
