@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas
 import polars
@@ -169,11 +170,12 @@ def test_files_of_other_tools_are_read(tmp_path: Path) -> None:
     ]
     (helm / "per_instance_stats.json").write_text(json.dumps(stats))
     assert bench.compare(helm, helm).before == 1.0
-    for wrong, message in [
+    mistakes: list[tuple[dict[str, Any], str]] = [
         ({"columns": {"nonsense": "ok"}}, "unknown role"),
         ({"columns": 3}, "must be a dict"),
-        ({"range": (1,)}, "low, high"),
-    ]:
+        ({"score_range": (1,)}, "low, high"),
+    ]
+    for wrong, message in mistakes:
         with pytest.raises(satiety.SatietyError, match=message):
             bench.compare(tmp_path / "table.csv", tmp_path / "table.csv", **wrong)
     (tmp_path / "notes.json").write_text("{}")

@@ -8,6 +8,7 @@ JSON Lines or Parquet (with pyarrow or polars).
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -337,9 +338,7 @@ def _status(value: object, where: str) -> str:
     return "pass" if _boolean(value, where) else "fail"
 
 
-def _options(
-    scorer: Any, threshold: Any, scale: Any, lower_is_better: Any, columns: Any
-) -> _Options:
+def _options(scorer: Any, threshold: Any, scale: Any, lower_is_better: Any, columns: Any) -> _Options:
     bounds = None if scale is None else [real(value, "score_range") for value in sequence(scale, "score_range")]
     if bounds is not None and len(bounds) != 2:
         raise SatietyError("score_range must be (low, high)", where="score_range")
@@ -457,9 +456,8 @@ def _parquet_rows(path: Path) -> str:
     """Rows of a Parquet file as a JSON list."""
     rows: list[dict[str, Any]]
     try:
-        import pyarrow.parquet
-
-        rows = pyarrow.parquet.read_table(path).to_pylist()
+        # By name: the package is optional, and checking types must not need it.
+        rows = importlib.import_module("pyarrow.parquet").read_table(path).to_pylist()
     except ImportError:
         try:
             import polars
