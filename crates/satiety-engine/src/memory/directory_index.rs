@@ -5,7 +5,9 @@ use crate::handles::MemoryOperations;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use satiety::memory::{Author, NeedsPerson, Project, Scope, content_hash, indexed_tier, read_markdown};
+use satiety::memory::{
+    Author, Draft, NeedsPerson, Project, Scope, content_hash, indexed_tier, read_markdown,
+};
 use satiety::retrieval::Tier;
 use satiety_store::memory::MemoryRow;
 use satiety_store::now_micros;
@@ -20,7 +22,7 @@ use crate::root_path::BELOW_ROOT;
 /// Memories written per transaction.
 const BATCH: usize = 100;
 /// Maximum file size in bytes; larger files are not notes.
-pub(super) const MAX_FILE_BYTES: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Request to index a directory of Markdown files.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -204,13 +206,8 @@ fn is_rule(row: &MemoryRow) -> bool {
     super::index::tier(&row.tier) == Tier::Constitutional
 }
 
-/// Parses a file as a memory with the tier that it requests.
-fn read_file(
-    path: &Path,
-    shown: &Path,
-    origin: &str,
-    project: Option<Project>,
-) -> Result<(MemoryRow, Tier), String> {
+/// Reads a Markdown file; its title and folder come from `shown` unless the file states them.
+pub(super) fn read_note(path: &Path, shown: &Path) -> Result<Draft, String> {
     let size = fs_err::metadata(path)
         .map_err(|cause| cause.kind().to_string())?
         .len();
@@ -224,7 +221,17 @@ fn read_file(
         .parent()
         .and_then(|folder| folder.to_str())
         .unwrap_or_default();
-    let mut draft = read_markdown(&text, name, folder).map_err(|problem| problem.to_string())?;
+    read_markdown(&text, name, folder).map_err(|problem| problem.to_string())
+}
+
+/// Parses a file as a memory with the tier that it requests.
+fn read_file(
+    path: &Path,
+    shown: &Path,
+    origin: &str,
+    project: Option<Project>,
+) -> Result<(MemoryRow, Tier), String> {
+    let mut draft = read_note(path, shown)?;
     let asked = draft.tier;
     draft.tier = indexed_tier(asked);
     let request = SaveRequest {

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use satiety::memory::{ImportFormat, ImportRecord, JsonRecords, import_records, read_markdown};
+use satiety::memory::{ImportFormat, ImportRecord, JsonRecords, import_records};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::{BATCH, READ_AHEAD, ReadBatch, ReadRecord};
 use crate::EngineError;
-use crate::memory::directory_index::{MAX_FILE_BYTES, markdown_files};
+use crate::memory::directory_index::{markdown_files, read_note};
 
 /// Messages of a log without conversations that are taken together.
 const MAX_MESSAGES: usize = 2000;
@@ -246,26 +246,13 @@ impl Reader {
 
     fn read_note(&mut self, path: &Path, root: &Path) -> Result<(), Stop> {
         let shown = path.strip_prefix(root).unwrap_or(path);
-        let record = read_note(path, shown);
+        let record = read_markdown_record(path, shown);
         self.push_at(path.display().to_string(), record)
     }
 }
 
-fn read_note(path: &Path, shown: &Path) -> Result<ImportRecord, String> {
-    let size = fs_err::metadata(path)
-        .map_err(|cause| cause.kind().to_string())?
-        .len();
-    if size > MAX_FILE_BYTES {
-        return Err(format!("file too large: {size} bytes (limit {MAX_FILE_BYTES})"));
-    }
-    let bytes = fs_err::read(path).map_err(|cause| cause.kind().to_string())?;
-    let text = String::from_utf8(bytes).map_err(|_| "not valid UTF-8".to_owned())?;
-    let name = shown.file_stem().and_then(|name| name.to_str()).unwrap_or("note");
-    let folder = shown
-        .parent()
-        .and_then(|folder| folder.to_str())
-        .unwrap_or_default();
-    let draft = read_markdown(&text, name, folder).map_err(|problem| problem.to_string())?;
+fn read_markdown_record(path: &Path, shown: &Path) -> Result<ImportRecord, String> {
+    let draft = read_note(path, shown)?;
     Ok(ImportRecord {
         key: shown.display().to_string(),
         draft,
