@@ -49,6 +49,29 @@ pub(crate) fn gelu<I: Instructions>(x: f32) -> f32 {
     0.5 * x * twice_phi
 }
 
+/// [`gelu`] within 5e-5 (within 5e-5 times x beyond 4), at half the cost: for values that are quantized next, to
+/// steps a hundred times as large.
+///
+/// `Φ(x) - 1/2` is odd: x times a minimax polynomial in x², for |x| <= 4, where Φ differs from 0 or 1 by 3e-5.
+#[inline(always)]
+pub(crate) fn rough_gelu<I: Instructions>(x: f32) -> f32 {
+    let bounded = x.clamp(-4.0, 4.0);
+    let square = bounded * bounded;
+    let mut p = -1.301_295_4e-9;
+    for coefficient in [
+        1.041_961e-7_f32,
+        -3.657_134_2e-6,
+        7.485_506_4e-5,
+        -1.006_490_5e-3,
+        9.505_399e-3,
+        -6.588_784e-2,
+        0.398_673_4,
+    ] {
+        p = I::multiply_add(p, square, coefficient);
+    }
+    x * I::multiply_add(bounded, p, 0.5)
+}
+
 /// Replaces a row of scores by the softmax of their multiples by `factor`, a positive number. The row consists
 /// of whole panels; values beyond `length` become 0.
 #[inline(always)]
@@ -162,6 +185,7 @@ mod tests {
     enum Function {
         Exp,
         Gelu,
+        RoughGelu,
     }
 
     impl Job for Values<'_> {
@@ -175,6 +199,7 @@ mod tests {
                 .map(|x| match function {
                     Function::Exp => exp::<I>(*x),
                     Function::Gelu => gelu::<I>(*x),
+                    Function::RoughGelu => rough_gelu::<I>(*x),
                 })
                 .collect()
         }
@@ -224,6 +249,21 @@ mod tests {
                 assert!(
                     (f64::from(found) - expected).abs() < 4e-7,
                     "gelu({x}) = {found}, not {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn rough_gelu_is_near_the_exact_one() {
+        for step in -1200..1200i16 {
+            let x = f32::from(step) * 0.01;
+            let exact = gelu::<Portable>(x);
+            for found in with_every_set(Function::RoughGelu, x) {
+                let allowed = 5e-5 * (x.abs() / 4.0).max(1.0) * 1.01;
+                assert!(
+                    (found - exact).abs() < allowed,
+                    "gelu({x}) = {found}, not {exact}"
                 );
             }
         }

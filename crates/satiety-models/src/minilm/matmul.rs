@@ -22,6 +22,21 @@ const DEPTH: usize = 384;
 /// Rows per block, so that their inputs stay in the L2 cache.
 const ROWS: usize = 96;
 
+/// Calls a function that is compiled for every height of tiles.
+macro_rules! by_height {
+    ($height:expr, $function:ident::<$set:ty>($($argument:expr),*)) => {
+        match $height {
+            6 => $function::<6, $set>($($argument),*),
+            5 => $function::<5, $set>($($argument),*),
+            4 => $function::<4, $set>($($argument),*),
+            3 => $function::<3, $set>($($argument),*),
+            2 => $function::<2, $set>($($argument),*),
+            _ => $function::<1, $set>($($argument),*),
+        }
+    };
+}
+pub(super) use by_height;
+
 /// Matrix as panels: `[panel][input][output in panel]`, padded with zeros in the last panel.
 #[derive(Debug)]
 pub(crate) struct Panels {
@@ -128,7 +143,7 @@ pub(crate) fn multiply<I: Instructions>(
                     let bias = &bias[column..bias.len().min(column + PANEL)];
                     start[..bias.len()].copy_from_slice(bias);
                 }
-                for (row, height) in tiles(block) {
+                for (row, height) in tiles(block, TILE) {
                     let row = first + row;
                     let operands = FloatTile {
                         rows: &rows.data[row * rows.stride + from..],
@@ -139,25 +154,21 @@ pub(crate) fn multiply<I: Instructions>(
                     };
                     let out = &mut out[row * out_stride + column..];
                     let start = (from == 0).then_some(&start);
-                    match height {
-                        6 => tile::<6, I>(instructions, operands, start, out, out_stride, width),
-                        5 => tile::<5, I>(instructions, operands, start, out, out_stride, width),
-                        4 => tile::<4, I>(instructions, operands, start, out, out_stride, width),
-                        3 => tile::<3, I>(instructions, operands, start, out, out_stride, width),
-                        2 => tile::<2, I>(instructions, operands, start, out, out_stride, width),
-                        _ => tile::<1, I>(instructions, operands, start, out, out_stride, width),
-                    }
+                    by_height!(
+                        height,
+                        tile::<I>(instructions, operands, start, out, out_stride, width)
+                    );
                 }
             }
         }
     }
 }
 
-/// Splits a block into tiles of nearly equal height: 20 rows are 5+5+5+5, because a tile of 2 reads as many
+/// Splits a block into tiles of nearly equal height, at most `height`: 20 rows are 5+5+5+5, because a tile of 2 reads as many
 /// weights for fewer rows.
 #[inline(always)]
-pub(crate) fn tiles(block: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = block.div_ceil(TILE);
+pub(crate) fn tiles(block: usize, height: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = block.div_ceil(height);
     (0..count).map(move |tile| {
         let row = tile * block / count;
         (row, (tile + 1) * block / count - row)
@@ -175,15 +186,19 @@ fn tile<const HEIGHT: usize, I: Instructions>(
     out_stride: usize,
     width: usize,
 ) {
-    let mut sums = [[0.0f32; PANEL]; HEIGHT];
-    for (row, sum) in sums.iter_mut().enumerate() {
-        match (start, out[row * out_stride..].first_chunk::<PANEL>()) {
-            (Some(start), _) => *sum = *start,
-            (None, Some(out)) if width == PANEL => *sum = *out,
-            (None, _) => sum[..width].copy_from_slice(&out[row * out_stride..][..width]),
-        }
+    let mut narrow = [[0.0; PANEL]; HEIGHT];
+    let mut starts = [&[0.0; PANEL]; HEIGHT];
+    for (row, (row_start, narrow)) in starts.iter_mut().zip(&mut narrow).enumerate() {
+        *row_start = match (start, out[row * out_stride..].first_chunk()) {
+            (Some(start), _) => start,
+            (None, Some(out)) if width == PANEL => out,
+            (None, _) => {
+                narrow[..width].copy_from_slice(&out[row * out_stride..][..width]);
+                narrow
+            }
+        };
     }
-    instructions.float_tile(operands, &mut sums);
+    let sums = instructions.float_tile(operands, starts);
     for (row, sum) in sums.iter().enumerate() {
         match out[row * out_stride..].first_chunk_mut::<PANEL>() {
             Some(out) if width == PANEL => *out = *sum,
@@ -259,7 +274,7 @@ mod tests {
     fn tiles_cover_a_block_once_and_are_nearly_equal() {
         for block in 1..=ROWS {
             let mut next = 0;
-            let heights: Vec<usize> = tiles(block)
+            let heights: Vec<usize> = tiles(block, TILE)
                 .map(|(row, height)| {
                     assert_eq!(row, next);
                     next += height;

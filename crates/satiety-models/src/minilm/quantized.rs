@@ -9,9 +9,11 @@
     clippy::inline_always,
     reason = "compiled again for each instruction set, see cpu/mod.rs"
 )]
-use super::activations::gelu;
+use std::ops::{Deref, DerefMut};
+
+use super::activations::rough_gelu;
 use super::cpu::{Instructions, IntegerTile};
-use super::matmul::{TILE, tiles};
+use super::matmul::{by_height, tiles};
 use super::weights::GROUP;
 
 /// Largest magnitude of a quantized activation.
@@ -122,11 +124,45 @@ pub(crate) struct QuantizedPanels {
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
     layout: Layout,
-    weights: Vec<i8>,
+    weights: Aligned<i8>,
     /// `[panel][group][output in panel]`.
-    scales: Vec<f32>,
+    scales: Aligned<f32>,
     /// In the order of `scales`: see [`Level::OFFSET`].
-    starts: Vec<i32>,
+    starts: Aligned<i32>,
+}
+
+/// Values that begin at a cache line: a vector across two lines is read twice.
+#[derive(Debug)]
+struct Aligned<T> {
+    values: Vec<T>,
+    /// Index of the first value.
+    start: usize,
+}
+
+impl<T: Copy + Default> Aligned<T> {
+    const LINE: usize = 64;
+
+    fn new(count: usize) -> Self {
+        let padding = Self::LINE / size_of::<T>();
+        let values = vec![T::default(); count + padding];
+        // The distance to an aligned address may be unknown.
+        let start = values.as_ptr().align_offset(Self::LINE).min(padding);
+        Self { values, start }
+    }
+}
+
+impl<T> Deref for Aligned<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.values[self.start..]
+    }
+}
+
+impl<T> DerefMut for Aligned<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.values[self.start..]
+    }
 }
 
 impl QuantizedPanels {
@@ -141,9 +177,9 @@ impl QuantizedPanels {
             inputs,
             outputs,
             layout,
-            weights: vec![0; inputs * outputs],
-            scales: vec![0.0; inputs / GROUP * outputs],
-            starts: vec![0; inputs / GROUP * outputs],
+            weights: Aligned::new(inputs * outputs),
+            scales: Aligned::new(inputs / GROUP * outputs),
+            starts: Aligned::new(inputs / GROUP * outputs),
         }
     }
 
@@ -221,7 +257,7 @@ impl QuantizedPanels {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Group {
     pub(crate) scale: f32,
-    /// Index of the value with the largest magnitude in the group.
+    /// Index of the value with the largest magnitude in the group, if it is an outlier.
     pub(crate) outlier: usize,
     pub(crate) residual: f32,
 }
@@ -264,11 +300,6 @@ fn quantize<I: Instructions>(values: &[f32; GROUP], levels: &mut [I::Level; GROU
     // 1.5 * 2^23: adding it leaves the nearest integer in the low bits of the sum.
     const ROUND: f32 = 12_582_912.0;
     let (largest, second) = two_largest(values);
-    let mut outlier = 0;
-    for (index, value) in (0u32..).zip(values) {
-        outlier = if value.abs() >= largest { index } else { outlier };
-    }
-    let outlier = outlier as usize;
     let outlying = largest > OUTLIER * second;
     let limit = if outlying { second } else { largest };
     let limit = if limit < SMALLEST { 0.0 } else { limit };
@@ -278,11 +309,20 @@ fn quantize<I: Instructions>(values: &[f32; GROUP], levels: &mut [I::Level; GROU
         let number = rounded.to_bits().cast_signed() - ROUND.to_bits().cast_signed();
         *level = I::Level::from_number(number);
     }
-    Group {
+    let mut group = Group {
         scale: limit / LARGEST,
-        outlier,
-        residual: values[outlier] - clamp(values[outlier], limit),
+        ..Group::default()
+    };
+    // Also if the limit is smaller than the smallest scale.
+    if largest > limit {
+        let mut outlier = 0u32;
+        for (index, value) in (0..).zip(values) {
+            outlier = if value.abs() >= largest { index } else { outlier };
+        }
+        group.outlier = outlier as usize;
+        group.residual = values[group.outlier] - clamp(values[group.outlier], limit);
     }
+    group
 }
 
 /// The largest and the second largest magnitude.
@@ -341,25 +381,35 @@ pub(crate) fn multiply_quantized<I: Instructions>(
     let (bias, _) = bias.as_chunks::<GROUP>();
     let (out, _) = out.as_chunks_mut::<GROUP>();
     let stride = weights.outputs / GROUP;
-    let mut totals = [[0.0; GROUP]; TILE];
     for column in 0..stride {
         for from in (0..groups).step_by(DEPTH) {
             let depth = DEPTH.min(groups - from);
-            for (row, height) in tiles(rows) {
-                for (row, totals) in (row..row + height).zip(&mut totals) {
-                    *totals = if from == 0 {
-                        bias[column]
-                    } else {
-                        out[row * stride + column]
-                    };
-                }
+            let start = (from == 0).then_some(&bias[column]);
+            for (row, height) in tiles(rows, I::ROWS) {
                 let tile = weights.tile::<I>(inputs, row, column, from, depth);
-                multiply_tile(instructions, tile, height, &mut totals);
-                for (row, totals) in (row..row + height).zip(&totals) {
-                    out[row * stride + column] = *totals;
-                }
+                let out = &mut out[row * stride + column..];
+                by_height!(height, add_tile::<I>(instructions, tile, start, out, stride));
             }
         }
+    }
+}
+
+/// Products of a tile, added to `start`, or to the values in `out` if there is none.
+#[inline(always)]
+fn add_tile<const HEIGHT: usize, I: Instructions>(
+    instructions: I,
+    tile: IntegerTile<'_, I::Level>,
+    start: Option<&[f32; GROUP]>,
+    out: &mut [[f32; GROUP]],
+    stride: usize,
+) {
+    let mut starts = [&[0.0; GROUP]; HEIGHT];
+    for row in 0..HEIGHT {
+        starts[row] = start.unwrap_or(&out[row * stride]);
+    }
+    let totals = instructions.integer_tile(tile, starts);
+    for row in 0..HEIGHT {
+        out[row * stride] = totals[row];
     }
 }
 
@@ -380,49 +430,34 @@ pub(crate) fn multiply_gelu_quantized<I: Instructions>(
     let (bias, _) = bias.as_chunks::<GROUP>();
     let (levels, _) = out.levels.as_chunks_mut::<GROUP>();
     for (column, bias) in bias.iter().enumerate() {
-        for (row, height) in tiles(rows) {
-            let mut totals = [*bias; TILE];
+        for (row, height) in tiles(rows, I::ROWS) {
             let tile = weights.tile::<I>(inputs, row, column, 0, groups);
-            multiply_tile(instructions, tile, height, &mut totals);
-            for (row, values) in (row..row + height).zip(&mut totals) {
-                for value in values.iter_mut() {
-                    *value = gelu::<I>(*value);
-                }
-                let place = row * stride + column;
-                out.groups[place] = quantize::<I>(values, &mut levels[place]);
-            }
+            let place = row * stride + column;
+            let (groups, levels) = (&mut out.groups[place..], &mut levels[place..]);
+            by_height!(
+                height,
+                gelu_tile::<I>(instructions, tile, bias, groups, levels, stride)
+            );
         }
     }
 }
 
 #[inline(always)]
-fn multiply_tile<I: Instructions>(
+fn gelu_tile<const HEIGHT: usize, I: Instructions>(
     instructions: I,
     tile: IntegerTile<'_, I::Level>,
-    height: usize,
-    totals: &mut [[f32; GROUP]; TILE],
+    bias: &[f32; GROUP],
+    groups: &mut [Group],
+    levels: &mut [[I::Level; GROUP]],
+    stride: usize,
 ) {
-    // There are as many rows as the highest tile has, so all of these exist.
-    match height {
-        6 => totals
-            .first_chunk_mut()
-            .map(|totals| instructions.integer_tile::<6>(tile, totals)),
-        5 => totals
-            .first_chunk_mut()
-            .map(|totals| instructions.integer_tile::<5>(tile, totals)),
-        4 => totals
-            .first_chunk_mut()
-            .map(|totals| instructions.integer_tile::<4>(tile, totals)),
-        3 => totals
-            .first_chunk_mut()
-            .map(|totals| instructions.integer_tile::<3>(tile, totals)),
-        2 => totals
-            .first_chunk_mut()
-            .map(|totals| instructions.integer_tile::<2>(tile, totals)),
-        _ => totals
-            .first_chunk_mut()
-            .map(|totals| instructions.integer_tile::<1>(tile, totals)),
-    };
+    let mut totals = instructions.integer_tile(tile, [bias; HEIGHT]);
+    for (row, values) in totals.iter_mut().enumerate() {
+        for value in values.iter_mut() {
+            *value = rough_gelu::<I>(*value);
+        }
+        groups[row * stride] = quantize::<I>(values, &mut levels[row * stride]);
+    }
 }
 
 #[cfg(test)]

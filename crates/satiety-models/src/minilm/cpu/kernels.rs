@@ -9,7 +9,7 @@
 macro_rules! define_set {
     (
         $(#[$doc:meta])*
-        $name:ident, $features:literal, $detect:ident, [$($feature:tt),*], $floats:ident, $integers:ident, $vectors:literal
+        $name:ident, $features:literal, $detect:ident, [$($feature:tt),*], $floats:ident, $integers:ident, $vectors:literal, $rows:literal
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,7 @@ macro_rules! define_set {
                 outputs: $vectors * $floats::LANES,
                 step: $integers::STEP,
             };
+            const ROWS: usize = $rows;
             type Level = $integers::Level;
 
             #[inline(always)]
@@ -47,24 +48,26 @@ macro_rules! define_set {
             fn float_tile<const HEIGHT: usize>(
                 self,
                 tile: $crate::minilm::cpu::FloatTile<'_>,
-                sums: &mut [[f32; $crate::minilm::matmul::PANEL]; HEIGHT],
-            ) {
+                starts: [&[f32; $crate::minilm::matmul::PANEL]; HEIGHT],
+            ) -> [[f32; $crate::minilm::matmul::PANEL]; HEIGHT] {
                 #[inline]
                 #[target_feature(enable = $features)]
                 fn compiled<const HEIGHT: usize>(
                     tile: $crate::minilm::cpu::FloatTile<'_>,
-                    out: &mut [[f32; $crate::minilm::matmul::PANEL]; HEIGHT],
-                ) {
+                    starts: [&[f32; $crate::minilm::matmul::PANEL]; HEIGHT],
+                ) -> [[f32; $crate::minilm::matmul::PANEL]; HEIGHT] {
                     const LANES: usize = $floats::LANES;
                     const VECTORS: usize = $crate::minilm::matmul::PANEL / LANES;
                     let mut sums: [[$floats::Floats; VECTORS]; HEIGHT] = [[$floats::zero(); VECTORS]; HEIGHT];
+                    // Loops instead of closures, which would be calls.
+                    let mut rows: [&[f32]; HEIGHT] = [&[]; HEIGHT];
                     for row in 0..HEIGHT {
-                        let (out, _) = out[row].as_chunks::<LANES>();
+                        let (starts, _) = starts[row].as_chunks::<LANES>();
                         for vector in 0..VECTORS {
-                            sums[row][vector] = $floats::load(&out[vector]);
+                            sums[row][vector] = $floats::load(&starts[vector]);
                         }
+                        rows[row] = tile.row(row);
                     }
-                    let rows: [&[f32]; HEIGHT] = std::array::from_fn(|row| tile.row(row));
                     for input in 0..tile.depth {
                         let (lanes, _) = tile.lanes(input).as_chunks::<LANES>();
                         for vector in 0..VECTORS {
@@ -74,28 +77,30 @@ macro_rules! define_set {
                             }
                         }
                     }
+                    let mut out = [[0.0; $crate::minilm::matmul::PANEL]; HEIGHT];
                     for row in 0..HEIGHT {
                         let (out, _) = out[row].as_chunks_mut::<LANES>();
                         for vector in 0..VECTORS {
                             $floats::store(sums[row][vector], &mut out[vector]);
                         }
                     }
+                    out
                 }
                 // SAFETY: `self` exists, so all features were detected.
-                unsafe { compiled(tile, sums) }
+                unsafe { compiled(tile, starts) }
             }
 
             #[inline]
             fn integer_tile<const HEIGHT: usize>(
                 self,
                 tile: $crate::minilm::cpu::IntegerTile<'_, Self::Level>,
-                totals: &mut [[f32; $crate::minilm::weights::GROUP]; HEIGHT],
-            ) {
+                starts: [&[f32; $crate::minilm::weights::GROUP]; HEIGHT],
+            ) -> [[f32; $crate::minilm::weights::GROUP]; HEIGHT] {
                 #[target_feature(enable = $features)]
                 fn compiled<const HEIGHT: usize>(
                     tile: $crate::minilm::cpu::IntegerTile<'_, $integers::Level>,
-                    totals: &mut [[f32; $crate::minilm::weights::GROUP]; HEIGHT],
-                ) {
+                    totals: [&[f32; $crate::minilm::weights::GROUP]; HEIGHT],
+                ) -> [[f32; $crate::minilm::weights::GROUP]; HEIGHT] {
                     const LANES: usize = $floats::LANES;
                     const STEP: usize = $integers::STEP;
                     const GROUP: usize = $crate::minilm::weights::GROUP;
@@ -108,7 +113,15 @@ macro_rules! define_set {
                     let (scales, _) = scales.as_chunks::<$vectors>();
                     let (starts, _) = tile.starts.as_chunks::<LANES>();
                     let (starts, _) = starts.as_chunks::<$vectors>();
+                    let mut out = [[0.0; GROUP]; HEIGHT];
                     for panel in 0..PANELS {
+                        let mut held = [[$floats::zero(); $vectors]; HEIGHT];
+                        for row in 0..HEIGHT {
+                            let (totals, _) = totals[row].as_chunks::<LANES>();
+                            for vector in 0..$vectors {
+                                held[row][vector] = $floats::load(&totals[panel * $vectors + vector]);
+                            }
+                        }
                         for group in 0..tile.depth {
                             let place = panel * tile.row_groups + group;
                             let (weights, scales, starts) = (&weights[place], &scales[place], &starts[place]);
@@ -124,7 +137,9 @@ macro_rules! define_set {
                                     sums[row][vector] = $integers::start(&starts[vector]);
                                 }
                             }
-                            for (step, weights) in weights.iter().enumerate() {
+                            // Unrolled for few rows, the compiler would copy all weights to the stack.
+                            let steps = std::hint::black_box(GROUP / STEP);
+                            for (step, weights) in weights.iter().take(steps).enumerate() {
                                 let mut loaded = [$integers::no_weights(); $vectors];
                                 for vector in 0..$vectors {
                                     loaded[vector] = $integers::weights(&weights[vector]);
@@ -138,39 +153,35 @@ macro_rules! define_set {
                                 }
                             }
                             for row in 0..HEIGHT {
-                                let (totals, _) = totals[row].as_chunks_mut::<LANES>();
-                                let (totals, _) = totals.as_chunks_mut::<$vectors>();
-                                let totals = &mut totals[panel];
                                 for vector in 0..$vectors {
-                                    let total = $floats::load(&totals[vector]);
-                                    let total = $floats::add_scaled(total, sums[row][vector], factors[row], &scales[vector]);
-                                    $floats::store(total, &mut totals[vector]);
+                                    held[row][vector] = $floats::add_scaled(held[row][vector], sums[row][vector], factors[row], &scales[vector]);
                                 }
                             }
                             // A loop of its own: the one above must be unrolled to keep the sums in registers.
                             for row in 0..HEIGHT {
                                 let row_group = &tile.groups[row * tile.row_groups + group];
-                                if row_group.residual == 0.0 {
-                                    continue;
-                                }
-                                let weights = &weights[row_group.outlier / STEP];
-                                let one = $integers::one_at(row_group.outlier % STEP);
-                                let (totals, _) = totals[row].as_chunks_mut::<LANES>();
-                                let (totals, _) = totals.as_chunks_mut::<$vectors>();
-                                let totals = &mut totals[panel];
-                                for vector in 0..$vectors {
-                                    let weights = $integers::weights(&weights[vector]);
-                                    let weights = $integers::dot($integers::zero(), one, weights);
-                                    let total = $floats::load(&totals[vector]);
-                                    let total = $floats::add_scaled(total, weights, row_group.residual, &scales[vector]);
-                                    $floats::store(total, &mut totals[vector]);
+                                if row_group.residual != 0.0 {
+                                    let weights = &weights[row_group.outlier / STEP];
+                                    let one = $integers::one_at(row_group.outlier % STEP);
+                                    for vector in 0..$vectors {
+                                        let weights = $integers::weights(&weights[vector]);
+                                        let weights = $integers::dot($integers::zero(), one, weights);
+                                        held[row][vector] = $floats::add_scaled(held[row][vector], weights, row_group.residual, &scales[vector]);
+                                    }
                                 }
                             }
                         }
+                        for row in 0..HEIGHT {
+                            let (out, _) = out[row].as_chunks_mut::<LANES>();
+                            for vector in 0..$vectors {
+                                $floats::store(held[row][vector], &mut out[panel * $vectors + vector]);
+                            }
+                        }
                     }
+                    out
                 }
                 // SAFETY: `self` exists, so all features were detected.
-                unsafe { compiled::<HEIGHT>(tile, totals) }
+                unsafe { compiled(tile, starts) }
             }
 
             #[inline]

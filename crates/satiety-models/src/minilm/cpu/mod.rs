@@ -40,21 +40,27 @@ pub(crate) const VARIABLE: &str = "SATIETY_CPU";
 pub(crate) trait Instructions: Copy {
     /// Layout of quantized weights.
     const LAYOUT: Layout;
+    /// Rows of an integer tile, at most six. With 32 registers, sums and totals of three rows stay in them.
+    const ROWS: usize;
     /// Integer type of a quantized activation.
     type Level: Level;
 
     /// `a * b + c`, rounded once.
     fn multiply_add(a: f32, b: f32, c: f32) -> f32;
 
-    /// Adds to `sums[row][lane]` the products of a row with the numbers of a lane, in the order of the inputs.
-    fn float_tile<const HEIGHT: usize>(self, tile: FloatTile<'_>, sums: &mut [[f32; PANEL]; HEIGHT]);
+    /// Adds to `starts[row][lane]` the products of a row with the numbers of a lane, in the order of the inputs.
+    fn float_tile<const HEIGHT: usize>(
+        self,
+        tile: FloatTile<'_>,
+        starts: [&[f32; PANEL]; HEIGHT],
+    ) -> [[f32; PANEL]; HEIGHT];
 
-    /// Adds the products of `HEIGHT` rows and the weights of [`GROUP`] outputs to `totals`.
+    /// Adds the products of `HEIGHT` rows and the weights of [`GROUP`] outputs to `starts`.
     fn integer_tile<const HEIGHT: usize>(
         self,
         tile: IntegerTile<'_, Self::Level>,
-        totals: &mut [[f32; GROUP]; HEIGHT],
-    );
+        starts: [&[f32; GROUP]; HEIGHT],
+    ) -> [[f32; GROUP]; HEIGHT];
 
     /// Exchanges rows and columns.
     fn transpose(self, block: &[[f32; 16]; 16]) -> [[f32; 16]; 16];

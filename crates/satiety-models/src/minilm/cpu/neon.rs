@@ -134,5 +134,5 @@ mod fours128 {
 
 define_set!(
     /// NEON with dot products of 8-bit numbers.
-    NeonDot, "neon,dotprod", is_aarch64_feature_detected, ["neon", "dotprod"], wide128, fours128, 4
+    NeonDot, "neon,dotprod", is_aarch64_feature_detected, ["neon", "dotprod"], wide128, fours128, 4, 6
 );

@@ -26,6 +26,7 @@ const LAYOUT: Layout = Layout {
 
 impl Instructions for Portable {
     const LAYOUT: Layout = LAYOUT;
+    const ROWS: usize = 6;
     type Level = i16;
 
     #[inline(always)]
@@ -38,17 +39,21 @@ impl Instructions for Portable {
     }
 
     #[inline]
-    fn float_tile<const HEIGHT: usize>(self, tile: FloatTile<'_>, sums: &mut [[f32; PANEL]; HEIGHT]) {
-        float_tile::<Self, HEIGHT>(tile, sums);
+    fn float_tile<const HEIGHT: usize>(
+        self,
+        tile: FloatTile<'_>,
+        starts: [&[f32; PANEL]; HEIGHT],
+    ) -> [[f32; PANEL]; HEIGHT] {
+        float_tile::<Self, HEIGHT>(tile, starts)
     }
 
     #[inline]
     fn integer_tile<const HEIGHT: usize>(
         self,
         tile: IntegerTile<'_, i16>,
-        totals: &mut [[f32; GROUP]; HEIGHT],
-    ) {
-        integer_tile::<Self, HEIGHT>(tile, totals);
+        starts: [&[f32; GROUP]; HEIGHT],
+    ) -> [[f32; GROUP]; HEIGHT] {
+        integer_tile::<Self, HEIGHT>(tile, starts)
     }
 
     #[inline]
@@ -59,6 +64,7 @@ impl Instructions for Portable {
 
 impl Instructions for PortableFloats {
     const LAYOUT: Layout = LAYOUT;
+    const ROWS: usize = 6;
     type Level = i16;
 
     #[inline(always)]
@@ -67,17 +73,21 @@ impl Instructions for PortableFloats {
     }
 
     #[inline]
-    fn float_tile<const HEIGHT: usize>(self, tile: FloatTile<'_>, sums: &mut [[f32; PANEL]; HEIGHT]) {
-        float_tile::<Self, HEIGHT>(tile, sums);
+    fn float_tile<const HEIGHT: usize>(
+        self,
+        tile: FloatTile<'_>,
+        starts: [&[f32; PANEL]; HEIGHT],
+    ) -> [[f32; PANEL]; HEIGHT] {
+        float_tile::<Self, HEIGHT>(tile, starts)
     }
 
     #[inline]
     fn integer_tile<const HEIGHT: usize>(
         self,
         tile: IntegerTile<'_, i16>,
-        totals: &mut [[f32; GROUP]; HEIGHT],
-    ) {
-        integer_tile::<Self, HEIGHT>(tile, totals);
+        starts: [&[f32; GROUP]; HEIGHT],
+    ) -> [[f32; GROUP]; HEIGHT] {
+        integer_tile::<Self, HEIGHT>(tile, starts)
     }
 
     #[inline]
@@ -116,7 +126,11 @@ fn fused(a: f32, b: f32, c: f32) -> f32 {
     clippy::needless_range_loop,
     reason = "an index into several rows; iterators over all of them are not vectorized"
 )]
-fn float_tile<I: Instructions, const HEIGHT: usize>(tile: FloatTile<'_>, sums: &mut [[f32; PANEL]; HEIGHT]) {
+fn float_tile<I: Instructions, const HEIGHT: usize>(
+    tile: FloatTile<'_>,
+    starts: [&[f32; PANEL]; HEIGHT],
+) -> [[f32; PANEL]; HEIGHT] {
+    let mut sums = starts.map(|start| *start);
     let rows: [&[f32]; HEIGHT] = std::array::from_fn(|row| tile.row(row));
     for input in 0..tile.depth {
         let lanes = tile.lanes(input);
@@ -126,13 +140,15 @@ fn float_tile<I: Instructions, const HEIGHT: usize>(tile: FloatTile<'_>, sums: &
             }
         }
     }
+    sums
 }
 
 #[inline(always)]
 fn integer_tile<I: Instructions, const HEIGHT: usize>(
     tile: IntegerTile<'_, i16>,
-    totals: &mut [[f32; GROUP]; HEIGHT],
-) {
+    starts: [&[f32; GROUP]; HEIGHT],
+) -> [[f32; GROUP]; HEIGHT] {
+    let mut totals = starts.map(|start| *start);
     let (levels, _) = tile.levels.as_chunks::<GROUP>();
     let (weights, _) = tile.weights.as_chunks::<{ PANEL * STEP }>();
     let (weights, _) = weights.as_chunks::<{ GROUP / STEP }>();
@@ -164,6 +180,7 @@ fn integer_tile<I: Instructions, const HEIGHT: usize>(
             }
         }
     }
+    totals
 }
 
 /// Sums of the products of one group for the outputs of a panel.

@@ -383,25 +383,25 @@ mod fours512 {
 
 define_set!(
     /// AVX2 with fused multiply-add, which nearly every x86-64 processor since 2013 has.
-    Avx2, "avx2,fma", is_x86_feature_detected, ["avx2", "fma"], wide256, pairs256, 2
+    Avx2, "avx2,fma", is_x86_feature_detected, ["avx2", "fma"], wide256, pairs256, 2, 6
 );
 define_set!(
     /// AVX2 with dot products of 8-bit numbers: desktop processors since 2021.
-    AvxVnni, "avx2,fma,avxvnni", is_x86_feature_detected, ["avx2", "fma", "avxvnni"], wide256, fours256, 2
+    AvxVnni, "avx2,fma,avxvnni", is_x86_feature_detected, ["avx2", "fma", "avxvnni"], wide256, fours256, 2, 6
 );
 define_set!(
     /// AVX-512: server processors since 2017.
     Avx512, "avx2,fma,avx512f,avx512bw,avx512vl,avx512dq",
-    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq"], wide512, pairs512, 4
+    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq"], wide512, pairs512, 4, 3
 );
 define_set!(
     /// AVX-512 with dot products of 8-bit numbers: server processors since 2019.
     Avx512Vnni, "avx2,fma,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni",
-    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"], wide512, fours512, 4
+    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"], wide512, fours512, 4, 3
 );
 #[cfg(test)]
 define_set!(
     /// [`AvxVnni`] on a processor with AVX-512.
     NarrowVnni, "avx2,fma,avx512f,avx512vl,avx512vnni",
-    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512vl", "avx512vnni"], wide256, fours256_of_avx512, 2
+    is_x86_feature_detected, ["avx2", "fma", "avx512f", "avx512vl", "avx512vnni"], wide256, fours256_of_avx512, 2, 6
 );
