@@ -336,10 +336,10 @@ impl Embedder for MeteredEmbedder {
             });
         };
         Box::pin(async move {
+            let units = Workload::for_texts(texts.iter().copied()).units(self.cost);
             if !current.is_prepaid.load(Ordering::Relaxed) {
-                let work = Workload::for_texts(texts.iter().copied());
                 current
-                    .reserve("texts to embed", work.units(self.cost))
+                    .reserve("texts to embed", units)
                     .map_err(|error| EmbedError::Refused(Box::new(error)))?;
             }
             let began = Instant::now();
@@ -350,8 +350,10 @@ impl Embedder for MeteredEmbedder {
                     .await
                     .unwrap_or(Err(EmbedError::Refused(Box::new(EngineError::Cancelled)))),
             };
+            // Texts of several requests are computed together, and each of them waits for the others: time beyond
+            // the estimate is not its own.
             if self.cost == ModelCost::Local {
-                current.note_use(began.elapsed());
+                current.note_use(began.elapsed().min(Duration::from_millis(units)));
             }
             outcome
         })
@@ -419,6 +421,40 @@ mod tests {
         assert!(all.request("b", None).reserve("x", 200).is_ok());
         // Unused units are refunded.
         drop(first);
+        assert!(all.request("a", None).reserve("x", 900).is_ok());
+    }
+
+    /// Takes as long as a busy model, and computes nothing.
+    #[derive(Debug)]
+    struct Busy(EmbedderId);
+
+    impl Embedder for Busy {
+        fn id(&self) -> &EmbedderId {
+            &self.0
+        }
+
+        fn dimension(&self) -> usize {
+            1
+        }
+
+        fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                Ok(vec![vec![1.0]; texts.len()])
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn waiting_for_the_texts_of_other_requests_is_not_charged() {
+        let all = admissions(1000, 1000);
+        let busy = Busy(EmbedderId::new("busy", &blake3::hash(b"busy"), "mean"));
+        let model = MeteredEmbedder::new(Box::new(busy), ModelCost::Local);
+        let calls = (0..20).map(|_| all.request("a", None).scope(model.embed(&["a text"])));
+        for outcome in futures_util::future::join_all(calls).await {
+            assert!(outcome.is_ok());
+        }
+        // 20 x 300 ms would have spent the budget six times.
         assert!(all.request("a", None).reserve("x", 900).is_ok());
     }
 

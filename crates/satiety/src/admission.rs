@@ -8,8 +8,8 @@ use crate::dialogue::Round;
 
 /// Bytes of text read and split per unit of cost.
 const BYTES_PER_UNIT: u64 = 64 << 10;
-/// Tokens that a local sentence model embeds per unit of cost.
-const TOKENS_PER_UNIT: u64 = 4;
+/// Tokens that a local sentence model embeds per unit of cost, with instructions for products of small integers.
+const TOKENS_PER_UNIT: u64 = 10;
 /// Pairs of vectors compared per unit of cost.
 const VECTOR_PAIRS_PER_UNIT: u64 = 500;
 /// Pairs of texts compared by words per unit of cost. The index prunes most pairs.
@@ -233,7 +233,7 @@ mod tests {
             "rounds without a claim"
         );
         assert!(
-            units(&rounds(1, 100, 1 << 20), 0) > 5_000,
+            units(&rounds(1, 100, 1 << 20), 0) > 2_000,
             "claims that quote a megabyte each"
         );
         assert!(
