@@ -79,6 +79,11 @@ pub fn check(root: &Path) -> Result<()> {
             Some("rs") => rust_prose(&text),
             _ => text.lines().map(str::to_owned).enumerate().collect(),
         };
+        for (index, line) in text.lines().enumerate() {
+            if is_conflict_marker(line) {
+                found.push(format!("{name}:{}: \"{line}\" (resolve the conflict)", index + 1));
+            }
+        }
         for (index, line) in lines {
             for (phrase, instead) in telltales(&line) {
                 if !allowed.permits(&name, &line) {
@@ -92,9 +97,14 @@ pub fn check(root: &Path) -> Result<()> {
     }
     let count = found.len();
     bail!(
-        "{}\n{count} phrases that STYLE.md replaces; reword them, or list a quotation in xtask/style-allow.txt",
+        "{}\n{count} places; reword phrases that STYLE.md replaces, or list a quotation in xtask/style-allow.txt",
         found.join("\n")
     )
+}
+
+/// Whether git wrote this line into a file that could not be merged. A line of `=` alone may also underline a title.
+fn is_conflict_marker(line: &str) -> bool {
+    ["<<<<<<< ", ">>>>>>> "].iter().any(|marker| line.starts_with(marker))
 }
 
 /// The phrases in a line, each with its replacement.
@@ -290,6 +300,13 @@ mod tests {
             phrases("the tasker is no longer there; the answer is no."),
             Vec::<&str>::new()
         );
+    }
+
+    #[test]
+    fn conflicts_are_found() {
+        assert!(is_conflict_marker(&format!("{} ours", "<".repeat(7))));
+        assert!(is_conflict_marker(&format!("{} theirs", ">".repeat(7))));
+        assert!(!is_conflict_marker("======="));
     }
 
     #[test]

@@ -195,6 +195,8 @@ pub(crate) async fn search(engine: &Engine, question: &str, mode: Mode) -> Resul
     let request = SearchRequest {
         query: question.to_owned(),
         mode: Some(mode),
+        // Made-up words are relevant to nothing, but ranking them costs as much.
+        below_floor: true,
         ..SearchRequest::default()
     };
     let (began, cpu) = (Instant::now(), ProcessTime::now());
