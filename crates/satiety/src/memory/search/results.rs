@@ -74,13 +74,13 @@ impl SearchMachine {
 
     /// Confidence that a candidate is relevant, and whether it reaches the floor.
     pub(super) fn relevance(&self, head: &Head) -> (f64, bool) {
-        let Evidence { coverage, cosine, .. } = self.pool.evidence(head.memory);
+        let Evidence { coverage, cosine, .. } = self.pool.evidence(&self.scorer(None), head.memory);
         let settings = self.pipeline.relevance;
         let is_calibrated = is_english_model(self.index.embedder()) && self.language_factor >= 1.0;
+        let by_both = is_calibrated && self.pipeline.channels.lexical;
         let (calibration, floor) = match cosine {
-            Some(_) if is_calibrated && self.pipeline.channels.lexical => {
-                (settings.fused, settings.fused.floor)
-            }
+            Some(_) if by_both && self.index.is_turn(head.memory) => (settings.turns, settings.turns.floor),
+            Some(_) if by_both => (settings.fused, settings.fused.floor),
             Some(_) if is_calibrated => (settings.vector, settings.vector.floor),
             // A memory without a vector, or with one of a model or in a language whose cosines are not calibrated: only
             // its words are evidence, and their lack is not evidence of the contrary.
