@@ -195,6 +195,17 @@ pub enum EmbedError {
     Task(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl EmbedError {
+    /// Whether the model rejected the texts themselves, such as one that is too long for it: other texts may succeed.
+    pub fn is_rejection(&self) -> bool {
+        #[cfg(feature = "http")]
+        if let Self::Transport(TransportError::Status { status, .. }) = self {
+            return matches!(status, 400 | 413 | 422);
+        }
+        false
+    }
+}
+
 #[cfg(feature = "http")]
 impl From<TransportError> for EmbedError {
     fn from(error: TransportError) -> Self {

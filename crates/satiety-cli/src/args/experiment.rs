@@ -9,6 +9,20 @@ use clap::{Args, Subcommand, ValueEnum};
 pub(crate) enum Ab {
     /// Start an experiment with a changed search pipeline
     Start(AbStartArgs),
+    /// Propose channel weights that suit the judged queries, and start them as a feature with --start
+    #[command(after_help = "Examples:
+  satiety retrieval judge --from-feedback
+  satiety ab propose
+  satiety ab propose --start learnt-weights
+
+Searches all judged queries with seven ratios of lexical to vector weight. The gain is cross-validated: measured on queries that
+were not used to choose the weights. A started feature gets no sessions; shadow runs, the test and the checklist decide about it.
+Exits with 0 when weights are proposed, 1 when none are better, 3 when fewer than 30 queries are judged.")]
+    Propose {
+        /// Start the proposed weights as a feature of this name
+        #[arg(long, value_name = "NAME")]
+        start: Option<String>,
+    },
     /// Show the test, shadow runs and checklist of a feature
     #[command(after_help = "Example:
   satiety ab status rrf

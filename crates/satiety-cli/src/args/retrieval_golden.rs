@@ -36,7 +36,7 @@ pub(crate) struct HarvestArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   satiety retrieval judge --from-feedback --dry-run
-  satiety retrieval judge --from-feedback --min-confidence 0.8
+  satiety retrieval judge --from-feedback --min-confidence 0.6
 
 Grades: useful 3, read 2, not useful 0, adjusted when a result was skipped, used verbatim, or read before the query was
 repeated. A result without feedback gets no grade. Human judgments are never changed; where both
@@ -46,7 +46,7 @@ pub(crate) struct JudgeArgs {
     #[arg(long, required = true)]
     pub(crate) from_feedback: bool,
     /// Minimum confidence of a judgment to store, from 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.6)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.88)]
     pub(crate) min_confidence: f64,
     /// Print the judgments without storing them
     #[arg(long)]

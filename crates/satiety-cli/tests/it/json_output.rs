@@ -106,6 +106,7 @@ fn memory_and_retrieval_commands_print_the_documented_objects() {
     }
     check(&place, &format!("retrieval corpus check {corpus}"), &[0, 1, 3]);
     check(&place, "retrieval agreement", &[3]);
+    check(&place, "ab propose", &[1, 3]);
     check(&place, "retrieval run --memory", &[0, 3]);
 }
 

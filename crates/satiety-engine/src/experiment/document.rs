@@ -1,12 +1,14 @@
 //! Report documents for features and their tests.
 
-use satiety::experiment::{Check, Checklist, Decision, GraduationVerdict, Standing};
+use satiety::experiment::{
+    Check, Checklist, Decision, GraduationVerdict, MIN_PROPOSAL_QUERIES, ProposalVerdict, Standing,
+};
 use satiety_report::charts::IntervalMark;
 use satiety_report::document::{badge, dim, link, or_dash, percent, strong};
 use satiety_report::series::{Lines, Series, Threshold};
 use satiety_report::{Block, Chart, Document, Table, Text, Tone, row};
 
-use super::{ExperimentList, ExperimentStatus, ShadowSummary};
+use super::{ExperimentList, ExperimentStatus, ShadowSummary, WeightProposal};
 
 impl ExperimentList {
     /// Renders the features as a table; `address` returns the page of each if pages exist.
@@ -43,6 +45,61 @@ impl ExperimentList {
         for (feature, problem) in &self.unfit {
             let told = format!("{feature} graduated but is no longer valid: {problem}");
             blocks.push(Block::Note(Tone::Bad, "error".into(), told.into()));
+        }
+        Document::new("", blocks)
+    }
+}
+
+impl WeightProposal {
+    /// Renders the verdict, the quality of each ratio, and the change to start.
+    pub fn document(&self) -> Document {
+        let proposed = &self.proposed;
+        let verdict = match proposed.verdict {
+            ProposalVerdict::Propose => {
+                badge(Tone::Good, "propose").then(format!(" lexical : vector weight × {}", proposed.ratio))
+            }
+            ProposalVerdict::Keep => {
+                badge(Tone::Plain, "keep").then(" the active weights: no others are better")
+            }
+            ProposalVerdict::NotEnoughEvidence => badge(Tone::Unsure, "not enough evidence").then(format!(
+                " {} judged queries, at least {MIN_PROPOSAL_QUERIES} are needed",
+                proposed.queries
+            )),
+        };
+        let mut blocks = vec![Block::Text(verdict)];
+        if let Some(gain) = proposed.gain {
+            let interval = proposed.interval.map_or_else(String::new, |bounds| {
+                format!(" (95 % from {:+.3} to {:+.3})", bounds.low, bounds.high)
+            });
+            blocks.push(Block::text(format!(
+                "nDCG@10 {gain:+.3}{interval} on queries that were not used to choose, {} queries",
+                proposed.queries
+            )));
+        }
+        let mut candidates = proposed.candidates.clone();
+        candidates.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+        let rows = candidates.iter().map(|one| {
+            let name = if (one.ratio - 1.0).abs() < 1e-9 {
+                "active".to_owned()
+            } else {
+                format!("× {}", one.ratio)
+            };
+            row![name, format!("{:.4}", one.ndcg)]
+        });
+        blocks.push(Block::Table(Table::new(
+            &["lexical : vector", "nDCG@10"],
+            &[1],
+            rows,
+        )));
+        match (&self.started, &self.feature) {
+            (Some(started), _) => blocks.push(Block::text(format!(
+                "{} is {}; `satiety ab status {}` shows its test",
+                started.feature.feature_id, started.status, started.feature.feature_id
+            ))),
+            (None, Some(_)) => blocks.push(Block::text(
+                "`satiety ab propose --start NAME` starts it as a feature, without rollout",
+            )),
+            (None, None) => {}
         }
         Document::new("", blocks)
     }

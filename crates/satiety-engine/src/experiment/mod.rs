@@ -10,6 +10,7 @@ mod error;
 mod features;
 mod graduation;
 mod measurement;
+mod proposal;
 mod queue;
 mod shadow;
 mod status;
@@ -18,6 +19,7 @@ mod tally;
 pub use error::ExperimentError;
 pub use features::{ExperimentChange, ExperimentFeature, ExperimentList, StartRequest, read_feature};
 pub use graduation::ExperimentCheck;
+pub use proposal::{ProposeRequest, WeightProposal};
 pub use queue::ShadowTally;
 pub use status::{ExperimentStatus, ShadowSummary};
 

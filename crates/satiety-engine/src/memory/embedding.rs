@@ -3,13 +3,14 @@
 //! and includes what other processes saved.
 
 use crate::handles::MemoryOperations;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use satiety::memory::encode_vector;
-use satiety_models::Embedder;
+use satiety_models::{EmbedError, Embedder};
 use satiety_store::memory::VectorRow;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,6 +22,8 @@ use crate::EngineError;
 const STEP: usize = 32;
 /// Chunks per step of the command, which has the model for itself.
 const COMMAND_STEP: usize = 256;
+/// Number of steps from whose chunks a step is chosen at random, so that two servers rarely embed the same ones.
+const SPREAD: usize = 8;
 /// Pause between two looks for memories of other processes; own saves wake the worker.
 const PAUSE: Duration = Duration::from_secs(15);
 /// Pause after an error of the model or the database.
@@ -32,6 +35,10 @@ pub(super) struct EmbeddingQueue {
     active: AtomicBool,
     work: Notify,
     progress: Mutex<Progress>,
+    /// Chunks whose text the model rejected; tried again by the next process.
+    rejected: Mutex<HashSet<i64>>,
+    /// Order in which this process takes waiting chunks.
+    order: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +46,7 @@ struct Progress {
     done: u64,
     busy: Duration,
     problem: Option<String>,
+    rejection: Option<String>,
 }
 
 /// Progress of vectors that are made in the background.
@@ -53,7 +61,7 @@ pub struct EmbeddingProgress {
     /// Estimated seconds until all chunks have a vector; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<f64>,
-    /// Last error of the worker; it tries again.
+    /// Last error of the worker, which tries again, or the last text that the model rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -86,8 +94,37 @@ impl EmbeddingQueue {
             pending,
             done: progress.done,
             seconds_left: (progress.done > 0).then_some(each * pending as f64),
-            problem: progress.problem.clone(),
+            problem: progress.problem.clone().or_else(|| progress.rejection.clone()),
         }
+    }
+
+    /// Chunks to embed next: of the newest waiting ones, in the order of this process.
+    fn choose(&self, waiting: Vec<(i64, String)>, most: usize) -> Vec<(i64, String)> {
+        let rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting: Vec<(i64, String)> = waiting
+            .into_iter()
+            .filter(|(doc, _)| !rejected.contains(doc))
+            .take(SPREAD * most)
+            .collect();
+        waiting.sort_by_key(|(doc, _)| self.order.hash_one(doc));
+        waiting.truncate(most);
+        waiting
+    }
+
+    fn rejected(&self) -> usize {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn reject(&self, docs: Vec<i64>, error: &EmbedError) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rejected = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        rejected.extend(docs);
+        let told = format!(
+            "texts rejected by the model: {}; last error: {error}",
+            rejected.len()
+        );
+        tracing::warn!("{told}");
+        progress.rejection = Some(told);
     }
 
     fn note(&self, outcome: &Result<usize, EngineError>, took: Duration) {
@@ -192,7 +229,9 @@ impl MemoryOperations<'_> {
             return Ok(0);
         };
         let index = self.index_for(embedder).await?;
-        let wanted = index.chunks_to_embed(other_models, most);
+        let queue = &self.engine.memory.embedding;
+        let waiting = index.chunks_to_embed(other_models, SPREAD * most + queue.rejected());
+        let wanted = queue.choose(waiting, most);
         if wanted.is_empty() {
             return Ok(0);
         }
@@ -214,8 +253,11 @@ impl MemoryOperations<'_> {
                 distinct.len() - 1
             });
         }
-        let vectors = embedder.embed(&distinct).await?;
-        let vectors: Vec<String> = vectors.iter().map(|vector| encode_vector(vector)).collect();
+        let (vectors, rejection) = embed_each(embedder, &distinct).await?;
+        let vectors: Vec<Option<String>> = vectors
+            .iter()
+            .map(|vector| vector.as_deref().map(encode_vector))
+            .collect();
         let rows: Vec<VectorRow> = wanted
             .iter()
             .filter_map(|(doc, memory_id)| {
@@ -223,7 +265,7 @@ impl MemoryOperations<'_> {
                 Some(VectorRow {
                     doc: *doc,
                     memory_id: memory_id.clone(),
-                    vector: vectors.get(*number)?.clone(),
+                    vector: vectors.get(*number)?.clone()?,
                 })
             })
             .collect();
@@ -231,6 +273,11 @@ impl MemoryOperations<'_> {
             .memories()
             .put_vectors(&embedder.id().to_string(), &rows)
             .await?;
+        if let Some(error) = rejection {
+            let stored: HashSet<i64> = rows.iter().map(|row| row.doc).collect();
+            let docs = texts.keys().filter(|doc| !stored.contains(*doc)).copied();
+            queue.reject(docs.collect(), &error);
+        }
         // A chunk that was deleted in the meantime is gone from the index, too, once it follows.
         Ok(wanted.len())
     }
@@ -244,7 +291,107 @@ impl MemoryOperations<'_> {
     }
 }
 
+/// Embeds texts. A text that the model rejects has no vector and does not block the others; returns the last error of
+/// these.
+async fn embed_each(
+    embedder: &dyn Embedder,
+    texts: &[&str],
+) -> Result<(Vec<Option<Vec<f32>>>, Option<EmbedError>), EmbedError> {
+    match embedder.embed(texts).await {
+        Ok(vectors) => return Ok((vectors.into_iter().map(Some).collect(), None)),
+        Err(error) if !error.is_rejection() => return Err(error),
+        Err(_) => {}
+    }
+    let (mut vectors, mut rejection) = (Vec::with_capacity(texts.len()), None);
+    for text in texts {
+        match embedder.embed(&[*text]).await {
+            Ok(one) => vectors.push(one.into_iter().next()),
+            Err(error) if error.is_rejection() => {
+                vectors.push(None);
+                rejection = Some(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((vectors, rejection))
+}
+
 /// Text of a chunk as the sentence model sees it.
 pub(super) fn embedded_text(title: &str, body: &str) -> String {
     format!("{title}\n{body}")
+}
+
+#[cfg(test)]
+mod tests {
+    use satiety_models::{EmbedFuture, EmbedderId};
+
+    use super::*;
+
+    /// Rejects every request with a long text, as a server with a token limit does.
+    #[derive(Debug)]
+    struct Limited(EmbedderId);
+
+    impl Embedder for Limited {
+        fn id(&self) -> &EmbedderId {
+            &self.0
+        }
+
+        fn dimension(&self) -> usize {
+            1
+        }
+
+        fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {
+            let rejection = |status| {
+                EmbedError::Transport(satiety_models::http::TransportError::Status {
+                    url: "http://localhost".into(),
+                    status,
+                    message: "too long".into(),
+                    retry_after: None,
+                })
+            };
+            Box::pin(async move {
+                if texts.contains(&"down") {
+                    Err(rejection(503))
+                } else if texts.iter().any(|text| text.len() > 5) {
+                    Err(rejection(400))
+                } else {
+                    Ok(texts.iter().map(|_| vec![1.0]).collect())
+                }
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_rejected_text_does_not_block_the_others_of_its_batch() {
+        let model = Limited("limited:ab12cd34:mean".parse().unwrap());
+        let (vectors, rejection) = embed_each(&model, &["a", "too long", "b"]).await.unwrap();
+        assert_eq!(vectors, [Some(vec![1.0]), None, Some(vec![1.0])]);
+        assert!(rejection.unwrap().to_string().contains("too long"));
+        assert!(
+            embed_each(&model, &["a", "down"]).await.is_err(),
+            "an outage is retried"
+        );
+        assert_eq!(embed_each(&model, &["a", "b"]).await.unwrap().0.len(), 2);
+    }
+
+    #[test]
+    fn rejected_chunks_are_not_chosen_again_and_processes_choose_in_different_orders() {
+        let waiting: Vec<(i64, String)> = (0..1000).map(|doc| (doc, String::new())).collect();
+        let (one, other) = (EmbeddingQueue::default(), EmbeddingQueue::default());
+        one.reject(vec![0, 1, 2], &EmbedError::Busy { waiting: 1 });
+        let chosen = |queue: &EmbeddingQueue| -> HashSet<i64> {
+            let chosen = queue.choose(waiting.clone(), STEP).into_iter();
+            chosen.map(|(doc, _)| doc).collect()
+        };
+        let (first, second) = (chosen(&one), chosen(&other));
+        assert_eq!((first.len(), second.len()), (STEP, STEP));
+        assert!(!first.iter().any(|doc| *doc < 3));
+        assert!(first.intersection(&second).count() < STEP / 2);
+        assert!(
+            one.progress(3)
+                .problem
+                .unwrap()
+                .contains("texts rejected by the model: 3")
+        );
+    }
 }

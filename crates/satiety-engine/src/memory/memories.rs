@@ -547,7 +547,10 @@ impl MemoryOperations<'_> {
             project_label,
             ..old.clone()
         };
-        let searched = row.content_hash != old.content_hash || row.triggers != old.triggers;
+        // Relative dates ("last Friday") are indexed as they were on the day of observation.
+        let searched = row.content_hash != old.content_hash
+            || row.triggers != old.triggers
+            || row.provenance.observed_at != old.provenance.observed_at;
         let (chunks, embedder) = if searched {
             self.chunks(&row).await?
         } else {

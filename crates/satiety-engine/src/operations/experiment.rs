@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Call, Effect, IdRequest, NoFields, Operation};
-use crate::experiment::StartRequest;
+use crate::experiment::{ProposeRequest, StartRequest};
 use crate::tokens::Scope;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -35,6 +35,13 @@ pub(super) fn operations() -> Vec<Operation> {
             |call: Call, feature: Feature| async move {
                 call.engine.experiments().start(StartRequest { feature }).await
             },
+        ),
+        Operation::new(
+            "propose_weights",
+            "Propose channel weights from judged queries, and start them as a feature if a name is given",
+            change.0,
+            change.1,
+            |call: Call, request: ProposeRequest| async move { call.engine.experiments().propose(request).await },
         ),
         Operation::new(
             "rollout_feature",

@@ -42,8 +42,10 @@ pub struct JudgeFeedbackRequest {
     pub rederive: bool,
 }
 
+/// A single read has a confidence of 0.7 and is right about as often: it is not a judgment. From 0.88 on, 95 % of the grades
+/// are on the right side in simulations, and an explicit rating counts alone (0.89).
 fn default_confidence() -> f64 {
-    0.6
+    0.88
 }
 
 impl Default for JudgeFeedbackRequest {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use satiety::experiment::{Decision, Feature, GraduationVerdict};
+use satiety::experiment::{Decision, Feature, GraduationVerdict, ProposalVerdict};
 use satiety::memory::{Draft, Pipeline, ValidPipeline};
 use satiety::retrieval::Tier;
-use satiety_engine::experiment::{ExperimentError, ExperimentSettings, StartRequest};
+use satiety_engine::experiment::{ExperimentError, ExperimentSettings, ProposeRequest, StartRequest};
 use satiety_engine::memory::{SaveRequest, SearchRequest, ValidateRequest};
 use satiety_engine::{Engine, EngineError, Settings};
 use satiety_store::evaluation::{EvalJudgmentRow, EvalQueryRow};
@@ -33,10 +33,14 @@ impl Bench {
     }
 
     fn engine(&self, settings: ExperimentSettings) -> Engine {
+        self.engine_with("none", settings)
+    }
+
+    fn engine_with(&self, embedder: &str, settings: ExperimentSettings) -> Engine {
         Engine::new(Settings {
             store: self.url(),
             archive_folder: self.folder.path().join("archive"),
-            embedder: "none".into(),
+            embedder: embedder.into(),
             chat: None,
             api_key: None,
             anthropic_key: None,
@@ -118,11 +122,15 @@ async fn save(engine: &Engine, title: String, content: String, tier: Tier) -> St
 }
 
 async fn judge(bench: &Bench, answers: &[String]) {
+    judge_queries(bench, answers, |topic| format!(" Falcon{topic}?")).await;
+}
+
+async fn judge_queries(bench: &Bench, answers: &[String], query: impl Fn(usize) -> String) {
     let store = Store::open(&bench.url()).await.unwrap();
     let queries: Vec<EvalQueryRow> = (0..answers.len())
         .map(|topic| EvalQueryRow {
             query_id: format!("golden-{topic:03}"),
-            query: format!(" Falcon{topic}?"),
+            query: query(topic),
             intent: None,
             mode: None,
             session_id: None,
@@ -672,4 +680,61 @@ async fn invalid_requests_are_reported_and_change_nothing() {
         (1, "rejected")
     );
     assert_eq!(list.pipeline, Pipeline::default());
+}
+
+/// The answer to "What does the code falconN mean?" contains the code and is about something else; other notes are about
+/// codes that mean something. Words know the answer, meaning does not.
+#[tokio::test]
+async fn weights_are_proposed_from_judged_queries_and_started_as_a_feature() {
+    let bench = Bench::new();
+    let engine = bench.engine_with("builtin", at_once());
+    let propose = async |start: Option<&str>| {
+        let request = ProposeRequest {
+            start: start.map(str::to_owned),
+        };
+        engine.experiments().propose(request).await.unwrap()
+    };
+    let nothing = propose(Some("too-early")).await;
+    assert_eq!(nothing.proposed.verdict, ProposalVerdict::NotEnoughEvidence);
+    assert_eq!((nothing.feature, nothing.started), (None, None));
+    for about in [
+        "zip", "dress", "morse", "source", "bar", "error", "secret", "area",
+    ] {
+        let content =
+            format!("What does the {about} code mean? The meaning of a code: {about} codes explained.");
+        save(
+            &engine,
+            format!("What a {about} code means"),
+            content,
+            Tier::Normal,
+        )
+        .await;
+    }
+    let mut answers = Vec::new();
+    for topic in 0..32 {
+        let content = format!(
+            "Water the tomatoes in bed {topic} every morning, shade the lettuce, falcon{topic}, and mulch."
+        );
+        answers.push(save(&engine, format!("Garden plan {topic}"), content, Tier::Normal).await);
+    }
+    judge_queries(&bench, &answers, |topic| {
+        format!("What does the code falcon{topic} mean?")
+    })
+    .await;
+    let proposal = propose(None).await;
+    assert_eq!(
+        proposal.proposed.verdict,
+        ProposalVerdict::Propose,
+        "{proposal:?}"
+    );
+    assert!(proposal.proposed.ratio > 1.0 && proposal.proposed.gain.unwrap() > 0.0);
+    assert!(proposal.started.is_none() && engine.experiments().list().await.unwrap().features.is_empty());
+    let started = propose(Some("learnt")).await.started.unwrap();
+    assert_eq!(
+        (started.status.as_str(), started.feature.rollout_percent),
+        ("running", 0.0)
+    );
+    // Searches keep their weights until the feature graduates.
+    let active = engine.experiments().list().await.unwrap().pipeline;
+    assert_eq!(active.weights, Pipeline::default().weights);
 }

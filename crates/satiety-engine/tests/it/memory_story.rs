@@ -304,7 +304,10 @@ async fn judgments_are_derived_again() {
     };
     old.retrieval().harvest_queries(harvest).await.unwrap();
     old.retrieval()
-        .judge_from_feedback(JudgeFeedbackRequest::default())
+        .judge_from_feedback(JudgeFeedbackRequest {
+            min_confidence: 0.6,
+            ..JudgeFeedbackRequest::default()
+        })
         .await
         .unwrap();
     let store = Store::open(&StoreUrl::sqlite(directory.path().join("s.db")))
@@ -320,6 +323,7 @@ async fn judgments_are_derived_again() {
     );
     let new = engine(directory.path(), AttributionRule::Fit);
     let request = JudgeFeedbackRequest {
+        min_confidence: 0.6,
         rederive: true,
         ..JudgeFeedbackRequest::default()
     };

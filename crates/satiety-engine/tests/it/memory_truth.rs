@@ -388,3 +388,23 @@ async fn duplicates_and_conflicts_are_reported_on_save() {
         "but no other project"
     );
 }
+
+#[tokio::test]
+async fn a_changed_time_of_observation_resolves_relative_dates_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(directory.path(), "none");
+    let meeting = SaveRequest {
+        observed_at: Some(time("2026-05-20")),
+        ..note("Meeting", "We agreed on the price last Friday.")
+    };
+    let id = save(&engine, meeting).await.memory.id;
+    let found = async |text: &str| !search(&engine, query(text)).await.is_empty();
+    assert!(found("15 May 2026").await && !found("11 September 2026").await);
+    let later = UpdateRequest {
+        id,
+        observed_at: Some(time("2026-09-16")),
+        ..UpdateRequest::default()
+    };
+    engine.memory().update(later).await.unwrap();
+    assert!(found("September").await && !found("May").await);
+}

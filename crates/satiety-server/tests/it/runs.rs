@@ -271,6 +271,22 @@ async fn a_feature_is_started_monitored_and_ended() {
     assert_eq!(server.post("/v1/ab", &feature).await.status, 409);
     let listed = server.get("/v1/ab").await.ok(200);
     assert_eq!(listed["features"][0]["feature_id"], json!("rrf"));
+    // Too few judged queries for a proposal: nothing is started.
+    let proposed = server
+        .post("/v1/ab-proposals", &json!({"start": "learnt"}))
+        .await
+        .ok(200);
+    assert_eq!(
+        (&proposed["verdict"], &proposed["started"]),
+        (&json!("not_enough_evidence"), &Value::Null)
+    );
+    assert_eq!(
+        server
+            .post("/v1/ab-proposals", &json!({"begin": "x"}))
+            .await
+            .status,
+        422
+    );
     let post = async |path: &str, body: Value| server.post(&format!("/v1/ab/rrf/{path}"), &body).await;
     let rolled = post("rollout", json!({"rollout_percent": 20.0})).await.ok(200);
     assert_eq!(rolled["feature"]["rollout_percent"], json!(20.0));

@@ -24,6 +24,7 @@ mod history;
 mod latency;
 mod outcome;
 mod overrides;
+mod proposal;
 mod shadow;
 mod trial;
 
@@ -37,5 +38,9 @@ pub use history::History;
 pub use latency::{LatencyComparison, compare_latency};
 pub use outcome::{Outcome, RELEVANT, Used, grades_from_usage, outcome};
 pub use overrides::{OverrideError, overridden};
+pub use proposal::{
+    MIN_PROPOSAL_QUERIES, ProposalVerdict, ProposedWeights, WEIGHT_RATIOS, WeightCandidate, propose_weights,
+    weight_change,
+};
 pub use shadow::{ListDifference, Listed, compare_lists};
 pub use trial::{Bounds, Decision, Method, Observation, Standing, Trial, TrialSettings};

@@ -537,6 +537,11 @@ impl MemoryIndex {
         range.filter_map(|at| self.chunks.get(at))
     }
 
+    /// Whether the text of a memory is one turn of a conversation.
+    pub(super) fn is_turn(&self, memory: u32) -> bool {
+        self.get(memory).is_some_and(|header| header.turn)
+    }
+
     /// The turn before (`false`) or after (`true`) a turn of the same conversation: the nearest turn that was saved in
     /// the same folder and project.
     pub(super) fn neighbor_turn(&self, memory: u32, after: bool) -> Option<u32> {

@@ -129,20 +129,41 @@ impl Pool {
         }
     }
 
-    /// Evidence for a memory; none for a memory that is not a candidate.
-    pub(super) fn evidence(&self, memory: u32) -> Evidence {
-        self.entries.get(&memory).copied().unwrap_or_default()
+    /// Evidence for a memory; none for a memory that is not a candidate. A turn of a conversation has its share of what
+    /// speaks for its neighbors: an answer often shares no word with the question, but the turn before it does.
+    pub(super) fn evidence(&self, scorer: &Scorer<'_>, memory: u32) -> Evidence {
+        let mut evidence = self.entries.get(&memory).copied().unwrap_or_default();
+        let neighbors = scorer.neighbors(memory);
+        if neighbors.is_empty() {
+            return evidence;
+        }
+        let mean = self.mean_similarity();
+        for (neighbor, share) in neighbors {
+            let Some(other) = self.entries.get(&neighbor) else {
+                continue;
+            };
+            evidence.coverage = (evidence.coverage + share * other.coverage).min(1.0);
+            if let (Some(cosine), Some(other)) = (&mut evidence.cosine, other.similarity) {
+                *cosine = (*cosine + share * (other - mean).max(0.0)).min(1.0);
+            }
+        }
+        evidence
     }
 
-    /// Scores for the fusion. Neighbors of a turn contribute their share of what they score above the mean.
-    /// `by_words` tells whether the lexical channel is searched.
-    pub(super) fn scores(&self, scorer: &Scorer<'_>, by_words: bool) -> Vec<PoolScore> {
+    /// Mean similarity of all candidates.
+    fn mean_similarity(&self) -> f64 {
         let similarities = self
             .candidates
             .iter()
             .filter_map(|memory| self.entries.get(memory)?.similarity);
         let (sum, count) = similarities.fold((0.0, 0_u32), |(sum, count), one| (sum + one, count + 1));
-        let mean = sum / f64::from(count.max(1));
+        sum / f64::from(count.max(1))
+    }
+
+    /// Scores for the fusion. Neighbors of a turn contribute their share of what they score above the mean.
+    /// `by_words` tells whether the lexical channel is searched.
+    pub(super) fn scores(&self, scorer: &Scorer<'_>, by_words: bool) -> Vec<PoolScore> {
+        let mean = self.mean_similarity();
         let scored = self.candidates.iter().filter_map(|memory| {
             let own = self.entries.get(memory)?;
             let (mut lexical, mut similarity) = (own.lexical, own.similarity);

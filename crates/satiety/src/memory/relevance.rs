@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub struct RelevanceSettings {
     /// For searches by words and meaning.
     pub fused: Calibration,
+    /// For turns of conversations by words and meaning: they are short, and their neighbors are evidence as well.
+    pub turns: Calibration,
     /// For searches by meaning alone.
     pub vector: Calibration,
     /// For searches by words alone, and for models and languages whose cosines are not calibrated.

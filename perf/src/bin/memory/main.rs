@@ -21,6 +21,7 @@ mod plain;
 mod postgres;
 mod quality;
 mod speed;
+mod truth;
 
 use std::path::PathBuf;
 
@@ -83,6 +84,7 @@ fn main() -> Result<()> {
         if runs(Section::Quality) {
             quality::measure(arguments.data.as_deref(), &directory).await?;
             languages::measure(&directory).await?;
+            truth::measure(&directory).await?;
         }
         for size in &arguments.sizes {
             if runs(Section::Speed) {

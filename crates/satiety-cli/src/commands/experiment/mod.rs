@@ -2,9 +2,9 @@
 
 mod show;
 
-use satiety::experiment::{Feature, GraduationVerdict, Method};
+use satiety::experiment::{Feature, GraduationVerdict, Method, ProposalVerdict};
 use satiety_engine::Engine;
-use satiety_engine::experiment::StartRequest;
+use satiety_engine::experiment::{ProposeRequest, StartRequest};
 
 use crate::args::{Ab, AbStartArgs, AbTest};
 use crate::exit::Exit;
@@ -28,6 +28,15 @@ pub(super) async fn run(command: Ab, engine: &Engine, printer: &Printer) -> Resu
             percent,
             shadow,
         } => engine.experiments().rollout(&feature, percent, shadow).await?,
+        Ab::Propose { start } => {
+            let proposal = engine.experiments().propose(ProposeRequest { start }).await?;
+            printer.answer(&proposal)?;
+            return Ok(match proposal.proposed.verdict {
+                ProposalVerdict::Propose => Exit::Done,
+                ProposalVerdict::Keep => Exit::CheckFailed,
+                ProposalVerdict::NotEnoughEvidence => Exit::Inconclusive,
+            });
+        }
         Ab::Status { feature } => {
             let status = engine.experiments().status(&feature).await?;
             printer.answer(&status)?;

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use owo_colors::OwoColorize;
-use satiety_engine::experiment::{ExperimentChange, ExperimentCheck, ExperimentList, ExperimentStatus};
+use satiety_engine::experiment::{
+    ExperimentChange, ExperimentCheck, ExperimentList, ExperimentStatus, WeightProposal,
+};
 use satiety_report::document::strong;
 use satiety_report::{Block, Document};
 
@@ -53,5 +55,11 @@ impl Render for ExperimentCheck {
             document.blocks.push(Block::Text(told));
         }
         document
+    }
+}
+
+impl Render for WeightProposal {
+    fn document(&self) -> Document {
+        self.document()
     }
 }

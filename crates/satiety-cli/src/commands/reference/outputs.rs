@@ -20,7 +20,9 @@ use satiety_engine::eviction::{
     ActivateResponse, Calibrated, Feedback, ProposeResponse, RefreshResponse, ScopeListing, ScopeUpdated,
     Scorers, SimulateResponse,
 };
-use satiety_engine::experiment::{ExperimentChange, ExperimentCheck, ExperimentList, ExperimentStatus};
+use satiety_engine::experiment::{
+    ExperimentChange, ExperimentCheck, ExperimentList, ExperimentStatus, WeightProposal,
+};
 use satiety_engine::harness::{
     AppliedExpansion, ApprovalDecision, HarnessCheck, HarnessStatus, History, Keys, LockedHarness,
     ProposeExpansionResponse, RecordedCycle, SignedTransition, VerifyResponse,
@@ -205,6 +207,7 @@ pub(super) fn outputs() -> Vec<Output> {
         object::<ExperimentChange>("ab rollout"),
         object::<ExperimentChange>("ab pause"),
         object::<ExperimentChange>("ab resume"),
+        object::<WeightProposal>("ab propose"),
         object::<ExperimentCheck>("ab check"),
         object::<ExperimentCheck>("ab graduate"),
         object::<ExperimentChange>("ab reject"),

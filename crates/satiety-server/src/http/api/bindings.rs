@@ -52,6 +52,7 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("retrieval_run_changes", GET, "/v1/retrieval/runs/{id}/changes"),
         bind("list_features", GET, "/v1/ab"),
         bind("start_feature", POST, "/v1/ab").status(201),
+        bind("propose_weights", POST, "/v1/ab-proposals"),
         bind("get_feature", GET, "/v1/ab/{id}"),
         bind("rollout_feature", POST, "/v1/ab/{id}/rollout"),
         bind("pause_feature", POST, "/v1/ab/{id}/pause"),

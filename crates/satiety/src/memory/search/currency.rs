@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::{
     Candidate, FusedHit, Link, LinkKind, OutdatedRule, RankSettings, RankedCandidate, Ranking, Validity, rank,
 };
-use super::{Head, SearchMachine, estimate_tokens};
+use super::head::Head;
+use super::{SearchMachine, estimate_tokens};
 use crate::retrieval::Tier;
 
 /// Maximum number of reads of links; longer chains end there.
