@@ -24,6 +24,8 @@ use crate::retrieval::Tier;
 /// Minimum number of removed chunks for a rebuild, which also requires that more chunks are removed than
 /// live.
 const MIN_REMOVED_FOR_REBUILD: usize = 10_000;
+/// Words of a text by which memories are found that repeat it; the rarest ones.
+const SHARED_WORDS: usize = 16;
 /// Number of memories between two turns of one conversation, such as turns of other conversations at the same time.
 const MAX_TURN_GAP: usize = 8;
 
@@ -461,7 +463,7 @@ impl MemoryIndex {
         matches
     }
 
-    /// Memories visible in the scope that share words with a text or are near its vector, which is written as
+    /// Memories visible in the scope that share rare words with a text or are near its vector, which is written as
     /// by [`super::encode_vector`]: up to `most` per channel, each with the cosine if it is known.
     pub fn similar(
         &self,
@@ -473,7 +475,7 @@ impl MemoryIndex {
     ) -> Vec<(String, Option<f64>)> {
         let filter = self.filter("", scope, now);
         let terms = super::query_terms(text, false).weighed(1.0);
-        let question = self.lexical.question(&terms);
+        let question = self.lexical.question_of_rare_words(&terms, SHARED_WORDS);
         let settings = super::Pipeline::default().lexical;
         let by_words = question.search(settings, most, |memory| filter.allows(self, memory));
         let vector = vector.and_then(super::read_vector);

@@ -8,6 +8,8 @@ mod image;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::language::{Language, Languages};
 use super::stem::{StopWords, Vocabulary, stem};
 use super::words::without_accents;
@@ -181,7 +183,33 @@ impl LexicalIndex {
     /// Builds a query from its terms; forms of the same word are added up. A word stands for its stem in English and
     /// in every language of the indexed texts.
     pub fn question(&self, terms: &[Term]) -> Question<'_> {
+        let (wanted, unknown) = self.numbers(terms);
+        let mut question = self.weighed(wanted);
+        question.worth += unknown * self.rarity(0);
+        question
+    }
+
+    /// Like [`question`](Self::question), with the words of a long text that occur least, at most `most` of them and
+    /// as many as have a bounded number of occurrences together. For texts that share most of their words with it.
+    pub fn question_of_rare_words(&self, terms: &[Term], most: usize) -> Question<'_> {
+        const OCCURRENCES: usize = 200_000;
+        let (mut wanted, _) = self.numbers(terms);
+        let occurrences = |number: u32| self.postings.get(number as usize).map_or(0, |list| list.len());
+        wanted.sort_by_key(|(number, _)| (occurrences(*number), *number));
+        wanted.truncate(most);
+        let mut all = 0;
+        wanted.retain(|(number, _)| {
+            let is_first = all == 0;
+            all += occurrences(*number);
+            is_first || all <= OCCURRENCES
+        });
+        self.weighed(wanted)
+    }
+
+    /// The known words among the terms with their weights, and the weight of all others.
+    fn numbers(&self, terms: &[Term]) -> (Vec<(u32, f64)>, f64) {
         let mut wanted: Vec<(u32, f64)> = Vec::new();
+        let mut places: FxHashMap<u32, usize> = FxHashMap::default();
         let mut unknown = 0.0;
         for term in terms {
             let english = self.vocabulary.find(&stem(&term.word));
@@ -195,15 +223,14 @@ impl LexicalIndex {
                 unknown += term.weight;
             }
             for number in numbers {
-                match wanted.iter_mut().find(|(known, _)| *known == number) {
+                let place = *places.entry(number).or_insert(wanted.len());
+                match wanted.get_mut(place) {
                     Some((_, weight)) => *weight += term.weight,
                     None => wanted.push((number, term.weight)),
                 }
             }
         }
-        let mut question = self.weighed(wanted);
-        question.worth += unknown * self.rarity(0);
-        question
+        (wanted, unknown)
     }
 
     /// Best texts for the distinct words of a query, each counted once, with their scores, best first.
@@ -405,6 +432,26 @@ mod tests {
                 weight: 1.0,
             })
             .collect()
+    }
+
+    #[test]
+    fn rare_words_find_what_all_words_find_first() {
+        let mut index = LexicalIndex::default();
+        for memory in 0..200 {
+            let text = format!(
+                "the backup of service {memory} runs at {} in region r{}",
+                memory % 24,
+                memory % 5
+            );
+            index.put(memory, [("", text.as_str())]);
+        }
+        let query = terms(&["backup", "service", "117", "runs", "21", "region", "r2"]);
+        let question = index.question_of_rare_words(&query, 3);
+        assert_eq!(question.lists.len(), 3);
+        let found = question.search(Bm25::default(), 5, |_| true);
+        assert_eq!(found.first().map(|(memory, _)| *memory), Some(117));
+        let all = index.question_of_rare_words(&query, 100);
+        assert_eq!(all.lists.len(), index.question(&query).lists.len());
     }
 
     /// From `bm25s` 0.3 (k1 1.2, b .75, method "lucene", no stemmer, no stop words), times 2.2, a factor that
