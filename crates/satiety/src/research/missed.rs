@@ -73,11 +73,11 @@ impl MissedModel {
     /// `stopping` prints the coefficients.
     pub const BUILT_IN: Self = Self {
         cuts: [
-            -0.506, -0.752, -1.425, -1.822, -2.366, -3.125, -3.332, -3.662, -3.710, -3.752,
+            -0.569, -0.816, -1.492, -1.889, -2.433, -3.191, -3.398, -3.727, -3.776, -3.818,
         ],
-        log_searches: -0.702,
-        once_share: 0.844,
-        new_share: 0.479,
+        log_searches: -0.660,
+        once_share: 0.726,
+        new_share: 0.647,
     };
 
     /// Estimates what is missed; `None` before the first search with results.
