@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use pyo3::prelude::*;
 use satiety::eviction::{
-    self, ContextItem, EvictionError, EvictionProposal, Exclude, Need, ProposeRequest, QUOTA, Resolution,
-    ResolvedBy, Scope, Signals, Weights,
+    self, ContextItem, EvictionError, EvictionProposal, Exclude, Need, PriceList, ProposeRequest, QUOTA,
+    Resolution, ResolvedBy, Scope, SessionState, Signals, Weights,
 };
 use serde_json::json;
 
@@ -20,6 +20,7 @@ impl From<EvictionError> for Failure {
             EvictionError::Item { field, .. } => Some((*field).to_owned()),
             EvictionError::NoItem { .. } => Some("id".to_owned()),
             EvictionError::Setting { what, .. } => Some((*what).to_owned()),
+            EvictionError::Provider { .. } => Some("provider".to_owned()),
             EvictionError::UnknownIds { .. } | EvictionError::DuplicateIds { .. } => {
                 Some("exclude".to_owned())
             }
@@ -144,7 +145,10 @@ impl Context {
         })
     }
 
-    #[pyo3(signature = (free, budget, now_ms, exploration, seed))]
+    /// Proposes items to drop. `prices` are the provider, the expected number of further requests and the seconds
+    /// since the last one; with them, items are proposed below the budget if dropping them pays.
+    #[pyo3(signature = (free, budget, now_ms, exploration, seed, prices))]
+    #[expect(clippy::too_many_arguments, reason = "called by name from Python only")]
     fn propose<'py>(
         &self,
         py: Python<'py>,
@@ -153,21 +157,38 @@ impl Context {
         now_ms: i64,
         exploration: f64,
         seed: u64,
+        prices: Option<(String, Option<f64>, u64)>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let proposal = compute(py, || {
             let mut state = self.lock();
+            let pricing = prices
+                .map(|(provider, remaining_turns, idle_seconds)| {
+                    let session = SessionState {
+                        turn: state.scope.turn(),
+                        remaining_turns,
+                        idle_seconds,
+                        window_tokens: Some(budget),
+                    };
+                    PriceList::built_in().pricing(&provider, &session)
+                })
+                .transpose()?;
+            let need = match free {
+                Some(free) => Need::Free(free),
+                None if pricing.is_some() && state.scope.tokens() <= budget => Need::Pays,
+                None => Need::Budget(budget),
+            };
             // A proposal that was not resolved is withdrawn.
             state.release()?;
             state.proposals += 1;
             let request = ProposeRequest {
                 proposal_id: state.proposals.to_string(),
                 scope_id: "context".to_owned(),
-                need: free.map_or(Need::Budget(budget), Need::Free),
+                need,
                 proposed_at: timestamp(now_ms)?,
                 timeout_ms: TIMEOUT_MS,
                 exploration,
                 seed,
-                pricing: None,
+                pricing,
             };
             let proposal = eviction::propose(&state.scope, &request)?;
             for candidate in &proposal.candidates {

@@ -37,12 +37,46 @@ def test_exclusions_keep_items() -> None:
         context.resolve()
 
 
+def test_a_proposal_waits_until_it_pays() -> None:
+    context = eviction.Context(100_000)
+    for number in range(20):
+        context.add(f"m{number}", tokens=1_000)
+        context.next_turn()
+    assert context.propose().cost is None
+    soon_over = context.propose(provider="anthropic", remaining_turns=0)
+    assert soon_over.ids == ()
+    assert soon_over.cost is None or soon_over.cost.decision == "below_break_even"
+    long = context.propose(provider="anthropic", remaining_turns=10_000)
+    assert long.cost is not None
+    assert long.cost.decision == "pays"
+    assert long.cost.net > 0
+    assert long.ids
+    with pytest.raises(satiety.SatietyError, match="nobody"):
+        context.propose(provider="nobody")
+    with pytest.raises(satiety.SatietyError, match="remaining_turns"):
+        context.propose(provider="anthropic", remaining_turns=-1.0)
+
+
 def test_repeated_results_stop_a_search() -> None:
     gate = satiety.SearchGate("how do heated wings bend", epsilon=0.0, meaning=False)
     results = [{"title": "Wings", "url": "https://example.org/1", "snippet": "Heated wings bend up. Ribs carry it."}]
     decisions = [gate.observe(results).decision for _ in range(3)]
     assert decisions == ["continue", "continue", "stop"]
     assert satiety.SearchGate(epsilon=0.0, meaning=False).observe(["plain text counts as well"]).novelty == 1.0
+
+
+def test_a_search_stops_when_little_is_missed() -> None:
+    gate = satiety.SearchGate(stop="missed", max_missed=0.1, meaning=False)
+    results = [{"url": f"https://example.org/{n}", "snippet": f"Wing {n} bends."} for n in range(5)]
+    verdicts = [gate.observe(results) for _ in range(2)]
+    assert [verdict.decision for verdict in verdicts] == ["continue", "stop"]
+    assert verdicts[1].missed is not None
+    assert verdicts[0].missed is not None
+    assert verdicts[1].missed < verdicts[0].missed
+    fixed = satiety.SearchGate(stop="fixed", min_rounds=1, max_rounds=2, meaning=False)
+    assert [fixed.observe(results).decision for _ in range(2)] == ["continue", "stop"]
+    with pytest.raises(satiety.SatietyError, match="never"):
+        satiety.SearchGate(stop="never")  # type: ignore[arg-type]
 
 
 def test_a_discussion_that_repeats_itself_ships() -> None:

@@ -1504,12 +1504,16 @@ export interface GateSettings {
   grey_zone?: number;
   /** Look-ahead rule that avoids paying for a round that would be rejected; absent in the specification. */
   look_ahead?: LookAhead | null;
+  /** Share of the relevant results of ten searches that rule `missed` accepts to miss, from 0 to 1. */
+  max_missed?: number;
   /** Maximum number of rounds. */
   max_rounds?: number;
   /** Number of first rounds that are never gated. */
   min_rounds?: number;
   /** Seed of the random draws; recorded with every run. */
   seed?: number;
+  /** Rule that decides when the search stops. */
+  stop?: StopRule;
   /** Threshold below which results are no longer new. */
   threshold?: StopThresholdInput;
 }
@@ -2565,6 +2569,14 @@ export interface MetricComparison {
   regression: string | null;
 }
 
+/** Estimate of what the searches so far have missed. */
+export interface MissedEstimate {
+  /** Share that is exceeded in one of ten loops, in steps of 0.1. */
+  bound: number;
+  /** Expected share of the relevant results of ten searches that was not returned yet, from 0 to 1. */
+  share: number;
+}
+
 /** Value of judged queries without results. */
 export type MissingQueries = "zero" | "skip";
 
@@ -3105,7 +3117,7 @@ export interface ReadinessDetail {
 }
 
 /** Reason for the decision of the gate. */
-export type Reason = "first_rounds" | "novel" | "passed_through" | "saturated" | "outlook" | "cap" | "empty" | "failed";
+export type Reason = "first_rounds" | "novel" | "passed_through" | "saturated" | "outlook" | "few_missed" | "many_missed" | "fixed_rounds" | "cap" | "empty" | "failed";
 
 /** Answer to an exporter, as in OTLP's `ExportTraceServiceResponse`. */
 export interface ReceivedTraces {
@@ -4129,6 +4141,8 @@ export interface SearchGateResponse {
   decision: Decision;
   /** Random number drawn from [0, 1); absent when no draw was needed. */
   draw?: number | null;
+  /** Estimate of what is missed after this round; absent before the first results. */
+  missed?: MissedEstimate | null;
   /** Share of new content compared with the threshold; absent without results. */
   novelty: number | null;
   /** Probability of the outcome: epsilon for a round accepted by the draw, 1 when no draw was needed. */
@@ -4188,6 +4202,8 @@ export interface SearchVerdict {
   decision: Decision;
   /** Random number drawn from [0, 1); absent when no draw was needed. */
   draw?: number | null;
+  /** Estimate of what is missed after this round; absent before the first results. */
+  missed?: MissedEstimate | null;
   /** Share of new content compared with the threshold; absent without results. */
   novelty: number | null;
   /** Probability of the outcome: epsilon for a round accepted by the draw, 1 when no draw was needed. */
@@ -4484,6 +4500,8 @@ export type StopReason = {
 } | {
   kind: "outlook";
 } | {
+  kind: "few_missed";
+} | {
   kind: "cap";
 } | {
   kind: "budget";
@@ -4510,6 +4528,9 @@ export interface StopRecommendation {
   /** Recommended signal for the conversation. */
   signal: Signal;
 }
+
+/** Rule that decides when the search stops. */
+export type StopRule = "novelty" | "missed" | "fixed";
 
 /** Threshold below which results are no longer new enough. */
 export type StopThreshold = {

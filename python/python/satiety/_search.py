@@ -26,6 +26,10 @@ class SearchVerdict(Table):
     round: int
     summary: str
     """What the results said so far."""
+    missed: float | None = None
+    """Estimated share of the relevant results of ten searches that is missed; absent without results."""
+    missed_bound: float | None = None
+    """Share that is exceeded in one of ten loops."""
 
     @property
     def reason(self) -> str:
@@ -48,6 +52,9 @@ class SearchGate:
         threshold: Share of new content below which results are no longer new.
         epsilon: Probability that a round below the threshold is kept anyway, to keep learning.
         seed: Seed of these draws.
+        stop: ``novelty`` stops when results are no longer new, ``missed`` when the estimate of what is missed is at
+            most ``max_missed``, ``fixed`` after ``max_rounds``.
+        max_missed: Share of the relevant results of ten searches that may be missed.
         meaning: Whether the built-in sentence model recognizes paraphrases.
 
     """
@@ -63,9 +70,13 @@ class SearchGate:
         threshold: float = 0.3,
         epsilon: float = 0.15,
         seed: int = 0,
+        stop: Literal["novelty", "missed", "fixed"] = "novelty",
+        max_missed: float = 0.1,
         meaning: bool = True,
     ) -> None:
         options: dict[str, Any] = {
+            "stop": text(stop, "stop"),
+            "max_missed": real(max_missed, "max_missed"),
             "min_rounds": whole(min_rounds, "min_rounds", 0, 2**32 - 1),
             "max_rounds": whole(max_rounds, "max_rounds", 1, 2**32 - 1),
             "threshold": {"share": real(threshold, "threshold")},
@@ -86,6 +97,7 @@ class SearchGate:
         hits = [{"snippet": entry} if isinstance(entry, str) else entry for entry in sequence(results, "results")]
         found = self._gate.observe(hits, bool(failed))
         verdict = found["verdict"]
+        missed = verdict.get("missed") or {}
         return SearchVerdict(
             decision=verdict["decision"],
             reasons=(found["words"],),
@@ -93,4 +105,6 @@ class SearchGate:
             novelty=verdict["novelty"],
             round=verdict["round"],
             summary=found["summary"],
+            missed=missed.get("share"),
+            missed_bound=missed.get("bound"),
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from . import _satiety
 from ._errors import SatietyError
@@ -40,6 +40,25 @@ class Candidate:
     snippet: str
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Expected cost and saving of a proposal, in tokens at the price of an uncached input token."""
+
+    provider: str
+    prices_as_of: str
+    decision: Literal["pays", "required", "below_break_even"]
+    """``below_break_even``: dropping costs more than it saves, so that nothing is proposed."""
+    remaining_turns: float
+    rebilling: float
+    """Cost of writing everything behind the first dropped item to the cache again."""
+    rereading: float
+    """Expected cost of reading dropped items again."""
+    saving: float
+    net: float
+    break_even_turns: float | None
+    """Number of further requests from which dropping pays; absent if it never does."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Proposal(Table):
     """Items that free enough tokens at the least expected loss."""
@@ -50,6 +69,8 @@ class Proposal(Table):
     """Tokens of the candidates."""
     missing_tokens: int = 0
     """Tokens that cannot be freed, because items are pinned."""
+    cost: Cost | None = None
+    """Whether dropping pays; absent without a provider, or if nothing can be dropped."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -157,18 +178,35 @@ class Context:
         """Set what the agent works on."""
         self._scope.set_goal(text(goal, "goal"))
 
-    def propose(self, free: int | None = None, *, exploration: float = 0.0, seed: int = 0) -> Proposal:
+    def propose(
+        self,
+        free: int | None = None,
+        *,
+        provider: str | None = None,
+        remaining_turns: float | None = None,
+        idle_seconds: int = 0,
+        exploration: float = 0.0,
+        seed: int = 0,
+    ) -> Proposal:
         """Propose which items to drop. An earlier proposal that was not resolved is withdrawn.
 
         Args:
             free: Number of tokens to free; as many as are above the budget if absent.
+            provider: Provider whose prompt-cache prices apply, such as ``anthropic``. With it, items are also
+                proposed within the budget if dropping them saves more than it costs.
+            remaining_turns: Expected number of further requests; the turns so far, at least 10, if absent.
+            idle_seconds: Seconds since the last request; the provider's cache expires.
             exploration: Share of random candidates, from which a scorer can learn.
             seed: Seed of these draws.
 
         """
         need = None if free is None else whole(free, "free")
         share, start = real(exploration, "exploration"), whole(seed, "seed")
-        found = self._scope.propose(need, self._budget, _now(), share, start)
+        prices = None
+        if provider is not None:
+            turns = None if remaining_turns is None else real(remaining_turns, "remaining_turns")
+            prices = (text(provider, "provider"), turns, whole(idle_seconds, "idle_seconds"))
+        found = self._scope.propose(need, self._budget, _now(), share, start, prices)
         return Proposal(
             candidates=tuple(
                 Candidate(
@@ -183,6 +221,7 @@ class Context:
             need_tokens=found["need_tokens"],
             tokens=found["candidate_tokens"],
             missing_tokens=_missing(found),
+            cost=_cost(found.get("cost")),
         )
 
     def resolve(self, exclude: Mapping[str, str | None] | Iterable[str] = ()) -> Resolution:
@@ -236,6 +275,12 @@ class Context:
 
 def _now() -> int:
     return int(time.time() * 1000)
+
+
+def _cost(found: dict[str, Any] | None) -> Cost | None:
+    if found is None:
+        return None
+    return Cost(**{field.name: found.get(field.name) for field in fields(Cost)})
 
 
 def _missing(found: dict[str, Any]) -> int:

@@ -1127,9 +1127,11 @@ class GateSettings(TypedDict, total=False):
     epsilon: float
     grey_zone: float
     look_ahead: LookAhead | None
+    max_missed: float
     max_rounds: int
     min_rounds: int
     seed: int
+    stop: StopRule
     threshold: StopThresholdInput
 
 
@@ -1922,6 +1924,13 @@ class MetricComparison(TypedDict):
     regression: str | None
 
 
+class MissedEstimate(TypedDict):
+    """Estimate of what the searches so far have missed."""
+
+    bound: float
+    share: float
+
+
 MissingQueries: TypeAlias = "Literal['zero', 'skip']"
 """Value of judged queries without results."""
 
@@ -2311,9 +2320,7 @@ class ReadinessDetail(TypedDict):
     open_questions_score: float
 
 
-Reason: TypeAlias = (
-    "Literal['first_rounds', 'novel', 'passed_through', 'saturated', 'outlook', 'cap', 'empty', 'failed']"
-)
+Reason: TypeAlias = "Literal['first_rounds', 'novel', 'passed_through', 'saturated', 'outlook', 'few_missed', 'many_missed', 'fixed_rounds', 'cap', 'empty', 'failed']"
 """Reason for the decision of the gate."""
 
 
@@ -3070,6 +3077,7 @@ class SearchGateResponse(_SearchGateResponseRequired, total=False):
 
     after_stop: bool
     draw: float | None
+    missed: MissedEstimate | None
     query: str | None
     recorded_novelty: float | None
     run: dict[str, Any]
@@ -3110,6 +3118,7 @@ class SearchVerdict(_SearchVerdictRequired, total=False):
     """Decision about one round and the values it is based on."""
 
     draw: float | None
+    missed: MissedEstimate | None
 
 
 class SecondPass(TypedDict):
@@ -3328,6 +3337,10 @@ class StopRecommendation(_StopRecommendationRequired, total=False):
     """The `stop_recommendation` of seed section 4.3."""
 
     caveat: str | None
+
+
+StopRule: TypeAlias = "Literal['novelty', 'missed', 'fixed']"
+"""Rule that decides when the search stops."""
 
 
 StopThreshold: TypeAlias = "dict[str, Any]"

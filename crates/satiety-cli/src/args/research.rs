@@ -82,6 +82,12 @@ pub(crate) struct ResearchArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Search gate")]
 pub(crate) struct GateOptions {
+    /// Rule that decides when to stop
+    #[arg(long, value_name = "RULE", default_value = "novelty")]
+    pub(crate) stop: StopBy,
+    /// Share of the relevant results of ten searches that may be missed with `--stop missed`
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    pub(crate) max_missed: f64,
     /// Method of scoring novelty
     #[arg(long, value_name = "ASSESSOR", default_value = "claims")]
     pub(crate) novelty: NoveltyBy,
@@ -103,6 +109,17 @@ pub(crate) struct GateOptions {
     /// Stop after a round whose yield is below this share, before the next search; 0 disables it
     #[arg(long, value_name = "SHARE")]
     pub(crate) look_ahead: Option<f64>,
+}
+
+/// Rule that decides when to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StopBy {
+    /// When results are no longer new, or another round is not expected to pay off.
+    Novelty,
+    /// When the estimate of what is missed is at most --max-missed.
+    Missed,
+    /// After --max-rounds.
+    Fixed,
 }
 
 /// Method of scoring novelty.

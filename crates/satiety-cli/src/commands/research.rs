@@ -8,7 +8,7 @@ use owo_colors::OwoColorize as _;
 use satiety::research::gate::Decision;
 use satiety::research::settings::LookAhead;
 use satiety::research::{
-    Assessor, Budget, GateSettings, ResearchSettings, RoundOutcome, RoundRecord, StopThreshold,
+    Assessor, Budget, GateSettings, ResearchSettings, RoundOutcome, RoundRecord, StopRule, StopThreshold,
 };
 use satiety_engine::Engine;
 use satiety_engine::bench::target::Environment;
@@ -18,7 +18,7 @@ use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, Resear
 use satiety_report::Document;
 
 use super::bench::stop_on_interrupt;
-use crate::args::{GateOptions, NoveltyBy, ResearchArgs};
+use crate::args::{GateOptions, NoveltyBy, ResearchArgs, StopBy};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::printer::{Printer, Render};
@@ -115,8 +115,18 @@ pub(super) fn gate_settings(options: &GateOptions) -> Result<GateSettings, Failu
         }),
     };
     Ok(GateSettings {
+        stop: match options.stop {
+            StopBy::Novelty => StopRule::Novelty,
+            StopBy::Missed => StopRule::Missed,
+            StopBy::Fixed => StopRule::Fixed,
+        },
+        max_missed: options.max_missed,
         assessor,
-        min_rounds: options.min_rounds,
+        // A fixed number of rounds may be smaller than the default minimum.
+        min_rounds: match options.stop {
+            StopBy::Fixed => options.min_rounds.min(options.max_rounds),
+            _ => options.min_rounds,
+        },
         max_rounds: options.max_rounds,
         threshold: threshold(&options.threshold)?,
         epsilon: options.epsilon,

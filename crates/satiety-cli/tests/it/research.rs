@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Place, example, json_of};
 
@@ -237,6 +237,63 @@ fn the_gate_answers_line_by_line() {
     );
     assert_eq!(lines[2]["accepted"], false);
     assert_eq!(lines[2]["propensity"], 1.0);
+}
+
+#[test]
+fn the_stop_rule_can_be_chosen() {
+    let place = Place::new();
+    let round = |pages: std::ops::Range<u32>| {
+        let results: Vec<Value> = pages
+            .map(|page| json!({"url": format!("https://example.org/{page}"), "snippet": format!("Wing {page} bends.")}))
+            .collect();
+        json!({"results": results}).to_string()
+    };
+    let rounds = [round(0..5), round(0..5), round(0..5), round(5..10)].join("\n");
+    let file = place.write("rounds.jsonl", &rounds);
+    let decisions = |rule: &[&str]| {
+        let file = file.to_str().unwrap();
+        let arguments: Vec<&str> = ["gate", file, "--format", "json"]
+            .iter()
+            .chain(rule)
+            .copied()
+            .collect();
+        let output = place.command(&arguments).output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let lines: Vec<Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        lines
+    };
+    let fixed = decisions(&["--stop", "fixed", "--max-rounds", "1"]);
+    assert_eq!(
+        (fixed[0]["decision"].as_str(), fixed[0]["reason"].as_str()),
+        (Some("stop"), Some("cap"))
+    );
+    let missed = decisions(&["--stop", "missed", "--max-missed", "0.1"]);
+    assert_eq!(missed[0]["reason"], "first_rounds");
+    assert_eq!(missed[1]["reason"], "few_missed", "{}", missed[1]);
+    assert!(missed[1]["missed"]["share"].as_f64().unwrap() <= 0.1);
+    assert!(
+        missed[1]["words"]
+            .as_str()
+            .unwrap()
+            .contains("of what 10 searches find is missed")
+    );
+    let never = decisions(&["--stop", "missed", "--max-missed", "0"]);
+    assert_eq!(never[3]["reason"], "many_missed");
+    let wrong = place.command(&["gate", "--max-missed", "2"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&wrong.stderr)
+            .contains("maximum missed share must be between 0 and 1, not 2")
+    );
 }
 
 #[test]

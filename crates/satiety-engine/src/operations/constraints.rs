@@ -27,6 +27,7 @@ fn table() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("GateSettings", "epsilon", share()),
         ("GateSettings", "grey_zone", share()),
+        ("GateSettings", "max_missed", share()),
         ("GateSettings", "max_rounds", json!({"minimum": 1})),
         ("LookAhead", "yield_below", share()),
         ("RunBody", "suite", json!({"minLength": 1, "pattern": BELOW_ROOT})),

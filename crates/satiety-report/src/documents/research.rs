@@ -82,6 +82,14 @@ fn history(report: &Report) -> Vec<Block> {
         (None, Some(reason)) => parts.push(Block::text(format!("Unseen share: {reason}."))),
         (None, None) => {}
     }
+    if let Some(missed) = report
+        .rounds
+        .iter()
+        .rev()
+        .find_map(|record| record.verdict.missed)
+    {
+        parts.push(Block::text(format!("After these searches, {}.", missed.words())));
+    }
     for record in &report.rounds {
         if let RoundOutcome::Failed { error } = &record.outcome {
             let warning = format!("search {} failed: {error}", record.round);

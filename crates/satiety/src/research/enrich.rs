@@ -1,5 +1,6 @@
 //! Selects pages to read in full: those whose snippets were new before their round. The specification
-//! compares with a summary that already contains the snippet, which always skips the first round.
+//! compares with the final summary, which already contains the snippets of the first round; with
+//! `--novelty seed` the loop does the same.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

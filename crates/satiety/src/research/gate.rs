@@ -14,7 +14,8 @@ use super::compress;
 use super::coverage::{Task, relevance};
 use super::hit::Hit;
 use super::literal;
-use super::settings::{GateSettings, SettingsError, StopThreshold};
+use super::missed::{Discovery, DiscoveryCounts, Missed, missed};
+use super::settings::{GateSettings, SettingsError, StopRule, StopThreshold};
 use crate::stats::random::stream;
 
 /// Decision of the saturation gate.
@@ -41,6 +42,12 @@ pub enum Reason {
     Saturated,
     /// Novelty is above the threshold, but the next round is not expected to pay off.
     Outlook,
+    /// The estimate of what is missed is at most `max_missed`.
+    FewMissed,
+    /// The estimate of what is missed is above `max_missed`.
+    ManyMissed,
+    /// The number of rounds is fixed and not reached.
+    FixedRounds,
     /// The maximum number of rounds was reached.
     Cap,
     /// The search returned no results, which is not evidence of saturation.
@@ -72,15 +79,32 @@ pub struct Verdict {
     pub draw: Option<f64>,
     /// Probability of the outcome: epsilon for a round accepted by the draw, 1 when no draw was needed.
     pub propensity: f64,
+    /// Estimate of what is missed after this round; absent before the first results.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed: Option<Missed>,
 }
 
 impl Verdict {
-    /// Describes the verdict in one line.
+    /// Describes the verdict in one line; a stop also says how much is missed.
     pub fn words(&self) -> String {
+        let words = self.reason_words();
+        match self.missed {
+            Some(missed) if self.decision == Decision::Stop && self.reason != Reason::FewMissed => {
+                format!("{words}; {}", missed.words())
+            }
+            _ => words,
+        }
+    }
+
+    fn reason_words(&self) -> String {
         let novelty = self
             .novelty
             .map_or_else(|| "-".into(), |share| format!("{:.0} %", 100.0 * share));
+        let missed = self.missed.map(|missed| missed.words()).unwrap_or_default();
         match self.reason {
+            Reason::FewMissed => format!("{missed}: stop"),
+            Reason::ManyMissed => format!("{missed}: continue searching"),
+            Reason::FixedRounds => format!("{novelty} new; the number of rounds is fixed"),
             Reason::FirstRounds => format!("{novelty} new; the first rounds are always kept"),
             Reason::Novel => format!("{novelty} new: continue searching"),
             Reason::PassedThrough => format!(
@@ -98,12 +122,14 @@ impl Verdict {
     }
 }
 
-/// Decides a round from its share of new content. `draw` is a uniform random number from [0, 1).
+/// Decides a round from its share of new content, or from the estimate of what is missed. `draw` is a uniform
+/// random number from [0, 1).
 pub fn decide(
     settings: &GateSettings,
     round: u32,
     share: f64,
     task_yield: Option<f64>,
+    missed: Option<Missed>,
     draw: f64,
 ) -> Verdict {
     let mut verdict = Verdict {
@@ -116,7 +142,23 @@ pub fn decide(
         threshold: settings.threshold,
         draw: None,
         propensity: 1.0,
+        missed,
     };
+    if settings.stop != StopRule::Novelty {
+        let few = missed.is_some_and(|missed| missed.share <= settings.max_missed);
+        (verdict.decision, verdict.reason) = if round >= settings.max_rounds {
+            (Decision::Stop, Reason::Cap)
+        } else if settings.stop == StopRule::Fixed {
+            (Decision::Continue, Reason::FixedRounds)
+        } else if round < settings.min_rounds {
+            (Decision::Continue, Reason::FirstRounds)
+        } else if few {
+            (Decision::Stop, Reason::FewMissed)
+        } else {
+            (Decision::Continue, Reason::ManyMissed)
+        };
+        return verdict;
+    }
     if round <= settings.min_rounds {
         verdict.reason = Reason::FirstRounds;
     } else if settings.threshold.is_above(share) {
@@ -165,6 +207,7 @@ pub(crate) fn without_results(settings: &GateSettings, round: u32, reason: Reaso
         threshold: settings.threshold,
         draw: None,
         propensity: 1.0,
+        missed: None,
     }
 }
 
@@ -208,6 +251,7 @@ pub struct Gate {
     task: Task,
     round: u32,
     ledger: Ledger,
+    discovery: DiscoveryCounts,
     summary: String,
     /// For each term of the task, the number of accepted results that contain it.
     seen: Vec<usize>,
@@ -236,6 +280,7 @@ impl Gate {
                 range: "above 0 and at most 1",
                 value: error.0,
             })?,
+            discovery: DiscoveryCounts::default(),
             summary: String::new(),
             results: 0,
             best: 0.0,
@@ -302,6 +347,7 @@ impl Gate {
             judged,
             has,
             novelty,
+            discovery: self.discovery.preview(input.results),
         }
     }
 
@@ -328,7 +374,7 @@ impl Gate {
             );
         }
         let evaluation = self.evaluate(input);
-        let verdict = self.decide(&evaluation.novelty);
+        let verdict = self.decide(&evaluation.novelty, &evaluation.discovery);
         if verdict.accepted {
             self.accept(input.results, &evaluation, input.vectors, input.summary);
         } else {
@@ -338,7 +384,7 @@ impl Gate {
     }
 
     /// Decides and counts the next round from its scores.
-    pub(super) fn decide(&mut self, novelty: &Novelty) -> Verdict {
+    pub(super) fn decide(&mut self, novelty: &Novelty, discovery: &Discovery) -> Verdict {
         self.round += 1;
         // Results without a claim contain nothing new.
         let share = novelty.by(self.settings.assessor).unwrap_or(0.0);
@@ -347,6 +393,7 @@ impl Gate {
             self.round,
             share,
             novelty.task_yield,
+            missed(discovery),
             draw(self.settings.seed, self.round),
         )
     }
@@ -364,6 +411,7 @@ impl Gate {
         vectors: Option<&[Vec<f32>]>,
         own: Option<&str>,
     ) {
+        self.discovery.add(results);
         self.ledger
             .accept(&evaluation.claims, &evaluation.judged, vectors);
         for (hit, sentences) in results.iter().zip(&evaluation.read) {
@@ -427,6 +475,8 @@ pub(super) struct GateEvaluation {
     /// For each result, which terms of the task it contains.
     has: Vec<Vec<bool>>,
     pub(super) novelty: Novelty,
+    /// Overlap of the results with those of earlier searches.
+    pub(super) discovery: Discovery,
 }
 
 #[cfg(test)]

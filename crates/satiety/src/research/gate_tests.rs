@@ -94,21 +94,24 @@ fn the_first_round_has_no_summary_to_compare_with() {
 #[test]
 fn epsilon_is_drawn_only_below_the_threshold_and_recorded() {
     let settings = GateSettings::literal();
-    let above = decide(&settings, 3, 0.9, None, 0.0);
+    let above = decide(&settings, 3, 0.9, None, None, 0.0);
     assert_eq!((above.draw, above.reason), (None, Reason::Novel));
     assert!((above.propensity - 1.0).abs() < 1e-12);
-    let passed = decide(&settings, 3, 0.1, None, 0.1499);
+    let passed = decide(&settings, 3, 0.1, None, None, 0.1499);
     assert_eq!(
         (passed.decision, passed.accepted, passed.reason),
         (Decision::Continue, true, Reason::PassedThrough)
     );
     assert!((passed.propensity - 0.15).abs() < 1e-12);
-    let stopped = decide(&settings, 3, 0.1, None, 0.15);
+    let stopped = decide(&settings, 3, 0.1, None, None, 0.15);
     assert_eq!((stopped.decision, stopped.accepted), (Decision::Stop, false));
     assert!((stopped.propensity - 0.85).abs() < 1e-12);
     // A pass resets nothing: the next round meets the same threshold, and the cap still applies.
-    assert_eq!(decide(&settings, 4, 0.1, None, 0.9).decision, Decision::Stop);
-    let last = decide(&settings, 5, 0.1, None, 0.0);
+    assert_eq!(
+        decide(&settings, 4, 0.1, None, None, 0.9).decision,
+        Decision::Stop
+    );
+    let last = decide(&settings, 5, 0.1, None, None, 0.0);
     assert_eq!(
         (last.decision, last.accepted, last.reason),
         (Decision::Stop, true, Reason::PassedThrough)
@@ -215,21 +218,21 @@ fn continuing_after_a_stop_accepts_the_round() {
 #[test]
 fn look_ahead_stops_after_an_accepted_round() {
     let settings = GateSettings::default();
-    let verdict = decide(&settings, 3, 0.8, Some(0.01), 0.5);
+    let verdict = decide(&settings, 3, 0.8, Some(0.01), None, 0.5);
     assert_eq!(
         (verdict.decision, verdict.accepted, verdict.reason),
         (Decision::Stop, true, Reason::Outlook)
     );
     assert_eq!(
-        decide(&settings, 2, 0.8, Some(0.01), 0.5).decision,
+        decide(&settings, 2, 0.8, Some(0.01), None, 0.5).decision,
         Decision::Continue
     );
     assert_eq!(
-        decide(&settings, 3, 0.8, Some(0.9), 0.5).decision,
+        decide(&settings, 3, 0.8, Some(0.9), None, 0.5).decision,
         Decision::Continue
     );
     assert_eq!(
-        decide(&GateSettings::literal(), 3, 0.8, Some(0.01), 0.5).decision,
+        decide(&GateSettings::literal(), 3, 0.8, Some(0.01), None, 0.5).decision,
         Decision::Continue
     );
 }
@@ -272,5 +275,119 @@ proptest! {
             }
             prop_assert!(number < 5);
         }
+    }
+}
+
+#[test]
+fn the_missed_rule_stops_at_its_target_and_keeps_every_round() {
+    let settings = GateSettings {
+        stop: StopRule::Missed,
+        max_missed: 0.1,
+        ..GateSettings::default()
+    };
+    let estimate = |share| Some(Missed { share, bound: 0.3 });
+    let at = |round, share| {
+        let verdict = decide(&settings, round, 0.0, Some(0.0), estimate(share), 0.99);
+        assert!(verdict.accepted && verdict.draw.is_none(), "{verdict:?}");
+        (verdict.decision, verdict.reason)
+    };
+    assert_eq!(at(1, 0.0), (Decision::Continue, Reason::FirstRounds));
+    assert_eq!(at(2, 0.1), (Decision::Stop, Reason::FewMissed));
+    assert_eq!(at(2, 0.101), (Decision::Continue, Reason::ManyMissed));
+    assert_eq!(at(5, 0.5), (Decision::Stop, Reason::Cap));
+    let without = decide(&settings, 3, 0.0, None, None, 0.0);
+    assert_eq!(
+        without.reason,
+        Reason::ManyMissed,
+        "no estimate is no reason to stop"
+    );
+    let words = decide(&settings, 2, 0.0, None, estimate(0.08), 0.0).words();
+    assert!(
+        words.starts_with("an estimated 8 %") && words.ends_with(": stop"),
+        "{words}"
+    );
+    let capped = decide(&settings, 5, 0.5, None, estimate(0.2), 0.0).words();
+    assert!(
+        capped.contains("maximum number of rounds reached; an estimated 20 %"),
+        "{capped}"
+    );
+}
+
+#[test]
+fn a_fixed_number_of_rounds_ignores_novelty() {
+    let settings = GateSettings {
+        stop: StopRule::Fixed,
+        min_rounds: 1,
+        max_rounds: 3,
+        ..GateSettings::default()
+    };
+    let reasons: Vec<(Decision, Reason)> = (1..=3)
+        .map(|round| {
+            let verdict = decide(&settings, round, 0.0, Some(0.0), None, 0.99);
+            (verdict.decision, verdict.reason)
+        })
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            (Decision::Continue, Reason::FixedRounds),
+            (Decision::Continue, Reason::FixedRounds),
+            (Decision::Stop, Reason::Cap)
+        ]
+    );
+}
+
+#[test]
+fn repeated_results_leave_little_to_miss_and_different_ones_much() {
+    let settings = GateSettings {
+        stop: StopRule::Missed,
+        max_rounds: 10,
+        ..GateSettings::default()
+    };
+    let stops_at = |page: &dyn Fn(u32, u32) -> u32| {
+        let mut gate = Gate::new(settings, "how do wings bend").unwrap();
+        (1_u32..=10).find(|round| {
+            let results: Vec<Hit> = (0..5)
+                .map(|place| {
+                    let page = page(*round, place);
+                    Hit::new(
+                        "",
+                        format!("https://example.org/{page}"),
+                        format!("Wing {page} bends."),
+                    )
+                })
+                .collect();
+            let input = RoundInput {
+                results: &results,
+                ..RoundInput::default()
+            };
+            gate.observe(&input).0.decision == Decision::Stop
+        })
+    };
+    let same = stops_at(&|_, place| place);
+    let different = stops_at(&|round, place| 5 * round + place);
+    assert!(same < different, "{same:?} {different:?}");
+    assert!(same <= Some(4), "{same:?}");
+}
+
+proptest! {
+    /// A smaller tolerance never stops earlier, and no rule passes its maximum.
+    #[test]
+    fn a_smaller_tolerance_never_stops_earlier(
+        shares in proptest::collection::vec(0.0_f64..0.6, 1..12),
+        strict in 0.0_f64..0.5,
+        more in 0.0_f64..0.5,
+        max_rounds in 2_u32..12,
+    ) {
+        let stop_at = |max_missed: f64| {
+            let settings = GateSettings { stop: StopRule::Missed, max_missed, max_rounds, ..GateSettings::default() };
+            (1_u32..).zip(&shares).find_map(|(round, share)| {
+                let missed = Some(Missed { share: *share, bound: 0.5 });
+                (decide(&settings, round, 1.0, None, missed, 0.5).decision == Decision::Stop).then_some(round)
+            })
+        };
+        let (late, early) = (stop_at(strict), stop_at(strict + more));
+        prop_assert!(early.unwrap_or(u32::MAX) <= late.unwrap_or(u32::MAX));
+        prop_assert!(late.is_none_or(|round| round <= max_rounds));
     }
 }

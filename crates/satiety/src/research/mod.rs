@@ -12,7 +12,7 @@
 //! | continue? | [`gate`], [`budget`] |
 //! | what is known so far? | [`compress`] |
 //! | what should be asked next? | [`plan`] |
-//! | which questions are answered, and how much is unseen? | [`coverage`], [`unseen`] |
+//! | which questions are answered, how much is unseen, and how much is missed? | [`coverage`], [`unseen`], [`missed`] |
 //! | is it a duplicate? | [`address`], [`merge`] |
 //! | which pages are worth reading in full? | [`enrich`] |
 //! | what are models asked? | [`prompts`] |
@@ -30,6 +30,7 @@ pub mod gate;
 pub mod hit;
 pub mod literal;
 pub mod merge;
+pub mod missed;
 pub mod plan;
 pub mod prompts;
 mod record;
@@ -44,8 +45,9 @@ pub use assess::{Agreement, Assessor, Novelty};
 pub use budget::{Budget, BudgetLimit, Spent};
 pub use gate::{Decision, Gate, Reason, RoundInput, Verdict};
 pub use hit::Hit;
+pub use missed::Missed;
 pub use record::{ModelCalls, RoundOutcome, RoundRecord};
 pub use report::{Report, StopReason};
 pub use session::{Assessment, Research, Step};
-pub use settings::{GateSettings, ResearchSettings, SettingsError, StopThreshold};
+pub use settings::{GateSettings, ResearchSettings, SettingsError, StopRule, StopThreshold};
 pub use terms::terms;

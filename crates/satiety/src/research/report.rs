@@ -31,6 +31,8 @@ pub enum StopReason {
     Saturated,
     /// Another search was not expected to pay off.
     Outlook,
+    /// The estimate of what is missed is small enough.
+    FewMissed,
     /// The maximum number of rounds was reached.
     Cap,
     /// A budget limit was reached.
@@ -49,6 +51,7 @@ impl StopReason {
         match reason {
             Reason::Saturated => Self::Saturated,
             Reason::Outlook => Self::Outlook,
+            Reason::FewMissed => Self::FewMissed,
             _ => Self::Cap,
         }
     }
@@ -60,6 +63,7 @@ impl StopReason {
             Self::Outlook => {
                 "new results had little to do with the task, so another search was not expected to pay off"
             }
+            Self::FewMissed => "other searches are expected to find little more",
             Self::Cap => "the maximum number of rounds was reached",
             Self::Budget { limit } => limit.words(),
             Self::NothingLeftToAsk => "no new query was left",

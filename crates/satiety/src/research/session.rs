@@ -198,8 +198,9 @@ impl Research {
             Some(score) => assessment.novelty.with_model(score),
             None => assessment.novelty,
         };
+        let verdict = self.gate.decide(&novelty, &assessment.evaluation.discovery);
         self.pending = Some(assessment.evaluation);
-        (self.gate.decide(&novelty), novelty)
+        (verdict, novelty)
     }
 
     /// Decides and counts a round without results.
@@ -301,9 +302,14 @@ impl Research {
         &self.records[self.records.len() - 1]
     }
 
-    /// Selects the pages to read in full.
+    /// Selects the pages to read in full. With the literal rules, snippets are compared with the final summary,
+    /// otherwise with the summary before their round.
     pub fn pages_to_read(&self) -> Vec<PageChoice> {
+        let literal = self.settings.gate.assessor == super::Assessor::Seed;
         let before = |round: u32| {
+            if literal {
+                return self.summary.as_str();
+            }
             let earlier = self.records.iter().rev().find(|record| record.round < round);
             earlier.map_or("", |record| record.summary.as_str())
         };
@@ -525,6 +531,51 @@ mod tests {
         assert_eq!(research.asked()[..2], ["first query", "second query"]);
         let planned: Vec<bool> = research.records().iter().map(|record| record.planned).collect();
         assert_eq!(planned, [true, true, false, false, false]);
+    }
+
+    /// The specification's loop: two planned rounds, novelty by words, the first summary without a model, and pages
+    /// by their overlap with the final summary.
+    #[test]
+    fn the_literal_loop_follows_the_specification() {
+        let mut settings = settings();
+        settings.gate = GateSettings {
+            epsilon: 0.0,
+            ..GateSettings::literal()
+        };
+        settings.enrich_pages = 3;
+        let planned = vec!["first".to_owned(), "second".to_owned()];
+        let mut research = Research::new("how do heated wings bend", planned, settings).unwrap();
+        let pages = [
+            "alpha beta gamma delta",
+            "alpha beta gamma delta",
+            "alpha beta gamma",
+        ];
+        let reason = play(&mut research, |round| {
+            let number = round.min(3);
+            let body = pages[number as usize - 1];
+            Ok(vec![Hit::new("t", format!("https://example.org/{number}"), body)])
+        });
+        assert_eq!(reason, StopReason::Saturated);
+        let scores: Vec<Option<u8>> = research
+            .records()
+            .iter()
+            .map(|record| record.verdict.score)
+            .collect();
+        assert_eq!(
+            scores,
+            [Some(10), Some(0), Some(0)],
+            "the first two rounds are not gated"
+        );
+        assert_eq!(research.records()[0].summary, "alpha beta gamma delta");
+        assert_eq!(research.records()[2].summary, research.records()[1].summary);
+        assert!(
+            research
+                .pages_to_read()
+                .iter()
+                .all(|page| !page.read && page.overlap > 0.6),
+            "the summary contains the snippets of accepted rounds: {:?}",
+            research.pages_to_read()
+        );
     }
 
     #[test]

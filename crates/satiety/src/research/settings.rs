@@ -71,10 +71,27 @@ pub struct LookAhead {
     pub yield_below: f64,
 }
 
+/// Rule that decides when the search stops.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopRule {
+    /// Stop when results are no longer new, or when another round is not expected to pay off.
+    #[default]
+    Novelty,
+    /// Stop when the estimate of what is missed is at most `max_missed`.
+    Missed,
+    /// Search `max_rounds` times.
+    Fixed,
+}
+
 /// Settings of the saturation gate. Each has a default.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct GateSettings {
+    /// Rule that decides when the search stops.
+    pub stop: StopRule,
+    /// Share of the relevant results of ten searches that rule `missed` accepts to miss, from 0 to 1.
+    pub max_missed: f64,
     /// Assessor that scores how new results are.
     pub assessor: Assessor,
     /// Number of first rounds that are never gated.
@@ -96,6 +113,8 @@ pub struct GateSettings {
 impl Default for GateSettings {
     fn default() -> Self {
         Self {
+            stop: StopRule::Novelty,
+            max_missed: 0.1,
             assessor: Assessor::Claims,
             min_rounds: 2,
             max_rounds: 5,
@@ -131,6 +150,7 @@ impl GateSettings {
             }
         };
         range("epsilon", self.epsilon, 1.0, "between 0 and 1")?;
+        range("maximum missed share", self.max_missed, 1.0, "between 0 and 1")?;
         range("grey zone", self.grey_zone, 1.0, "between 0 and 1")?;
         let (bound, top, words) = match self.threshold {
             StopThreshold::Score(score) => (f64::from(score), 10.0, "between 0 and 10"),
@@ -250,6 +270,10 @@ mod tests {
         assert_eq!(
             bad(|gate| gate.epsilon = 1.5),
             "epsilon must be between 0 and 1, not 1.5"
+        );
+        assert_eq!(
+            bad(|gate| gate.max_missed = -0.1),
+            "maximum missed share must be between 0 and 1, not -0.1"
         );
         assert_eq!(
             bad(|gate| gate.epsilon = f64::NAN),
