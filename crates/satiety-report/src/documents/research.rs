@@ -1,6 +1,6 @@
 //! Reports of research: findings with numbered sources, and how they were obtained.
 
-use satiety::research::{Report, RoundOutcome, RoundRecord};
+use satiety::research::{AnswerState, Report, RoundOutcome, RoundRecord};
 
 use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, dim, or_dash, strong};
 use crate::row;
@@ -35,18 +35,34 @@ pub fn answers(report: &Report) -> Vec<Block> {
     }
     let mut parts = Vec::new();
     for answer in &report.answers {
-        let found = answer.findings.iter();
-        let mut inside = vec![Block::List(
-            found
-                .map(|finding| format!("{} [{}]", finding.text, finding.source).into())
-                .collect(),
-        )];
+        let mut inside = Vec::new();
+        let mut sentences: Vec<Text> = Vec::new();
+        for finding in &answer.findings {
+            if finding.text.contains('\n') {
+                if !sentences.is_empty() {
+                    inside.push(Block::List(std::mem::take(&mut sentences)));
+                }
+                inside.push(Block::text(format!("[{}]", finding.source)));
+                inside.push(Block::Verbatim(finding.text.clone()));
+            } else {
+                sentences.push(format!("{} [{}]", finding.text, finding.source).into());
+            }
+        }
+        if !sentences.is_empty() {
+            inside.push(Block::List(sentences));
+        }
         if answer.open {
             let missing = match answer.coverage.missing.as_slice() {
                 [] => String::new(),
-                missing => format!(" (not found: {})", missing.join(", ")),
+                missing => format!(" (no source has: {})", missing.join(", ")),
             };
-            let note = format!("no accepted result answers this{missing}");
+            let note = match answer.state {
+                AnswerState::Related => format!(
+                    "the sources are about this, but none has what is asked for: {}{missing}",
+                    answer.kind.words()
+                ),
+                _ => format!("not found in these sources{missing}"),
+            };
             inside.push(Block::Note(Tone::Unsure, "open".into(), note.into()));
         }
         if report.answers.len() > 1 {

@@ -17,14 +17,18 @@
 //! | which pages are worth reading in full? | [`enrich`] |
 //! | what are models asked? | [`prompts`] |
 //! | which documents of a directory match? | `text::LexicalIndex` |
+//! | what does a document consist of? | [`document`] |
+//! | what does a question ask for, and which text has it? | [`question`], `answer` |
 //! | what was found, and where does each sentence come from? | [`report`] |
 
 pub mod address;
+mod answer;
 pub mod assess;
 pub mod budget;
 pub mod claims;
 pub mod compress;
 pub mod coverage;
+pub mod document;
 pub mod enrich;
 pub mod gate;
 pub mod hit;
@@ -32,6 +36,7 @@ pub mod literal;
 pub mod merge;
 pub mod plan;
 pub mod prompts;
+pub mod question;
 mod record;
 pub mod report;
 mod session;
@@ -40,10 +45,12 @@ mod terms;
 pub mod unseen;
 
 pub use address::canonical_url;
+pub use answer::AnswerState;
 pub use assess::{Agreement, Assessor, Novelty};
 pub use budget::{Budget, BudgetLimit, Spent};
 pub use gate::{Decision, Gate, Reason, RoundInput, Verdict};
 pub use hit::Hit;
+pub use question::QuestionKind;
 pub use record::{ModelCalls, RoundOutcome, RoundRecord};
 pub use report::{Report, StopReason};
 pub use session::{Assessment, Research, Step};

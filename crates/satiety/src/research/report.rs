@@ -1,4 +1,4 @@
-//! Research report. Every finding is a sentence quoted verbatim from an accepted result or a page that was
+//! Research report. Every finding is quoted verbatim from an accepted result or a page that was
 //! read, with the number of its source. Text written by a model is kept separate and labelled as such.
 
 use std::collections::BTreeSet;
@@ -6,23 +6,18 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::answer::{AnswerState, SourceText, extract};
 use super::assess::{Agreement, agreement};
 use super::budget::{BudgetLimit, Spent};
 use super::coverage::QuestionCoverage;
 use super::gate::Reason;
+use super::question::QuestionKind;
 use super::record::{ModelCalls, RoundRecord};
 use super::session::Research;
-use super::terms::{distinct, terms};
 use super::unseen::Unseen;
-use crate::text::{SentenceKind, jaccard, normalize, sentences};
 
 /// Schema identifier of [`Report`] in JSON.
 pub(crate) const SCHEMA: &str = "satiety.research/1";
-/// Sentences with a term overlap above this say the same.
-const SAME: f64 = 0.6;
-/// Maximum length of a quoted sentence in characters.
-const LONGEST: usize = 400;
-
 /// Reason why the research ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -68,10 +63,10 @@ impl StopReason {
     }
 }
 
-/// A quoted sentence and its source.
+/// A quotation and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Text of the sentence, verbatim.
+    /// A sentence, or a whole list, table or code block, verbatim.
     pub text: String,
     /// Number of the source in `sources`.
     pub source: usize,
@@ -83,9 +78,15 @@ pub struct Answer {
     /// Coverage of the question by accepted results.
     #[serde(flatten)]
     pub coverage: QuestionCoverage,
-    /// Whether no accepted result covers the question.
+    /// What the question asks for.
+    #[serde(default)]
+    pub kind: QuestionKind,
+    /// Whether the sources answer the question.
+    #[serde(default)]
+    pub state: AnswerState,
+    /// Whether no source has what the question asks for.
     pub open: bool,
-    /// Quoted sentences that answer the question.
+    /// Quoted sentences, lists, tables and code that answer the question; empty if nothing was found.
     pub findings: Vec<Finding>,
 }
 
@@ -200,15 +201,17 @@ impl Report {
         let answers: Vec<Answer> = research
             .coverage()
             .into_iter()
-            .map(|coverage| Answer {
-                open: coverage.is_open(),
-                findings: findings(
-                    &coverage.question,
-                    &texts,
-                    research.settings().sentences_per_question,
-                    &mut used,
-                ),
-                coverage,
+            .map(|coverage| {
+                let kind = QuestionKind::of(&coverage.question);
+                let count = research.settings().sentences_per_question;
+                let found = extract(&coverage.question, kind, &texts, count, &mut used);
+                Answer {
+                    kind,
+                    state: found.state,
+                    open: found.state != AnswerState::Answered,
+                    findings: found.findings,
+                    coverage,
+                }
             })
             .collect();
         for finding in answers.iter().flat_map(|answer| &answer.findings) {
@@ -260,100 +263,32 @@ impl Report {
     }
 }
 
-/// For each source, its text and that of its page if it was read.
-fn texts(research: &Research, pages: &[Page]) -> Vec<Vec<String>> {
-    research
-        .kept()
-        .iter()
-        .map(|kept| {
-            let mut texts = vec![kept.hit.snippet.clone()];
-            let page = pages
-                .iter()
-                .find(|page| page.url == kept.hit.url && !page.text.is_empty());
-            texts.extend(page.map(|page| page.text.clone()));
-            texts
-        })
-        .collect()
-}
-
-/// Sentences that say most about a question: its terms, weighted by rarity among all sentences, without
-/// duplicates.
-fn findings(
-    question: &str,
-    texts: &[Vec<String>],
-    count: usize,
-    used: &mut BTreeSet<String>,
-) -> Vec<Finding> {
-    let wanted = distinct(question);
-    let mut candidates: Vec<(String, usize, BTreeSet<String>)> = Vec::new();
-    for (at, texts) in texts.iter().enumerate() {
-        for sentence in texts.iter().flat_map(|text| sentences(text)) {
-            if matches!(
-                sentence.kind,
-                SentenceKind::Code | SentenceKind::Heading | SentenceKind::TableRow
-            ) {
-                continue;
-            }
-            let text = one_line(sentence.text);
-            let set: BTreeSet<String> = terms(&text).into_iter().collect();
-            let about = wanted.iter().any(|(_, term)| set.contains(term));
-            if about && text.chars().count() <= LONGEST && !text.ends_with('?') {
-                candidates.push((text, at + 1, set));
-            }
-        }
-    }
-    let total = candidates.len().max(1) as f64;
-    let weights: Vec<(String, f64)> = wanted
-        .into_iter()
-        .map(|(_, term)| {
-            let with = candidates
-                .iter()
-                .filter(|(_, _, set)| set.contains(&term))
-                .count() as f64;
-            let weight = (1.0 + (total - with + 0.5) / (with + 0.5)).ln();
-            (term, weight)
-        })
-        .collect();
-    let score = |set: &BTreeSet<String>| {
-        let have: f64 = weights
-            .iter()
-            .filter(|(term, _)| set.contains(term))
-            .map(|(_, weight)| weight)
-            .sum();
-        have / (8.0 + set.len() as f64).sqrt()
-    };
-    let mut ranked: Vec<(f64, usize)> = candidates.iter().map(|(_, _, set)| score(set)).zip(0..).collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let mut chosen: Vec<&(String, usize, BTreeSet<String>)> = Vec::new();
-    for (_, at) in ranked {
-        if chosen.len() >= count {
-            break;
-        }
-        let Some(candidate) = candidates.get(at) else {
-            continue;
+/// The text of each source, and that of its page if it was read.
+fn texts<'a>(research: &'a Research, pages: &'a [Page]) -> Vec<SourceText<'a>> {
+    let mut texts = Vec::new();
+    for (kept, number) in research.kept().iter().zip(1..) {
+        let of = |text: &'a str| SourceText {
+            number,
+            title: &kept.hit.title,
+            text,
         };
-        let said = chosen.iter().any(|other| jaccard(&other.2, &candidate.2) > SAME);
-        if !said && used.insert(normalize(&candidate.0)) {
-            chosen.push(candidate);
-        }
+        texts.push(of(&kept.hit.snippet));
+        let page = pages
+            .iter()
+            .find(|page| page.url == kept.hit.url && !page.text.is_empty());
+        texts.extend(page.map(|page| of(&page.text)));
     }
-    chosen
-        .into_iter()
-        .map(|(text, source, _)| Finding {
-            text: text.clone(),
-            source: *source,
-        })
-        .collect()
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    texts
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::research::{Hit, ResearchSettings, RoundOutcome};
+
+    fn one_line(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
 
     fn researched(task: &str, results: Vec<Hit>) -> Research {
         let mut research = Research::new(task, Vec::new(), ResearchSettings::default()).unwrap();

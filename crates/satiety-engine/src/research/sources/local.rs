@@ -4,12 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use satiety::research::Hit;
+use satiety::research::document::Document;
 use satiety::text::{LexicalIndex, StopWords};
 
 use super::super::fetch::content;
 use super::{SearchError, SearchFuture, Source};
 
-/// Target words of a passage; a longer paragraph is kept whole up to twice that.
+/// Target words of a passage; code, tables and long paragraphs may take twice that.
 const PASSAGE_WORDS: usize = 120;
 /// Maximum bytes of a file; larger files are data, not documents.
 const MAX_FILE_BYTES: u64 = 8 << 20;
@@ -51,9 +52,9 @@ impl Local {
                 file.strip_prefix(path).unwrap_or(file).display().to_string()
             };
             match read(file) {
-                Ok((title, text)) => {
+                Ok((title, document)) => {
                     documents += 1;
-                    split_passages(&name, &title, &text, &mut passages);
+                    split_passages(&name, &document, &title, &mut passages);
                 }
                 Err(reason) => skipped.push((name, reason)),
             }
@@ -150,8 +151,8 @@ fn kind_of(path: &Path) -> Option<Form> {
     })
 }
 
-/// Reads title and text of a file.
-fn read(path: &Path) -> Result<(String, String), String> {
+/// Reads title and passages of a file.
+fn read(path: &Path) -> Result<(String, Document), String> {
     let size = fs_err::metadata(path)
         .map_err(|error| error.kind().to_string())?
         .len();
@@ -164,76 +165,37 @@ fn read(path: &Path) -> Result<(String, String), String> {
         .map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default();
     let (title, text) = match kind_of(path).unwrap_or(Form::Text) {
-        Form::Text => {
-            let text = content::decoded(&bytes, None);
-            let heading = text
-                .lines()
-                .find_map(|line| line.strip_prefix("# "))
-                .map(str::trim);
-            (heading.map(str::to_owned), text)
-        }
+        Form::Text => (None, content::decoded(&bytes, None)),
         Form::Html => {
             let page = content::extract_html(&content::decoded(&bytes, None), None)?;
             (Some(page.title).filter(|title| !title.is_empty()), page.markdown)
         }
         Form::Pdf => (None, content::extract_pdf(&bytes)?),
     };
-    if text.trim().is_empty() {
+    let document = Document::parse(&text, PASSAGE_WORDS);
+    if document.passages.is_empty() {
         return Err("no text in the file".into());
     }
-    Ok((title.unwrap_or(name), text))
+    let title = title.or_else(|| document.title.clone()).unwrap_or(name);
+    Ok((title, document))
 }
 
-/// Splits a document into passages at its paragraphs.
-fn split_passages(name: &str, title: &str, text: &str, passages: &mut Vec<Hit>) {
-    let mut passage = String::new();
-    let mut words = 0;
-    let mut number = 0;
-    let mut flush = |passage: &mut String, words: &mut usize| {
-        if passage.trim().is_empty() {
-            return;
-        }
-        number += 1;
+/// Splits a document into passages. The title of a passage is that of the document with the headings above it.
+fn split_passages(name: &str, document: &Document, title: &str, passages: &mut Vec<Hit>) {
+    for (number, passage) in (1..).zip(&document.passages) {
         // The URL of the first passage is the document; later ones add a fragment.
         let address = if number == 1 {
             name.to_owned()
         } else {
             format!("{name}#{number}")
         };
-        passages.push(Hit::new(title, address, passage.trim()));
-        passage.clear();
-        *words = 0;
-    };
-    for paragraph in text
-        .split("\n\n")
-        .map(str::trim)
-        .filter(|paragraph| !paragraph.is_empty())
-    {
-        // The title is already stored with every passage.
-        if paragraph.strip_prefix("# ").map(str::trim) == Some(title) {
-            continue;
-        }
-        let length = paragraph.split_whitespace().count();
-        if words > 0 && words + length > PASSAGE_WORDS {
-            flush(&mut passage, &mut words);
-        }
-        if length > 2 * PASSAGE_WORDS {
-            for sentence in satiety::text::sentences(paragraph) {
-                let length = sentence.text.split_whitespace().count();
-                if words > 0 && words + length > PASSAGE_WORDS {
-                    flush(&mut passage, &mut words);
-                }
-                passage.push_str(sentence.text);
-                passage.push(' ');
-                words += length;
-            }
-            continue;
-        }
-        passage.push_str(paragraph);
-        passage.push_str("\n\n");
-        words += length;
+        let above = passage.headings.iter().map(String::as_str);
+        let heading = std::iter::once(title)
+            .chain(above)
+            .collect::<Vec<_>>()
+            .join(" > ");
+        passages.push(Hit::new(heading, address, passage.text.as_str()));
     }
-    flush(&mut passage, &mut words);
 }
 
 #[cfg(test)]
@@ -291,21 +253,18 @@ mod tests {
         assert_eq!(local.search("wing", 2).await.unwrap().len(), 2);
     }
 
-    #[test]
-    fn long_documents_are_split_at_paragraphs_without_loss() {
-        let paragraph = |number: usize| {
-            (0..50)
-                .map(|word| format!("w{number}x{word}"))
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
-        let text: Vec<String> = (0..10).map(paragraph).collect();
-        let mut passages = Vec::new();
-        split_passages("x.md", "X", &text.join("\n\n"), &mut passages);
-        assert_eq!(passages.len(), 5);
-        assert_eq!(passages[1].url, "x.md#2");
-        let all: String = passages.iter().map(|hit| hit.snippet.clone() + " ").collect();
-        assert!(text.iter().all(|paragraph| all.contains(paragraph.as_str())));
+    #[tokio::test]
+    async fn passages_carry_their_headings_and_front_matter_is_left_out() {
+        let text = b"---\ntitle: Ports\nsecret: zebra\n---\n\n```sh\n# zebra crossing\n```\n\n## Firewall\n\nOpen 8787.\n";
+        let folder = folder(&[("ports.md", text)]);
+        let local = Local::open(folder.path()).unwrap();
+        let hit = &local.search("firewall", 5).await.unwrap()[0];
+        assert_eq!(
+            (hit.title.as_str(), hit.snippet.as_str()),
+            ("Ports > Firewall", "Open 8787.")
+        );
+        assert_eq!(hit.url, "ports.md#2");
+        assert!(local.search("secret", 5).await.unwrap().is_empty());
     }
 
     #[test]
