@@ -176,7 +176,10 @@ fn no_results_are_inconclusive_and_a_dead_server_is_an_environment_error() {
     let folder = example("research/heat-pumps");
     let shown = place.run(&["research", "zyzzyva quokka", "--in", &folder]);
     assert!(shown.starts_with("exit 3\n"), "{shown}");
-    assert!(shown.contains("No findings."), "{shown}");
+    assert!(
+        shown.contains("not found in these sources (no source has: zyzzyva, quokka)"),
+        "{shown}"
+    );
     let tape = place.write(
         "searches.jsonl",
         "{\"source\":\"x\",\"query\":\"other\",\"count\":1,\"results\":[]}\n",

@@ -245,6 +245,6 @@ impl MemoryOperations<'_> {
 }
 
 /// Text of a chunk as the sentence model sees it.
-pub(super) fn embedded_text(title: &str, body: &str) -> String {
+pub(crate) fn embedded_text(title: &str, body: &str) -> String {
     format!("{title}\n{body}")
 }

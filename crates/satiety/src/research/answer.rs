@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{BlockKind, blocks};
 use super::question::QuestionKind;
 use super::report::Finding;
 use super::terms::{distinct, terms};
+use crate::text::document::{BlockKind, blocks};
 use crate::text::{SentenceKind, jaccard, normalize, sentences};
 
 /// Whether the sources answer a question.
@@ -43,6 +43,8 @@ pub(super) struct SourceText<'a> {
 pub(super) struct Extracted {
     pub(super) state: AnswerState,
     pub(super) findings: Vec<Finding>,
+    /// Positions of the texts with the best candidates, best first.
+    pub(super) best_texts: Vec<usize>,
 }
 
 /// Sentences with a term overlap above this say the same.
@@ -139,15 +141,19 @@ pub(super) fn extract(
     } else {
         AnswerState::Related
     };
+    let mut best_texts: Vec<usize> = Vec::new();
     let mut chosen: Vec<&Candidate> = Vec::new();
     // The answer comes first; what is only related follows.
     let (first, rest): (Vec<&(f64, f64, usize)>, Vec<_>) =
         ranked.iter().partition(|(_, covered, at)| answers(*covered, *at));
     for &(_, _, at) in first.into_iter().chain(rest) {
-        if chosen.len() >= count {
-            break;
-        }
         let candidate = &candidates[at];
+        if !best_texts.contains(&candidate.at) {
+            best_texts.push(candidate.at);
+        }
+        if chosen.len() >= count {
+            continue;
+        }
         let contains =
             |other: &&Candidate| other.text.contains(&candidate.text) || candidate.text.contains(&other.text);
         let said = chosen
@@ -159,6 +165,7 @@ pub(super) fn extract(
     }
     Extracted {
         state,
+        best_texts,
         findings: chosen
             .into_iter()
             .map(|candidate| Finding {

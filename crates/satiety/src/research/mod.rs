@@ -17,8 +17,9 @@
 //! | which pages are worth reading in full? | [`enrich`] |
 //! | what are models asked? | [`prompts`] |
 //! | which documents of a directory match? | `text::LexicalIndex` |
-//! | what does a document consist of? | [`document`] |
+//! | what does a document consist of? | `text::document` |
 //! | what does a question ask for, and which text has it? | [`question`], `answer` |
+//! | does a passage support a sentence that a model wrote? | `written` |
 //! | what was found, and where does each sentence come from? | [`report`] |
 
 pub mod address;
@@ -28,7 +29,6 @@ pub mod budget;
 pub mod claims;
 pub mod compress;
 pub mod coverage;
-pub mod document;
 pub mod enrich;
 pub mod gate;
 pub mod hit;
@@ -43,6 +43,7 @@ mod session;
 pub mod settings;
 mod terms;
 pub mod unseen;
+mod written;
 
 pub use address::canonical_url;
 pub use answer::AnswerState;
@@ -56,3 +57,4 @@ pub use report::{Report, StopReason};
 pub use session::{Assessment, Research, Step};
 pub use settings::{GateSettings, ResearchSettings, SettingsError, StopThreshold};
 pub use terms::terms;
+pub use written::{AnswerDraft, AnswerTask, CitablePassage, RemovedSentence, WrittenAnswer, WrittenSentence};

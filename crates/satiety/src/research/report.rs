@@ -15,6 +15,13 @@ use super::question::QuestionKind;
 use super::record::{ModelCalls, RoundRecord};
 use super::session::Research;
 use super::unseen::Unseen;
+use super::written::{AnswerTask, CitablePassage, WrittenAnswer};
+use crate::text::document::Document;
+
+/// Words of a passage of a page that was read.
+const PASSAGE_WORDS: usize = 120;
+/// Passages from which a model answers a question.
+const PASSAGES_PER_ANSWER: usize = 8;
 
 /// Schema identifier of [`Report`] in JSON.
 pub(crate) const SCHEMA: &str = "satiety.research/1";
@@ -86,6 +93,9 @@ pub struct Answer {
     pub state: AnswerState,
     /// Whether no source has what the question asks for.
     pub open: bool,
+    /// Answer that a chat model wrote from the sources, with its unsupported sentences removed; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<WrittenAnswer>,
     /// Quoted sentences, lists, tables and code that answer the question; empty if nothing was found.
     pub findings: Vec<Finding>,
 }
@@ -196,7 +206,8 @@ impl Report {
                 salvaged: kept.salvaged,
             })
             .collect();
-        let texts = texts(research, &pages);
+        let passages = passages(research, &pages);
+        let texts = source_texts(&passages);
         let mut used = BTreeSet::new();
         let answers: Vec<Answer> = research
             .coverage()
@@ -209,6 +220,7 @@ impl Report {
                     kind,
                     state: found.state,
                     open: found.state != AnswerState::Answered,
+                    written: None,
                     findings: found.findings,
                     coverage,
                 }
@@ -221,10 +233,7 @@ impl Report {
         }
         let mut calls = ModelCalls::default();
         for record in &records {
-            calls.plan += record.model_calls.plan;
-            calls.novelty += record.model_calls.novelty;
-            calls.compress += record.model_calls.compress;
-            calls.failed += record.model_calls.failed;
+            calls += record.model_calls;
         }
         let novelties: Vec<_> = records.iter().map(|record| record.novelty.clone()).collect();
         Self {
@@ -254,6 +263,53 @@ impl Report {
         }
     }
 
+    /// The questions of a run with the passages that a model may answer them from, in the order of `answers`.
+    pub fn answer_tasks(research: &Research, pages: &[Page]) -> Vec<AnswerTask> {
+        let passages = passages(research, pages);
+        let texts = source_texts(&passages);
+        let questions = research.coverage().into_iter().map(|coverage| coverage.question);
+        questions
+            .map(|question| {
+                let kind = QuestionKind::of(&question);
+                let mut order = extract(&question, kind, &texts, 0, &mut BTreeSet::new()).best_texts;
+                // Results of the search follow in their order: a model may find in them what rules do not.
+                order.extend(0..passages.len());
+                let mut seen = BTreeSet::new();
+                order.retain(|at| seen.insert(*at));
+                order.truncate(PASSAGES_PER_ANSWER);
+                AnswerTask {
+                    question,
+                    kind,
+                    passages: order.into_iter().map(|at| passages[at].clone()).collect(),
+                }
+            })
+            .collect()
+    }
+
+    /// Adds the answer that a model wrote to a question, by its position in `answers`. It decides whether the
+    /// question is open, unless nothing of it is left.
+    pub fn add_written(&mut self, position: usize, written: WrittenAnswer) {
+        let Some(answer) = self.answers.get_mut(position) else {
+            return;
+        };
+        if written.satisfies(&answer.coverage.question, answer.kind) {
+            answer.state = AnswerState::Answered;
+        } else if !written.sentences.is_empty() || written.refused {
+            answer.state = if written.sentences.is_empty() && answer.findings.is_empty() {
+                AnswerState::NotFound
+            } else {
+                AnswerState::Related
+            };
+        }
+        answer.open = answer.state != AnswerState::Answered;
+        for quote in written.sentences.iter().flat_map(|sentence| &sentence.quotes) {
+            if let Some(source) = self.sources.get_mut(quote.source - 1) {
+                source.cited = true;
+            }
+        }
+        answer.written = Some(written);
+    }
+
     /// Novelty of each round, as compared with the threshold.
     pub fn curve(&self) -> Vec<f64> {
         self.rounds
@@ -263,22 +319,41 @@ impl Report {
     }
 }
 
-/// The text of each source, and that of its page if it was read.
-fn texts<'a>(research: &'a Research, pages: &'a [Page]) -> Vec<SourceText<'a>> {
-    let mut texts = Vec::new();
-    for (kept, number) in research.kept().iter().zip(1..) {
-        let of = |text: &'a str| SourceText {
-            number,
-            title: &kept.hit.title,
-            text,
-        };
-        texts.push(of(&kept.hit.snippet));
+/// The text of each source, and the passages of its page if it was read.
+fn passages(research: &Research, pages: &[Page]) -> Vec<CitablePassage> {
+    let mut passages = Vec::new();
+    for (kept, source) in research.kept().iter().zip(1..) {
         let page = pages
             .iter()
             .find(|page| page.url == kept.hit.url && !page.text.is_empty());
-        texts.extend(page.map(|page| of(&page.text)));
+        passages.push(CitablePassage {
+            source,
+            title: kept.hit.title.clone(),
+            text: kept.hit.snippet.clone(),
+        });
+        let document = page.map(|page| Document::parse(&page.text, PASSAGE_WORDS));
+        for passage in document.into_iter().flat_map(|document| document.passages) {
+            let title = std::iter::once(kept.hit.title.as_str());
+            passages.push(CitablePassage {
+                source,
+                title: title
+                    .chain(passage.headings.iter().map(String::as_str))
+                    .collect::<Vec<_>>()
+                    .join(" > "),
+                text: passage.text,
+            });
+        }
     }
-    texts
+    passages
+}
+
+fn source_texts(passages: &[CitablePassage]) -> Vec<SourceText<'_>> {
+    let texts = passages.iter().map(|passage| SourceText {
+        number: passage.source,
+        title: &passage.title,
+        text: &passage.text,
+    });
+    texts.collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! whole as far as they fit, the header of a table that does not fit is context like a heading, and no passage ends
 //! inside a sentence or a table row. HTML is converted to Markdown by the caller.
 
-use crate::text::sentences;
+use super::sentences;
 
 /// A document split into passages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,7 +28,7 @@ pub struct Passage {
 
 /// Kind of a block of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BlockKind {
+pub(crate) enum BlockKind {
     Heading(usize),
     Paragraph,
     List,
@@ -38,16 +38,16 @@ pub(super) enum BlockKind {
 
 /// A block of text: consecutive lines that belong together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Block<'a> {
-    pub(super) kind: BlockKind,
+pub(crate) struct Block<'a> {
+    pub(crate) kind: BlockKind,
     /// Text of the block; of a heading, without its marks.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
 }
 
 impl Document {
     /// Splits a text into passages of about `words` words; a code block or table may take twice that.
     pub fn parse(text: &str, words: usize) -> Self {
-        let (metadata, body) = front_matter(text);
+        let (metadata, body) = split_metadata(text);
         let blocks = blocks(body);
         let named = metadata
             .iter()
@@ -188,29 +188,59 @@ impl Packer<'_> {
     }
 }
 
-/// Separates front matter (`---` or `+++` at the very beginning) from the text.
-fn front_matter(text: &str) -> (Vec<(String, String)>, &str) {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    for (fence, assigns) in [("---", ':'), ("+++", '=')] {
-        let Some(rest) = text.strip_prefix(fence) else {
-            continue;
-        };
-        let Some(rest) = rest.strip_prefix("\r\n").or_else(|| rest.strip_prefix('\n')) else {
-            continue;
-        };
-        let mut end = 0;
-        for line in rest.split_inclusive('\n') {
-            let after = end + line.len();
-            if line.trim_end() == fence {
-                return match fields(&rest[..end], assigns) {
-                    Some(fields) => (fields, &rest[after..]),
-                    None => (Vec::new(), text),
-                };
-            }
-            end = after;
+/// Front matter at the very beginning of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrontMatter<'a> {
+    /// The text does not begin with a fence.
+    Absent,
+    /// The text begins with `---`, which is not closed.
+    Unclosed,
+    /// YAML between `---` and `---` or `...`, and the text behind it.
+    Yaml(&'a str, &'a str),
+    /// TOML between two `+++`, and the text behind it.
+    Toml(&'a str, &'a str),
+}
+
+/// Finds the front matter of a text without a byte order mark.
+pub(crate) fn front_matter(text: &str) -> FrontMatter<'_> {
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().unwrap_or_default();
+    let fence = first.trim_end();
+    if !matches!(fence, "---" | "+++") || !first.ends_with('\n') {
+        return FrontMatter::Absent;
+    }
+    let mut at = first.len();
+    for line in lines {
+        let (front, body) = (&text[first.len()..at], &text[at + line.len()..]);
+        match (fence, line.trim_end()) {
+            ("---", "---" | "...") => return FrontMatter::Yaml(front, body),
+            ("+++", "+++") => return FrontMatter::Toml(front, body),
+            _ => at += line.len(),
         }
     }
-    (Vec::new(), text)
+    if fence == "---" {
+        FrontMatter::Unclosed
+    } else {
+        FrontMatter::Absent
+    }
+}
+
+/// Returns the first heading of level 1, without its marks.
+pub(crate) fn first_title(text: &str) -> Option<String> {
+    let blocks = blocks(text);
+    let first = blocks.iter().find(|block| block.kind == BlockKind::Heading(1))?;
+    Some(plain(first.text))
+}
+
+/// Separates the fields of front matter from the text. Text between two rules is not front matter.
+fn split_metadata(text: &str) -> (Vec<(String, String)>, &str) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let found = match front_matter(text) {
+        FrontMatter::Yaml(front, body) => fields(front, ':').map(|fields| (fields, body)),
+        FrontMatter::Toml(front, body) => fields(front, '=').map(|fields| (fields, body)),
+        FrontMatter::Absent | FrontMatter::Unclosed => None,
+    };
+    found.unwrap_or((Vec::new(), text))
 }
 
 /// The fields of front matter; `None` if the text is not a list of fields, but a text between two rules.
@@ -232,7 +262,7 @@ fn fields(text: &str, assigns: char) -> Option<Vec<(String, String)>> {
 }
 
 /// Splits a text into blocks.
-pub(super) fn blocks(text: &str) -> Vec<Block<'_>> {
+pub(crate) fn blocks(text: &str) -> Vec<Block<'_>> {
     let mut lines: Vec<(usize, &str)> = Vec::new();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
