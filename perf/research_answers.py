@@ -3,7 +3,8 @@
 Usage: python perf/research_answers.py [--satiety target/release/satiety] [--trees DIRECTORY] [--model] [--words] [--misses] [--jobs N] [--work DIRECTORY]
 
 The public trees are fetched from the package registries with pip and npm, or taken from DIRECTORY if it has them.
-`--model` answers with a scripted chat model behind a local server that copies the best passage. `--words` searches
+`--model` answers with a scripted chat model behind a local server that copies the passage
+that shares most words with the question. `--words` searches
 without the sentence model. Figures are printed for the questions that the code was changed with and for the held-out
 ones separately.
 """
@@ -42,15 +43,18 @@ def fetch(name, below):
 
 
 class Scripted(http.server.BaseHTTPRequestHandler):
-    """A chat model that copies the first of the numbered passages, which is the best one, with its citation."""
+    """A chat model that copies one of the numbered passages with its citation: the first of those that share most words with the question."""
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         asked = body["messages"][-1]["content"]
         parts = re.findall(r"<(data-\d+)>\n(.*?)\n</\1>", asked, re.DOTALL)
         if "Numbered passages:" in asked:
-            first = re.split(r"\n\n(?=\[\d+\] )", parts[1][1])[0]
-            text = first.split("\n", 1)[1] + "\n\n[1]" if "\n" in first else "NOT FOUND"
+            words = {word for word in re.findall(r"\w{4,}", parts[0][1].lower())}
+            passages = re.split(r"\n\n(?=\[\d+\] )", parts[1][1])
+            best = max(passages, key=lambda passage: sum(word.rstrip("s") in passage.lower() for word in words))
+            number, text = re.match(r"\[(\d+)\] [^\n]*\n?(.*)", best, re.DOTALL).groups()
+            text = f"{text}\n\n[{number}]" if text else "NOT FOUND"
         else:
             text = "5" if "whole number alone" in asked else parts[0][1][:200]
         answer = {
