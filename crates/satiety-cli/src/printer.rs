@@ -62,8 +62,23 @@ impl Printer {
         self.quiet
     }
 
+    /// Whether parts of a result are printed as soon as they are known.
+    pub(crate) fn streams(&self) -> bool {
+        !self.quiet && self.format == Format::Human
+    }
+
     /// Prints a result, and writes it to the files of `--save`.
     pub(crate) fn answer(&self, answer: &impl Render) -> Result<(), Failure> {
+        self.save(answer)?;
+        // Quiet is for scripts that only check the exit code; `--format json` is always printed.
+        if self.quiet && self.format != Format::Json {
+            return Ok(());
+        }
+        self.text(&render(answer, self.format)?)
+    }
+
+    /// Writes a result to the files of `--save`.
+    pub(crate) fn save(&self, answer: &impl Render) -> Result<(), Failure> {
         for saved in &self.saved {
             let text = render(answer, saved.format)?;
             let mut text = anstream::adapter::strip_str(&text).to_string();
@@ -72,11 +87,7 @@ impl Printer {
             }
             fs_err::write(&saved.file, text)?;
         }
-        // Quiet is for scripts that only check the exit code; `--format json` is always printed.
-        if self.quiet && self.format != Format::Json {
-            return Ok(());
-        }
-        self.text(&render(answer, self.format)?)
+        Ok(())
     }
 
     /// Prints text unchanged, such as a file or a script.

@@ -103,11 +103,13 @@ export interface Aggregate {
 
 /** Findings about one question. */
 export interface Answer {
-  /** Quoted sentences that answer the question. */
+  /** Quoted sentences, lists, tables and code that answer the question; empty if nothing was found. */
   findings: Finding[];
+  /** What the question asks for. */
+  kind: QuestionKind;
   /** Words of the question that no accepted result contains. */
   missing: string[];
-  /** Whether no accepted result covers the question. */
+  /** Whether no source has what the question asks for. */
   open: boolean;
   /** Text of the question. */
   question: string;
@@ -115,7 +117,14 @@ export interface Answer {
   results: number;
   /** Largest share of the question's terms found in one accepted result, from 0 to 1. */
   share: number;
+  /** Whether the sources answer the question. */
+  state: AnswerState;
+  /** Answer that a chat model wrote from the sources, with its unsupported sentences removed; absent without one. */
+  written?: WrittenAnswer | null;
 }
+
+/** Whether the sources answer a question. */
+export type AnswerState = "answered" | "related" | "not_found";
 
 /** A question and its answer. */
 export interface AnsweredQuestion {
@@ -1359,11 +1368,11 @@ export interface FeedbackReport {
   rates: Rates;
 }
 
-/** A quoted sentence and its source. */
+/** A quotation and its source. */
 export interface Finding {
   /** Number of the source in `sources`. */
   source: number;
-  /** Text of the sentence, verbatim. */
+  /** A sentence, or a whole list, table or code block, verbatim. */
   text: string;
 }
 
@@ -2611,6 +2620,8 @@ export interface ModeTable {
 
 /** Number of chat model calls in a round, by purpose. */
 export interface ModelCalls {
+  /** Calls to write an answer. */
+  answer: number;
   /** Calls to write the summary. */
   compress: number;
   /** Failed calls, which were replaced by rules. */
@@ -3078,6 +3089,9 @@ export interface QueryDelta {
   query_id: string;
 }
 
+/** What a question asks for. */
+export type QuestionKind = "number" | "time" | "place" | "person" | "reason" | "procedure" | "name" | "list" | "yes_no" | "definition" | "other";
+
 /** Exclusion rate of one group. */
 export interface RateRow {
   /** Name of the group. */
@@ -3228,6 +3242,14 @@ export interface Reliability {
   pass_hat_k: number;
 }
 
+/** A sentence of a model that no source supports. */
+export interface RemovedSentence {
+  /** Reason why it was removed. */
+  reason: string;
+  /** Sentence as the model wrote it, without its citations. */
+  text: string;
+}
+
 /** Request to replay the evaluation corpus. */
 export type ReplayBody = {
   /** Earlier run to compare with: its id, or `last`. */
@@ -3338,6 +3360,8 @@ export type ResearchBody = {
 export interface ResearchJobProgress {
   /** Number of rounds that were new enough to be accepted. */
   accepted: number;
+  /** Answers so far, in the order of the questions; those of a chat model arrive one by one. */
+  answers?: Answer[];
   /** Number of decided and stored rounds. */
   done: number;
   /** Novelty of the last round from 0 to 1; absent before the first results. */
@@ -5085,6 +5109,28 @@ export interface Why {
 export interface Word {
   /** Always `ok`; failures are problems. */
   status: string;
+}
+
+/** An answer written by a model, after every sentence was checked. */
+export interface WrittenAnswer {
+  /** Model that wrote it. */
+  by: string;
+  /** Whether the model said that the passages do not answer the question. */
+  refused: boolean;
+  /** Sentences that were removed because no source supports them. */
+  removed?: RemovedSentence[];
+  /** Sentences that the sources support, in order. */
+  sentences: WrittenSentence[];
+}
+
+/** A sentence of a model that a source supports. */
+export interface WrittenSentence {
+  /** Spans of the sources that support it, verbatim. */
+  quotes: Finding[];
+  /** Cosine of the sentence and the nearest span; absent for a verbatim quotation or without a sentence model. */
+  similarity?: number | null;
+  /** Sentence, list item, table or code block, without its citations. */
+  text: string;
 }
 
 /** Contribution of a zone to the log-odds. */

@@ -83,15 +83,25 @@ class Aggregate(TypedDict):
     queries: int
 
 
-class Answer(TypedDict):
-    """Findings about one question."""
-
+class _AnswerRequired(TypedDict):
     findings: list[Finding]
+    kind: QuestionKind
     missing: list[str]
     open: bool
     question: str
     results: int
     share: float
+    state: AnswerState
+
+
+class Answer(_AnswerRequired, total=False):
+    """Findings about one question."""
+
+    written: WrittenAnswer | None
+
+
+AnswerState: TypeAlias = "Literal['answered', 'related', 'not_found']"
+"""Whether the sources answer a question."""
 
 
 class AnsweredQuestion(TypedDict):
@@ -1031,7 +1041,7 @@ class FeedbackReport(TypedDict):
 
 
 class Finding(TypedDict):
-    """A quoted sentence and its source."""
+    """A quotation and its source."""
 
     source: int
     text: str
@@ -1961,6 +1971,7 @@ class ModeTable(TypedDict, total=False):
 class ModelCalls(TypedDict):
     """Number of chat model calls in a round, by purpose."""
 
+    answer: int
     compress: int
     failed: int
     novelty: int
@@ -2292,6 +2303,10 @@ class QueryDelta(_QueryDeltaRequired, total=False):
     query: str | None
 
 
+QuestionKind: TypeAlias = "Literal['number', 'time', 'place', 'person', 'reason', 'procedure', 'name', 'list', 'yes_no', 'definition', 'other']"
+"""What a question asks for."""
+
+
 class RateRow(TypedDict):
     """Exclusion rate of one group."""
 
@@ -2408,6 +2423,13 @@ class Reliability(TypedDict):
     pass_hat_k: float
 
 
+class RemovedSentence(TypedDict):
+    """A sentence of a model that no source supports."""
+
+    reason: str
+    text: str
+
+
 ReplayBody: TypeAlias = "dict[str, Any]"
 """Request to replay the evaluation corpus."""
 
@@ -2463,6 +2485,7 @@ class _ResearchJobProgressRequired(TypedDict):
 class ResearchJobProgress(_ResearchJobProgressRequired, total=False):
     """Progress of a research run."""
 
+    answers: list[Answer]
     novelty: float | None
     reading: str | None
 
@@ -3771,6 +3794,29 @@ class Why(TypedDict, total=False):
     """Decision on a feature, with its reason."""
 
     reason: str | None
+
+
+class _WrittenAnswerRequired(TypedDict):
+    by: str
+    refused: bool
+    sentences: list[WrittenSentence]
+
+
+class WrittenAnswer(_WrittenAnswerRequired, total=False):
+    """An answer written by a model, after every sentence was checked."""
+
+    removed: list[RemovedSentence]
+
+
+class _WrittenSentenceRequired(TypedDict):
+    quotes: list[Finding]
+    text: str
+
+
+class WrittenSentence(_WrittenSentenceRequired, total=False):
+    """A sentence of a model that a source supports."""
+
+    similarity: float | None
 
 
 class ZoneWeights(TypedDict):

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use owo_colors::OwoColorize as _;
 use satiety::research::gate::Decision;
+use satiety::research::report::Answer;
 use satiety::research::settings::LookAhead;
 use satiety::research::{
     Assessor, Budget, GateSettings, ResearchSettings, RoundOutcome, RoundRecord, StopRule, StopThreshold,
@@ -15,7 +16,9 @@ use satiety_engine::bench::target::Environment;
 use satiety_engine::research::fetch::FetchSettings;
 use satiety_engine::research::sources::{SourceSettings, search_policy};
 use satiety_engine::research::{Prices, ResearchProgress, ResearchRequest, ResearchResponse};
-use satiety_report::Document;
+use satiety_report::document::{Block, strong};
+use satiety_report::documents::research as documents;
+use satiety_report::{Document, terminal};
 
 use super::bench::stop_on_interrupt;
 use crate::args::{GateOptions, NoveltyBy, ResearchArgs, StopBy};
@@ -65,10 +68,17 @@ pub(super) async fn run(
         ..usual
     };
     let stop = stop_on_interrupt();
-    let view = View::new(printer);
+    let mut view = View::new(printer);
+    let mut stream = AnswerStream::new(printer, &request.task);
     let researched = engine
         .research()
-        .run(request, &stop, |seen| view.show(seen))
+        .run(request, &stop, |seen| {
+            view.show(seen);
+            if let ResearchProgress::Answered(answer) = seen {
+                view.finish();
+                stream.print(answer);
+            }
+        })
         .await;
     view.finish();
     let researched = researched?;
@@ -79,7 +89,7 @@ pub(super) async fn run(
             researched.report.run_id
         ));
     }
-    printer.answer(&researched)?;
+    stream.end(&researched)?;
     Ok(exit)
 }
 
@@ -203,7 +213,7 @@ impl View {
     fn show(&self, seen: &ResearchProgress<'_>) {
         let Some(bar) = &self.0 else { return };
         match seen {
-            ResearchProgress::Begun { .. } => {}
+            ResearchProgress::Begun { .. } | ResearchProgress::Answered(_) => {}
             ResearchProgress::Searching { round, query } => {
                 bar.set_message(format!("search {round}: {query}"));
             }
@@ -212,10 +222,65 @@ impl View {
         }
     }
 
-    fn finish(&self) {
-        if let Some(bar) = &self.0 {
+    fn finish(&mut self) {
+        if let Some(bar) = self.0.take() {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Prints every answer as soon as it is known, if people read the output. Other formats are one document, which is
+/// printed at the end.
+struct AnswerStream<'a> {
+    printer: &'a Printer,
+    task: String,
+    printed: bool,
+    problem: Option<Failure>,
+}
+
+impl<'a> AnswerStream<'a> {
+    fn new(printer: &'a Printer, task: &str) -> Self {
+        Self {
+            printer,
+            task: task.to_owned(),
+            printed: false,
+            problem: None,
+        }
+    }
+
+    fn print(&mut self, answer: &Answer) {
+        if !self.printer.streams() || self.problem.is_some() {
+            return;
+        }
+        let mut parts = documents::answer(answer);
+        if parts.is_empty() {
+            return;
+        }
+        if *answer.coverage.question != *self.task {
+            parts = vec![Block::Section(strong(&*answer.coverage.question), parts)];
+        }
+        if !self.printed {
+            parts = vec![Block::Section(strong(&*self.task), parts)];
+        }
+        self.printed = true;
+        self.problem = self
+            .printer
+            .text(&terminal::render(&Document::new("", parts)))
+            .err();
+    }
+
+    /// Prints what the stream has not printed.
+    fn end(self, researched: &ResearchResponse) -> Result<(), Failure> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        if !self.printed {
+            return self.printer.answer(researched);
+        }
+        self.printer.save(researched)?;
+        self.printer.text("")?;
+        let rest = Document::new("", documents::origin(&researched.report));
+        self.printer.text(&terminal::render(&rest))
     }
 }
 

@@ -317,7 +317,7 @@ async fn embed_each(
 }
 
 /// Text of a chunk as the sentence model sees it.
-pub(super) fn embedded_text(title: &str, body: &str) -> String {
+pub(crate) fn embedded_text(title: &str, body: &str) -> String {
     format!("{title}\n{body}")
 }
 

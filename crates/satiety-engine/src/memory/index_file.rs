@@ -43,23 +43,29 @@ pub(super) enum FileError {
     Image(#[from] ImageError),
 }
 
-/// Path of the file for the vectors of a model: next to a SQLite file, otherwise in the cache directory.
-/// `None` without one.
+/// Path of the file for the vectors of a model. `None` without a place for it.
 pub(super) fn path(store: &StoreUrl, cache: Option<&Path>, embedder: &str) -> Option<PathBuf> {
-    let short = |text: &str| blake3::hash(text.as_bytes()).to_hex()[..12].to_owned();
+    cache_path(store, cache, &format!("index-{}", short_hash(embedder)))
+}
+
+/// Path of a file that is derived from a store: next to a SQLite file, otherwise in the cache directory. `None`
+/// without one.
+pub(crate) fn cache_path(store: &StoreUrl, cache: Option<&Path>, suffix: &str) -> Option<PathBuf> {
     match store {
         StoreUrl::Sqlite(path) => {
             let mut name = path.file_name()?.to_owned();
-            name.push(format!(".index-{}", short(embedder)));
+            name.push(format!(".{suffix}"));
             Some(path.with_file_name(name))
         }
         #[cfg(feature = "postgres")]
-        StoreUrl::Postgres { .. } => Some(cache?.join(format!(
-            "memory-{}.index-{}",
-            short(&store.to_string()),
-            short(embedder)
-        ))),
+        StoreUrl::Postgres { .. } => {
+            Some(cache?.join(format!("memory-{}.{suffix}", short_hash(&store.to_string()))))
+        }
     }
+}
+
+fn short_hash(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex()[..12].to_owned()
 }
 
 /// A file whose key was read and whose frames were not.
@@ -132,9 +138,17 @@ fn next_chain(chain: &[u8; 32], frame: &[u8]) -> [u8; 32] {
     *blake3::keyed_hash(chain, frame).as_bytes()
 }
 
-/// Writes the file of an index under a temporary name, readable by its owner only, and renames it: readers see
-/// the old or the new file, also if several processes write.
+/// Writes the file of an index.
 pub(super) fn write(path: &Path, key: &FileKey, index: &MemoryIndex) -> Result<(), FileError> {
+    write_private_file(path, |out| write_to(out, key, index))
+}
+
+/// Writes a file under a temporary name, readable by its owner only, and renames it: readers see the old or the new
+/// file, also if several processes write.
+pub(crate) fn write_private_file<E: From<std::io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&mut std::fs::File>) -> Result<(), E>,
+) -> Result<(), E> {
     let folder = path.parent().unwrap_or(Path::new("."));
     create_private_directory(folder)?;
     let prefix = path.file_name().unwrap_or_default();
@@ -145,10 +159,10 @@ pub(super) fn write(path: &Path, key: &FileKey, index: &MemoryIndex) -> Result<(
         .tempfile_in(folder)?;
     {
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, file.as_file_mut());
-        write_to(&mut out, key, index)?;
+        write(&mut out)?;
         out.flush()?;
     }
-    file.persist(path).map_err(|error| FileError::Io(error.error))?;
+    file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
 

@@ -21,6 +21,7 @@ mod tasks;
 pub(crate) use attribution::{attributed_probability, past_query};
 pub use directory_index::{IndexRequest, IndexResponse, RefusedFile};
 pub use duplicates::{ConflictingMemory, DuplicateMemory, SaveAction};
+pub(crate) use embedding::embedded_text;
 pub use embedding::{EmbedResponse, EmbeddingProgress};
 pub use error::MemoryError;
 pub use feedback::{LinkRequest, LinkResponse, ValidateRequest, ValidateResponse};
@@ -29,6 +30,7 @@ pub use import::{
 };
 pub(crate) use index::Cache;
 pub use index::IndexActivity;
+pub(crate) use index_file::{cache_path, write_private_file};
 pub use memories::{
     DeleteRequest, DeleteResponse, GetRequest, ListRequest, ListResponse, Memories, Memory, MemoryHealth,
     MemoryPage, SaveRequest, SaveResponse, UpdateRequest,

@@ -3,7 +3,7 @@
 
 use satiety::research::assess::{ModelScore, model_score};
 use satiety::research::prompts::{self, Prompt};
-use satiety::research::{Hit, ModelCalls, Spent};
+use satiety::research::{AnswerTask, Hit, ModelCalls, Spent};
 use satiety_models::chat::{Chat, ChatMessage, ChatRequest, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,6 +77,13 @@ impl<'a> ResearchModel<'a> {
             .ask(prompts::compress(summary, results, max_chars), 0.1)
             .await?;
         prompts::parse_summary(&answer, max_chars)
+    }
+
+    /// Answers a question from its passages.
+    pub(super) async fn answer(&mut self, task: &AnswerTask) -> Option<String> {
+        self.chat?;
+        self.calls.answer += 1;
+        self.ask(task.prompt(), 0.0).await
     }
 
     async fn ask(&mut self, prompt: Prompt, temperature: f64) -> Option<String> {

@@ -5,11 +5,13 @@ use crate::handles::ResearchOperations;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use satiety::research::report::{Page, Report, StopReason};
+use satiety::research::report::{Answer, Page, Report, StopReason};
 use satiety::research::{
-    Gate, Hit, Novelty, Research, ResearchSettings, RoundOutcome, RoundRecord, Spent, Step,
+    AnswerTask, Gate, Hit, Novelty, Research, ResearchSettings, RoundOutcome, RoundRecord, Spent, Step,
+    WrittenAnswer,
 };
 use satiety::text::normalize;
+use satiety_models::Embedder;
 use satiety_store::research::{ResearchRoundRow, ResearchRunRow};
 use satiety_store::{Store, now_micros};
 use schemars::JsonSchema;
@@ -18,9 +20,10 @@ use serde_json::json;
 
 use super::chat_model::{Prices, ResearchModel};
 use super::fetch::{FetchSettings, Fetcher};
-use super::sources::{self, Recorder, Source, SourceSettings};
+use super::sources::{self, IndexOptions, Recorder, Source, SourceSettings};
 use crate::bench::Stop;
 use crate::extraction::open_chat;
+use crate::memory::cache_path;
 use crate::{Engine, EngineError, ErrorCategory};
 
 /// Default lifetime of cached searches.
@@ -104,6 +107,8 @@ pub enum ResearchProgress<'a> {
     Reading {
         url: &'a str,
     },
+    /// A question was answered, or found to be open.
+    Answered(&'a Answer),
 }
 
 /// Result of a research run.
@@ -129,8 +134,24 @@ impl ResearchOperations<'_> {
         let store = self.engine.store().await?;
         let (old, request, rounds) = load_request(request, store).await?;
         let research = Research::new(&request.task, request.planned.clone(), request.settings.clone())?;
-        let source = sources::open(&request.source, &request.reach)?;
-        let source: Box<dyn Source> = match &request.record {
+        let (embedder, mut notes) = match self.engine.embedder().await {
+            Ok(embedder) => (embedder, Vec::new()),
+            Err(error) => (
+                None,
+                vec![format!(
+                    "The sentence model is not available, so words decide: {error}"
+                )],
+            ),
+        };
+        let cache = self.engine.memory_settings.index_directory.as_deref();
+        let index = IndexOptions {
+            embedder,
+            kept: cache_path(&self.engine.settings.store, cache, "passages"),
+            task: request.task.clone(),
+        };
+        let source = sources::open(&request.source, &request.reach, index).await?;
+        notes.extend_from_slice(source.notes());
+        let source: Box<dyn Source + '_> = match &request.record {
             Some(path) => Box::new(Recorder::new(source, path)),
             None => source,
         };
@@ -158,6 +179,8 @@ impl ResearchOperations<'_> {
             spent: Spent::default(),
             started: Instant::now(),
             embedder: None,
+            sentence_model: embedder,
+            notes,
         };
         for record in rounds {
             run.replay_round(record).await?;
@@ -176,7 +199,7 @@ impl ResearchOperations<'_> {
         } else {
             run.pages(&request.fetch, stop, &mut tell).await?
         };
-        let report = run.report(reason, pages).await?;
+        let report = run.report(reason, pages, &mut tell).await?;
         source.close().await;
         Ok(ResearchResponse { report, interrupted })
     }
@@ -251,7 +274,11 @@ struct Run<'a> {
     /// Budget spent so far, including earlier sittings; seconds count earlier sittings only.
     spent: Spent,
     started: Instant,
+    /// Model that assessed novelty.
     embedder: Option<String>,
+    /// Model that checks the sentences of a chat model.
+    sentence_model: Option<&'a dyn Embedder>,
+    notes: Vec<String>,
 }
 
 impl Run<'_> {
@@ -508,12 +535,65 @@ impl Run<'_> {
         Ok(pages)
     }
 
+    /// Has the model write an answer, and checks every sentence. `None` if the model failed.
+    async fn write_answer(&mut self, task: &AnswerTask) -> Option<WrittenAnswer> {
+        let chat = self.model.chat?;
+        let reply = self.model.answer(task).await?;
+        self.spent.tokens = self.spent.tokens.saturating_add(self.model.spent.tokens);
+        self.spent.money += self.model.spent.money;
+        self.model.spent = Spent::default();
+        let draft = task.draft(&reply);
+        let vectors = match self.sentence_model {
+            Some(embedder) if !draft.texts().is_empty() => match embedder.embed(&draft.texts()).await {
+                Ok(vectors) => Some(vectors),
+                Err(error) => {
+                    self.notes.push(format!(
+                        "The sentence model failed, so words decided which sentences are supported: {error}"
+                    ));
+                    None
+                }
+            },
+            _ => None,
+        };
+        Some(draft.check(vectors.as_deref(), chat.id()))
+    }
+
     /// Builds the report and, unless the run was interrupted, completes the run with it.
-    async fn report(self, reason: StopReason, pages: Vec<Page>) -> Result<Report, EngineError> {
+    async fn report(
+        mut self,
+        reason: StopReason,
+        pages: Vec<Page>,
+        tell: &mut impl FnMut(&ResearchProgress<'_>),
+    ) -> Result<Report, EngineError> {
+        let tasks = match self.model.chat {
+            Some(_) if reason != StopReason::Interrupted => Report::answer_tasks(&self.research, &pages),
+            _ => Vec::new(),
+        };
         let mut report = Report::new(&self.research, reason, pages, self.spent());
+        self.model.begin();
+        for at in 0..report.answers.len() {
+            if let Some(task) = tasks.get(at).filter(|task| !task.passages.is_empty()) {
+                if self.research.budget_end(&self.spent()).is_some() {
+                    self.notes
+                        .push("The budget was exhausted before the chat model wrote every answer.".into());
+                } else if let Some(written) = self.write_answer(task).await {
+                    report.add_written(at, written);
+                }
+            }
+            if let Some(answer) = report
+                .answers
+                .get(at)
+                .filter(|_| report.stop != StopReason::Interrupted)
+            {
+                tell(&ResearchProgress::Answered(answer));
+            }
+        }
+        let compressed = report.model_calls.compress > report.model_calls.failed;
+        report.model_calls += self.model.calls;
+        report.spent = self.spent();
+        report.notes.append(&mut self.notes);
         report.run_id.clone_from(&self.id);
         self.source.id().clone_into(&mut report.source);
-        let compressed = report.model_calls.compress > report.model_calls.failed;
         report.summary_by = self
             .model
             .chat
@@ -521,7 +601,7 @@ impl Run<'_> {
             .map(|chat| chat.id().to_owned());
         report.notes.push(match self.model.chat {
             Some(chat) => format!(
-                "Queries for gaps and the summary were written by {}; the findings are sentences of the sources.",
+                "Queries for gaps, the summary and the answers were written by {}; sentences that no source supports were removed, and all quotations are verbatim.",
                 chat.id()
             ),
             None => "No chat model was used: queries were derived from the task and the results, and the summary was extracted.".into(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use satiety_engine::research::sources::{
-    HttpPolicy, SearchError, Source, SourceSettings, open, search_policy,
+    HttpPolicy, IndexOptions, SearchError, Source, SourceSettings, search_policy,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -35,12 +35,17 @@ fn settings(base: &str) -> SourceSettings {
 /// The engines, each with the address for this test.
 const ENGINES: [&str; 5] = ["searxng", "brave", "tavily", "wikipedia", "arxiv"];
 
-fn engine(name: &str, base: &str) -> Box<dyn Source> {
+/// Opens a source without a sentence model.
+async fn open(spec: &str, settings: &SourceSettings) -> Result<Box<dyn Source>, SearchError> {
+    satiety_engine::research::sources::open(spec, settings, IndexOptions::default()).await
+}
+
+async fn engine(name: &str, base: &str) -> Box<dyn Source> {
     let spec = match name {
         "searxng" => format!("searxng:{base}"),
         other => other.to_owned(),
     };
-    open(&spec, &settings(base)).unwrap()
+    open(&spec, &settings(base)).await.unwrap()
 }
 
 /// The documented request of the engine.
@@ -110,7 +115,7 @@ fn nothing(name: &str) -> ResponseTemplate {
 }
 
 async fn ask(name: &str, server: &MockServer) -> Result<Vec<satiety::research::Hit>, SearchError> {
-    engine(name, &server.uri()).search("heated wings", 3).await
+    engine(name, &server.uri()).await.search("heated wings", 3).await
 }
 
 #[tokio::test]
@@ -271,7 +276,11 @@ async fn a_truncated_body_is_an_error() {
                     .await;
             }
         });
-        let error = engine(name, &base).search("heated wings", 3).await.unwrap_err();
+        let error = engine(name, &base)
+            .await
+            .search("heated wings", 3)
+            .await
+            .unwrap_err();
         assert!(
             matches!(error, SearchError::Unreachable { .. }),
             "{name}: {error}"
@@ -304,8 +313,8 @@ async fn wikipedia_errors_with_status_200_are_detected() {
     assert!(error.contains("maxlag: Waiting for a database"), "{error}");
 }
 
-#[test]
-fn unavailable_sources_have_a_hint() {
+#[tokio::test]
+async fn unavailable_sources_have_a_hint() {
     let mut settings = settings("http://127.0.0.1:9");
     settings.environment = std::iter::empty().collect();
     for (spec, part, hint) in [
@@ -327,7 +336,7 @@ fn unavailable_sources_have_a_hint() {
         ),
         ("command:", "missing command", "command:PROGRAM"),
     ] {
-        let error = open(spec, &settings).expect_err(spec);
+        let error = open(spec, &settings).await.expect_err(spec);
         assert!(error.to_string().contains(part), "{spec}: {error}");
         assert!(
             error.hint().unwrap().action().contains(hint),
@@ -348,13 +357,15 @@ async fn a_program_can_be_a_source() {
     )
     .unwrap();
     let settings = settings("http://127.0.0.1:9");
-    let source = open(&format!("command:sh {}", script.display()), &settings).unwrap();
+    let source = open(&format!("command:sh {}", script.display()), &settings)
+        .await
+        .unwrap();
     let hits = source.search("heated wings", 3).await.unwrap();
     assert_eq!((hits[0].title.as_str(), hits.len()), ("heated wings", 1));
-    let broken = open("command:false", &settings).unwrap();
+    let broken = open("command:false", &settings).await.unwrap();
     let error = broken.search("x", 3).await.unwrap_err().to_string();
     assert!(error.starts_with("command:false failed: "), "{error}");
-    let chatty = open("command:echo hello", &settings).unwrap();
+    let chatty = open("command:echo hello", &settings).await.unwrap();
     let error = chatty.search("x", 3).await.unwrap_err().to_string();
     assert!(error.contains("`hello` is not"), "{error}");
 }
@@ -388,7 +399,7 @@ async fn an_mcp_tool_can_be_a_source() {
     let mut settings = settings("http://127.0.0.1:9");
     settings.environment = std::env::vars().filter(|(name, _)| name == "PATH").collect();
     settings.api.timeout = Some(Duration::from_secs(10));
-    let source = open(&format!("mcp:{}", file.display()), &settings).unwrap();
+    let source = open(&format!("mcp:{}", file.display()), &settings).await.unwrap();
     let found = source.search("heated wings", 2).await.unwrap();
     assert_eq!(found.len(), 2, "at most the requested number");
     assert_eq!(
@@ -400,7 +411,7 @@ async fn an_mcp_tool_can_be_a_source() {
     assert!(error.to_string().contains("quota is used up"), "{error}");
     source.close().await;
     settings.api.timeout = Some(Duration::from_millis(1500));
-    let source = open(&format!("mcp:{}", file.display()), &settings).unwrap();
+    let source = open(&format!("mcp:{}", file.display()), &settings).await.unwrap();
     let started = Instant::now();
     assert!(source.search("hang", 5).await.is_err());
     assert!(started.elapsed() < Duration::from_secs(20));
@@ -424,6 +435,7 @@ async fn a_redirect_to_another_server_is_not_followed() {
             .mount(&first)
             .await;
         let error = engine(name, &first.uri())
+            .await
             .search("heated wings", 3)
             .await
             .unwrap_err();

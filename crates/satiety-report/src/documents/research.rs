@@ -1,6 +1,7 @@
 //! Reports of research: findings with numbered sources, and how they were obtained.
 
-use satiety::research::{Report, RoundOutcome, RoundRecord};
+use satiety::research::report::Answer;
+use satiety::research::{AnswerState, Report, RoundOutcome, RoundRecord};
 
 use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, dim, or_dash, strong};
 use crate::row;
@@ -9,6 +10,13 @@ use crate::series::{Lines, Series};
 /// Reports a finished research run.
 pub fn report(report: &Report) -> Document {
     let mut parts = answers(report);
+    parts.extend(origin(report));
+    Document::new(&*report.task, vec![Block::Section(strong(&*report.task), parts)])
+}
+
+/// Sources, and how the findings were obtained: what a report has behind its answers.
+pub fn origin(report: &Report) -> Vec<Block> {
+    let mut parts = Vec::new();
     let cited = report.sources.iter().filter(|source| source.cited);
     let cited: Vec<Text> = cited
         .map(|source| {
@@ -25,7 +33,7 @@ pub fn report(report: &Report) -> Document {
         parts.push(Block::section("Sources", vec![Block::List(cited)]));
     }
     parts.push(Block::section("How this was found", history(report)));
-    Document::new(&*report.task, vec![Block::Section(strong(&*report.task), parts)])
+    parts
 }
 
 /// Findings by question.
@@ -34,28 +42,79 @@ pub fn answers(report: &Report) -> Vec<Block> {
         return vec![Block::text("No findings.")];
     }
     let mut parts = Vec::new();
-    for answer in &report.answers {
-        let found = answer.findings.iter();
-        let mut inside = vec![Block::List(
-            found
-                .map(|finding| format!("{} [{}]", finding.text, finding.source).into())
-                .collect(),
-        )];
-        if answer.open {
-            let missing = match answer.coverage.missing.as_slice() {
-                [] => String::new(),
-                missing => format!(" (not found: {})", missing.join(", ")),
-            };
-            let note = format!("no accepted result answers this{missing}");
-            inside.push(Block::Note(Tone::Unsure, "open".into(), note.into()));
-        }
+    for one in &report.answers {
         if report.answers.len() > 1 {
-            parts.push(Block::Section(strong(&*answer.coverage.question), inside));
+            parts.push(Block::Section(strong(&*one.coverage.question), answer(one)));
         } else {
-            parts.extend(inside);
+            parts.extend(answer(one));
         }
     }
     parts
+}
+
+/// The answer to one question: what a model wrote, what the sources say, and whether it is open.
+pub fn answer(answer: &Answer) -> Vec<Block> {
+    let mut parts = Vec::new();
+    let written = answer.written.iter().flat_map(|written| &written.sentences);
+    let written: Vec<(&str, Vec<usize>)> = written
+        .map(|sentence| {
+            let sources = sentence.quotes.iter().map(|quote| quote.source);
+            (sentence.text.as_str(), sources.collect())
+        })
+        .collect();
+    if let (Some(model), false) = (&answer.written, written.is_empty()) {
+        push_statements(&written, &mut parts);
+        parts.push(Block::Text(dim(format!(
+            "Written by {}; every sentence was checked against its source.",
+            model.by
+        ))));
+    }
+    let quoted: Vec<(&str, Vec<usize>)> = answer
+        .findings
+        .iter()
+        .map(|finding| (finding.text.as_str(), vec![finding.source]))
+        .collect();
+    push_statements(&quoted, &mut parts);
+    if answer.open {
+        let missing = match answer.coverage.missing.as_slice() {
+            [] => String::new(),
+            missing => format!(" (no source has: {})", missing.join(", ")),
+        };
+        let note = match answer.state {
+            AnswerState::Related => format!(
+                "the sources are about this, but none has what is asked for: {}{missing}",
+                answer.kind.words()
+            ),
+            _ => format!("not found in these sources{missing}"),
+        };
+        parts.push(Block::Note(Tone::Unsure, "open".into(), note.into()));
+    }
+    for removed in answer.written.iter().flat_map(|written| &written.removed) {
+        let note = format!("“{}”: {}", removed.text, removed.reason);
+        parts.push(Block::Note(Tone::Unsure, "removed".into(), note.into()));
+    }
+    parts
+}
+
+/// Statements with the numbers of their sources: sentences as a list, lists, tables and code as they are.
+fn push_statements(statements: &[(&str, Vec<usize>)], parts: &mut Vec<Block>) {
+    let mut sentences: Vec<Text> = Vec::new();
+    for (text, sources) in statements {
+        let sources: Vec<String> = sources.iter().map(ToString::to_string).collect();
+        let sources = sources.join(", ");
+        if text.contains('\n') {
+            if !sentences.is_empty() {
+                parts.push(Block::List(std::mem::take(&mut sentences)));
+            }
+            parts.push(Block::text(format!("[{sources}]")));
+            parts.push(Block::Verbatim((*text).to_owned()));
+        } else {
+            sentences.push(format!("{text} [{sources}]").into());
+        }
+    }
+    if !sentences.is_empty() {
+        parts.push(Block::List(sentences));
+    }
 }
 
 fn history(report: &Report) -> Vec<Block> {
@@ -212,7 +271,7 @@ mod tests {
         for part in [
             "- Heated wings bend upwards. [1]",
             "[1] Wings, https://a.example/ (round 1)",
-            "**open:** no accepted result answers this (not found: paint, cheapest)",
+            "**open:** not found in these sources (no source has: paint, cheapest)",
             "## How this was found",
         ] {
             assert!(page.contains(part), "{part}: {page}");

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::{Draft, DraftError, parse_tier};
 use crate::retrieval::Tier;
+use crate::text::document;
 
 /// Reason why a file cannot be read as a memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,15 +39,14 @@ struct FrontMatter {
 /// Reads a file. `name` is the fallback for the title, `folder` the folder of the file.
 pub fn read_markdown(text: &str, name: &str, folder: &str) -> Result<Draft, MarkdownError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (front, body) = match split_front_matter(text)? {
-        Some((front, body)) => (parse_front_matter(front)?, body),
-        None => (FrontMatter::default(), text),
+    let (front, body) = match document::front_matter(text) {
+        document::FrontMatter::Yaml(front, body) => (parse_front_matter(front)?, body),
+        document::FrontMatter::Toml(front, body) => (parse_toml(front)?, body),
+        document::FrontMatter::Unclosed => return Err(MarkdownError::NoEnd),
+        document::FrontMatter::Absent => (FrontMatter::default(), text),
     };
-    let heading = body
-        .lines()
-        .find_map(|line| line.strip_prefix("# "))
-        .map(str::trim);
-    let title = front.title.as_deref().or(heading).unwrap_or(name);
+    let heading = document::first_title(body);
+    let title = front.title.as_deref().or(heading.as_deref()).unwrap_or(name);
     let draft = Draft {
         title: title.chars().take(300).collect(),
         // A file with only a title is still a memory.
@@ -59,29 +59,16 @@ pub fn read_markdown(text: &str, name: &str, folder: &str) -> Result<Draft, Mark
     Ok(draft.checked()?)
 }
 
-/// Splits front matter and text, if the first line is `---`.
-fn split_front_matter(text: &str) -> Result<Option<(&str, &str)>, MarkdownError> {
-    let mut lines = text.split_inclusive('\n');
-    let first = lines.next().unwrap_or_default();
-    if first.trim_end() != "---" || !first.ends_with('\n') {
-        return Ok(None);
-    }
-    let mut at = first.len();
-    for line in lines {
-        if matches!(line.trim_end(), "---" | "...") {
-            return Ok(Some((&text[first.len()..at], &text[at + line.len()..])));
-        }
-        at += line.len();
-    }
-    Err(MarkdownError::NoEnd)
-}
-
 fn parse_front_matter(front: &str) -> Result<FrontMatter, MarkdownError> {
     if front.trim().is_empty() {
         return Ok(FrontMatter::default());
     }
     crate::yaml::parse(front)
         .map_err(|error| MarkdownError::FrontMatter(error.lines().next().unwrap_or_default().to_owned()))
+}
+
+fn parse_toml(front: &str) -> Result<FrontMatter, MarkdownError> {
+    toml::from_str(front).map_err(|error| MarkdownError::FrontMatter(error.message().to_owned()))
 }
 
 #[cfg(test)]
@@ -111,6 +98,8 @@ mod tests {
         assert_eq!(title("text"), "some-note");
         assert_eq!(title("--- \ntitle: x\n...\ntext"), "x");
         assert_eq!(title("----\ntext"), "some-note");
+        assert_eq!(title("```sh\n# a comment\n```\n\n# Heading\n"), "Heading");
+        assert_eq!(title("+++\ntitle = \"y\"\n+++\ntext"), "y");
     }
 
     #[test]

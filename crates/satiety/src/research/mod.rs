@@ -17,9 +17,13 @@
 //! | which pages are worth reading in full? | [`enrich`] |
 //! | what are models asked? | [`prompts`] |
 //! | which documents of a directory match? | `text::LexicalIndex` |
+//! | what does a document consist of? | `text::document` |
+//! | what does a question ask for, and which text has it? | [`question`], `answer` |
+//! | does a passage support a sentence that a model wrote? | `written` |
 //! | what was found, and where does each sentence come from? | [`report`] |
 
 pub mod address;
+mod answer;
 pub mod assess;
 pub mod budget;
 pub mod claims;
@@ -33,21 +37,26 @@ pub mod merge;
 pub mod missed;
 pub mod plan;
 pub mod prompts;
+pub mod question;
 mod record;
 pub mod report;
 mod session;
 pub mod settings;
 mod terms;
 pub mod unseen;
+mod written;
 
 pub use address::canonical_url;
+pub use answer::AnswerState;
 pub use assess::{Agreement, Assessor, Novelty};
 pub use budget::{Budget, BudgetLimit, Spent};
 pub use gate::{Decision, Gate, Reason, RoundInput, Verdict};
 pub use hit::Hit;
 pub use missed::Missed;
+pub use question::QuestionKind;
 pub use record::{ModelCalls, RoundOutcome, RoundRecord};
 pub use report::{Report, StopReason};
 pub use session::{Assessment, Research, Step};
 pub use settings::{GateSettings, ResearchSettings, SettingsError, StopRule, StopThreshold};
 pub use terms::terms;
+pub use written::{AnswerDraft, AnswerTask, CitablePassage, RemovedSentence, WrittenAnswer, WrittenSentence};

@@ -1,15 +1,15 @@
 //! Query planning without a model: first the task, then each half of it, then the whole task again, each time
 //! with words that the best results contain and no earlier query used; when no such words are left, the least
-//! covered words.
+//! covered words. Queries are questions that a person can read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::coverage::Task;
 use super::hit::Hit;
 use super::terms::terms;
+use crate::text::StopWords;
 use crate::text::stem::Vocabulary;
 use crate::text::words::WordRule;
-use crate::text::{StopWords, normalize};
 
 /// Words from results added to a query.
 const FEEDBACK_WORDS: usize = 3;
@@ -86,16 +86,49 @@ pub(crate) fn gap_query(task: &Task, accepted: &TermStatistics, asked: &[String]
         (Some((_, last)), 1) => last,
         _ => whole,
     };
-    let query = core.into_iter().chain(fresh).collect::<Vec<_>>().join(" ");
+    let query = in_words(task, &core, &fresh);
+    // Queries with the same terms find the same, in whatever words they are asked.
+    let set = |query: &str| -> BTreeSet<String> { terms(query).into_iter().collect() };
     let is_new = |query: &String| {
-        let normal = normalize(query);
-        !normal.is_empty() && !asked.iter().any(|old| normalize(old) == normal)
+        let new = set(query);
+        !new.is_empty() && !asked.iter().any(|old| set(old) == new)
     };
     Some(query).filter(is_new).or_else(|| {
         // No new words: ask for words of the task that were never asked for alone, least covered first.
-        let mut words = least_covered(task, accepted).into_iter().map(str::to_owned);
-        words.find(is_new)
+        let words = least_covered(task, accepted).into_iter();
+        words.map(|word| in_words(task, &[word], &[])).find(is_new)
     })
+}
+
+/// A question about the part of the task that has these words, and about new ones. The added words are stop
+/// words, which no search counts.
+fn in_words(task: &Task, core: &[&str], fresh: &[&str]) -> String {
+    let subject = passage(&task.text, core).unwrap_or_else(|| core.join(" "));
+    let more = match fresh {
+        [] => String::new(),
+        [one] => format!(", and {one}"),
+        [all @ .., last] => format!(", and {} and {last}", all.join(", ")),
+    };
+    format!("What about {subject}{more}?")
+}
+
+/// The part of the task from the first to the last of these words, if that has no sentence end inside.
+fn passage(text: &str, words: &[&str]) -> Option<String> {
+    let lower = text.to_lowercase();
+    if lower.len() != text.len() {
+        return None;
+    }
+    let starts_word = |at: &usize| !lower[..*at].ends_with(char::is_alphanumeric);
+    let first = words.first()?;
+    let begin = lower.match_indices(first).map(|(at, _)| at).find(starts_word)?;
+    let last = words.last()?;
+    let mut places = lower.match_indices(last).map(|(at, _)| at);
+    let end = places.find(|at| *at >= begin && starts_word(at))? + last.len();
+    // A word may continue behind the letters that were searched for.
+    let rest = text.get(end..)?;
+    let end = end + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
+    let part = text.get(begin..end)?;
+    (!part.contains(['.', '?', '!', ';', '\n'])).then(|| part.to_owned())
 }
 
 /// Splits the task's words into a first and a second half, because adjacent words belong together. `None` for
@@ -203,7 +236,12 @@ mod tests {
         let task = Task::new("wings heated flutter damping speed");
         let accepted = readings(&["Heated wings at speed."]);
         let mut asked = vec![task.text.clone()];
-        for expected in ["wings heated flutter", "damping speed", "flutter", "damping"] {
+        for expected in [
+            "What about wings heated flutter?",
+            "What about damping speed?",
+            "What about flutter?",
+            "What about damping?",
+        ] {
             let query = gap_query(&task, &accepted, &asked).unwrap();
             assert_eq!(query, expected);
             asked.push(query);
@@ -220,9 +258,25 @@ mod tests {
         ]);
         let query = gap_query(&task, &accepted, std::slice::from_ref(&task.text)).unwrap();
         assert!(
-            query.starts_with("heated wings") && query.contains("spar") && query.contains("buckle"),
+            query.starts_with("What about heated wings, and ")
+                && query.contains("spar")
+                && query.contains("buckle"),
             "{query}"
         );
+        let words: BTreeSet<String> = terms(&query).into_iter().collect();
+        assert!(!words.contains("about") && !words.contains("what"), "{words:?}");
+    }
+
+    #[test]
+    fn a_half_of_a_question_keeps_its_own_words() {
+        let task = Task::new("How do heated wings of an aircraft bend under heavy load?");
+        let query = gap_query(
+            &task,
+            &TermStatistics::default(),
+            std::slice::from_ref(&task.text),
+        )
+        .unwrap();
+        assert_eq!(query, "What about heated wings of an aircraft?");
     }
 
     #[test]

@@ -32,9 +32,22 @@ pub struct ModelCalls {
     pub novelty: u32,
     /// Calls to write the summary.
     pub compress: u32,
+    /// Calls to write an answer.
+    #[serde(default)]
+    pub answer: u32,
     /// Failed calls, which were replaced by rules.
     #[serde(default)]
     pub failed: u32,
+}
+
+impl std::ops::AddAssign for ModelCalls {
+    fn add_assign(&mut self, other: Self) {
+        self.plan += other.plan;
+        self.novelty += other.novelty;
+        self.compress += other.compress;
+        self.answer += other.answer;
+        self.failed += other.failed;
+    }
 }
 
 /// Complete record of one round.

@@ -1,4 +1,4 @@
-//! Research report. Every finding is a sentence quoted verbatim from an accepted result or a page that was
+//! Research report. Every finding is quoted verbatim from an accepted result or a page that was
 //! read, with the number of its source. Text written by a model is kept separate and labelled as such.
 
 use std::collections::BTreeSet;
@@ -6,23 +6,25 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::answer::{AnswerState, SourceText, extract};
 use super::assess::{Agreement, agreement};
 use super::budget::{BudgetLimit, Spent};
 use super::coverage::QuestionCoverage;
 use super::gate::Reason;
+use super::question::QuestionKind;
 use super::record::{ModelCalls, RoundRecord};
 use super::session::Research;
-use super::terms::{distinct, terms};
 use super::unseen::Unseen;
-use crate::text::{SentenceKind, jaccard, normalize, sentences};
+use super::written::{AnswerTask, CitablePassage, WrittenAnswer};
+use crate::text::document::Document;
+
+/// Words of a passage of a page that was read.
+const PASSAGE_WORDS: usize = 120;
+/// Passages from which a model answers a question.
+const PASSAGES_PER_ANSWER: usize = 8;
 
 /// Schema identifier of [`Report`] in JSON.
 pub(crate) const SCHEMA: &str = "satiety.research/1";
-/// Sentences with a term overlap above this say the same.
-const SAME: f64 = 0.6;
-/// Maximum length of a quoted sentence in characters.
-const LONGEST: usize = 400;
-
 /// Reason why the research ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -72,10 +74,10 @@ impl StopReason {
     }
 }
 
-/// A quoted sentence and its source.
+/// A quotation and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Text of the sentence, verbatim.
+    /// A sentence, or a whole list, table or code block, verbatim.
     pub text: String,
     /// Number of the source in `sources`.
     pub source: usize,
@@ -87,9 +89,18 @@ pub struct Answer {
     /// Coverage of the question by accepted results.
     #[serde(flatten)]
     pub coverage: QuestionCoverage,
-    /// Whether no accepted result covers the question.
+    /// What the question asks for.
+    #[serde(default)]
+    pub kind: QuestionKind,
+    /// Whether the sources answer the question.
+    #[serde(default)]
+    pub state: AnswerState,
+    /// Whether no source has what the question asks for.
     pub open: bool,
-    /// Quoted sentences that answer the question.
+    /// Answer that a chat model wrote from the sources, with its unsupported sentences removed; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written: Option<WrittenAnswer>,
+    /// Quoted sentences, lists, tables and code that answer the question; empty if nothing was found.
     pub findings: Vec<Finding>,
 }
 
@@ -199,20 +210,24 @@ impl Report {
                 salvaged: kept.salvaged,
             })
             .collect();
-        let texts = texts(research, &pages);
+        let passages = passages(research, &pages);
+        let texts = source_texts(&passages);
         let mut used = BTreeSet::new();
         let answers: Vec<Answer> = research
             .coverage()
             .into_iter()
-            .map(|coverage| Answer {
-                open: coverage.is_open(),
-                findings: findings(
-                    &coverage.question,
-                    &texts,
-                    research.settings().sentences_per_question,
-                    &mut used,
-                ),
-                coverage,
+            .map(|coverage| {
+                let kind = QuestionKind::of(&coverage.question);
+                let count = research.settings().sentences_per_question;
+                let found = extract(&coverage.question, kind, &texts, count, &mut used);
+                Answer {
+                    kind,
+                    state: found.state,
+                    open: found.state != AnswerState::Answered,
+                    written: None,
+                    findings: found.findings,
+                    coverage,
+                }
             })
             .collect();
         for finding in answers.iter().flat_map(|answer| &answer.findings) {
@@ -222,10 +237,7 @@ impl Report {
         }
         let mut calls = ModelCalls::default();
         for record in &records {
-            calls.plan += record.model_calls.plan;
-            calls.novelty += record.model_calls.novelty;
-            calls.compress += record.model_calls.compress;
-            calls.failed += record.model_calls.failed;
+            calls += record.model_calls;
         }
         let novelties: Vec<_> = records.iter().map(|record| record.novelty.clone()).collect();
         Self {
@@ -255,6 +267,53 @@ impl Report {
         }
     }
 
+    /// The questions of a run with the passages that a model may answer them from, in the order of `answers`.
+    pub fn answer_tasks(research: &Research, pages: &[Page]) -> Vec<AnswerTask> {
+        let passages = passages(research, pages);
+        let texts = source_texts(&passages);
+        let questions = research.coverage().into_iter().map(|coverage| coverage.question);
+        questions
+            .map(|question| {
+                let kind = QuestionKind::of(&question);
+                let mut order = extract(&question, kind, &texts, 0, &mut BTreeSet::new()).best_texts;
+                // Results of the search follow in their order: a model may find in them what rules do not.
+                order.extend(0..passages.len());
+                let mut seen = BTreeSet::new();
+                order.retain(|at| seen.insert(*at));
+                order.truncate(PASSAGES_PER_ANSWER);
+                AnswerTask {
+                    question,
+                    kind,
+                    passages: order.into_iter().map(|at| passages[at].clone()).collect(),
+                }
+            })
+            .collect()
+    }
+
+    /// Adds the answer that a model wrote to a question, by its position in `answers`. It decides whether the
+    /// question is open, unless nothing of it is left.
+    pub fn add_written(&mut self, position: usize, written: WrittenAnswer) {
+        let Some(answer) = self.answers.get_mut(position) else {
+            return;
+        };
+        if written.satisfies(&answer.coverage.question, answer.kind) {
+            answer.state = AnswerState::Answered;
+        } else if !written.sentences.is_empty() || written.refused {
+            answer.state = if written.sentences.is_empty() && answer.findings.is_empty() {
+                AnswerState::NotFound
+            } else {
+                AnswerState::Related
+            };
+        }
+        answer.open = answer.state != AnswerState::Answered;
+        for quote in written.sentences.iter().flat_map(|sentence| &sentence.quotes) {
+            if let Some(source) = self.sources.get_mut(quote.source - 1) {
+                source.cited = true;
+            }
+        }
+        answer.written = Some(written);
+    }
+
     /// Novelty of each round, as compared with the threshold.
     pub fn curve(&self) -> Vec<f64> {
         self.rounds
@@ -264,100 +323,51 @@ impl Report {
     }
 }
 
-/// For each source, its text and that of its page if it was read.
-fn texts(research: &Research, pages: &[Page]) -> Vec<Vec<String>> {
-    research
-        .kept()
-        .iter()
-        .map(|kept| {
-            let mut texts = vec![kept.hit.snippet.clone()];
-            let page = pages
-                .iter()
-                .find(|page| page.url == kept.hit.url && !page.text.is_empty());
-            texts.extend(page.map(|page| page.text.clone()));
-            texts
-        })
-        .collect()
-}
-
-/// Sentences that say most about a question: its terms, weighted by rarity among all sentences, without
-/// duplicates.
-fn findings(
-    question: &str,
-    texts: &[Vec<String>],
-    count: usize,
-    used: &mut BTreeSet<String>,
-) -> Vec<Finding> {
-    let wanted = distinct(question);
-    let mut candidates: Vec<(String, usize, BTreeSet<String>)> = Vec::new();
-    for (at, texts) in texts.iter().enumerate() {
-        for sentence in texts.iter().flat_map(|text| sentences(text)) {
-            if matches!(
-                sentence.kind,
-                SentenceKind::Code | SentenceKind::Heading | SentenceKind::TableRow
-            ) {
-                continue;
-            }
-            let text = one_line(sentence.text);
-            let set: BTreeSet<String> = terms(&text).into_iter().collect();
-            let about = wanted.iter().any(|(_, term)| set.contains(term));
-            if about && text.chars().count() <= LONGEST && !text.ends_with('?') {
-                candidates.push((text, at + 1, set));
-            }
-        }
-    }
-    let total = candidates.len().max(1) as f64;
-    let weights: Vec<(String, f64)> = wanted
-        .into_iter()
-        .map(|(_, term)| {
-            let with = candidates
-                .iter()
-                .filter(|(_, _, set)| set.contains(&term))
-                .count() as f64;
-            let weight = (1.0 + (total - with + 0.5) / (with + 0.5)).ln();
-            (term, weight)
-        })
-        .collect();
-    let score = |set: &BTreeSet<String>| {
-        let have: f64 = weights
+/// The text of each source, and the passages of its page if it was read.
+fn passages(research: &Research, pages: &[Page]) -> Vec<CitablePassage> {
+    let mut passages = Vec::new();
+    for (kept, source) in research.kept().iter().zip(1..) {
+        let page = pages
             .iter()
-            .filter(|(term, _)| set.contains(term))
-            .map(|(_, weight)| weight)
-            .sum();
-        have / (8.0 + set.len() as f64).sqrt()
-    };
-    let mut ranked: Vec<(f64, usize)> = candidates.iter().map(|(_, _, set)| score(set)).zip(0..).collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let mut chosen: Vec<&(String, usize, BTreeSet<String>)> = Vec::new();
-    for (_, at) in ranked {
-        if chosen.len() >= count {
-            break;
-        }
-        let Some(candidate) = candidates.get(at) else {
-            continue;
-        };
-        let said = chosen.iter().any(|other| jaccard(&other.2, &candidate.2) > SAME);
-        if !said && used.insert(normalize(&candidate.0)) {
-            chosen.push(candidate);
+            .find(|page| page.url == kept.hit.url && !page.text.is_empty());
+        passages.push(CitablePassage {
+            source,
+            title: kept.hit.title.clone(),
+            text: kept.hit.snippet.clone(),
+        });
+        let document = page.map(|page| Document::parse(&page.text, PASSAGE_WORDS));
+        for passage in document.into_iter().flat_map(|document| document.passages) {
+            let title = std::iter::once(kept.hit.title.as_str());
+            passages.push(CitablePassage {
+                source,
+                title: title
+                    .chain(passage.headings.iter().map(String::as_str))
+                    .collect::<Vec<_>>()
+                    .join(" > "),
+                text: passage.text,
+            });
         }
     }
-    chosen
-        .into_iter()
-        .map(|(text, source, _)| Finding {
-            text: text.clone(),
-            source: *source,
-        })
-        .collect()
+    passages
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+fn source_texts(passages: &[CitablePassage]) -> Vec<SourceText<'_>> {
+    let texts = passages.iter().map(|passage| SourceText {
+        number: passage.source,
+        title: &passage.title,
+        text: &passage.text,
+    });
+    texts.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::research::{Hit, ResearchSettings, RoundOutcome};
+
+    fn one_line(text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
 
     fn researched(task: &str, results: Vec<Hit>) -> Research {
         let mut research = Research::new(task, Vec::new(), ResearchSettings::default()).unwrap();

@@ -1,11 +1,12 @@
 //! Text processing shared by all capabilities: comparing statements by words ([`normalize`],
-//! [`JaccardIndex`]), full-text search ([`LexicalIndex`]), sentence splitting ([`sentences`]), and detecting
-//! contradictions between similar statements ([`guard`]).
+//! [`JaccardIndex`]), full-text search ([`LexicalIndex`]), sentence splitting ([`sentences`]), splitting documents
+//! into passages ([`document`]), and detecting contradictions between similar statements ([`guard`]).
 //!
 //! The module is independent of conversations, models and searches; sentence embeddings are in
 //! `satiety-models`.
 
 mod bm25;
+pub mod document;
 pub mod guard;
 mod index;
 pub(crate) mod language;

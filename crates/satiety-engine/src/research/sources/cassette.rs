@@ -27,15 +27,15 @@ struct Line {
 
 /// A source whose answers are recorded.
 #[derive(Debug)]
-pub struct Recorder {
-    inner: Box<dyn Source>,
+pub struct Recorder<'e> {
+    inner: Box<dyn Source + 'e>,
     path: PathBuf,
     writing: Mutex<()>,
 }
 
-impl Recorder {
+impl<'e> Recorder<'e> {
     /// Appends the answers of `inner` to a file.
-    pub fn new(inner: Box<dyn Source>, path: &Path) -> Self {
+    pub fn new(inner: Box<dyn Source + 'e>, path: &Path) -> Self {
         Self {
             inner,
             path: path.to_owned(),
@@ -67,7 +67,7 @@ impl Recorder {
     }
 }
 
-impl Source for Recorder {
+impl Source for Recorder<'_> {
     fn id(&self) -> &str {
         self.inner.id()
     }
@@ -94,6 +94,10 @@ impl Source for Recorder {
     /// Answers from the cache would be missing from the recording.
     fn is_cacheable(&self) -> bool {
         false
+    }
+
+    fn notes(&self) -> &[String] {
+        self.inner.notes()
     }
 
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

@@ -9,6 +9,7 @@ mod arxiv;
 mod cassette;
 mod engines;
 mod local;
+mod passage_index;
 mod tool;
 
 use std::fmt;
@@ -24,7 +25,7 @@ use crate::bench::target::Environment;
 pub use allow_list::AllowedSources;
 pub use api::search_policy;
 pub use cassette::{Recorder, Replay};
-pub use local::Local;
+pub use local::{IndexOptions, Local};
 pub use satiety_models::http::HttpPolicy;
 
 /// Future returned by [`Source::search`].
@@ -42,6 +43,11 @@ pub trait Source: fmt::Debug + Send + Sync {
     /// search.
     fn is_cacheable(&self) -> bool {
         true
+    }
+
+    /// Remarks for the report, such as an index that is not complete.
+    fn notes(&self) -> &[String] {
+        &[]
     }
 
     /// Stops processes and connections of the source.
@@ -138,8 +144,12 @@ pub struct SourceSettings {
     pub base_url: Option<String>,
 }
 
-/// Opens a source by its specification. Reads a directory, but sends no request.
-pub fn open(spec: &str, settings: &SourceSettings) -> Result<Box<dyn Source>, SearchError> {
+/// Opens a source by its specification. Reads and indexes a directory, but sends no search.
+pub async fn open<'e>(
+    spec: &str,
+    settings: &SourceSettings,
+    index: IndexOptions<'e>,
+) -> Result<Box<dyn Source + 'e>, SearchError> {
     let bad = |reason: &str| SearchError::BadSpec {
         spec: spec.to_owned(),
         reason: reason.to_owned(),
@@ -159,7 +169,7 @@ pub fn open(spec: &str, settings: &SourceSettings) -> Result<Box<dyn Source>, Se
     let api = || api::Api::new(&settings.api);
     let (kind, rest) = spec.split_once(':').unwrap_or((spec, ""));
     Ok(match kind {
-        "local" => Box::new(Local::open(Path::new(rest))?),
+        "local" => Box::new(Local::open(Path::new(rest), index).await?),
         "searxng" => {
             if !(rest.starts_with("http://") || rest.starts_with("https://")) {
                 return Err(bad("missing URL, as in searxng:https://search.example.org"));
@@ -188,7 +198,9 @@ pub fn open(spec: &str, settings: &SourceSettings) -> Result<Box<dyn Source>, Se
         "mcp" => Box::new(tool::Tool::mcp(rest, settings)?),
         "command" => Box::new(tool::Tool::command(rest, settings)?),
         "replay" => Box::new(Replay::open(Path::new(rest))?),
-        _ if Path::new(spec).is_dir() || Path::new(spec).is_file() => Box::new(Local::open(Path::new(spec))?),
+        _ if Path::new(spec).is_dir() || Path::new(spec).is_file() => {
+            Box::new(Local::open(Path::new(spec), index).await?)
+        }
         _ => return Err(bad("no directory and no engine has this name")),
     })
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use satiety::research::report::Answer;
 use satiety::research::{Budget, GateSettings, Research, ResearchSettings};
 use satiety_engine::EngineError;
 use satiety_engine::operations::{Effect, IdRequest, NoFields, Operation, PageRequest};
@@ -264,6 +265,9 @@ pub struct ResearchJobProgress {
     /// URL of the page being read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reading: Option<String>,
+    /// Answers so far, in the order of the questions; those of a chat model arrive one by one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Answer>,
 }
 
 async fn run(app: Arc<App>, job: Arc<Job>, request: ResearchRequest) -> Result<JobOutcome, Problem> {
@@ -283,6 +287,7 @@ async fn run(app: Arc<App>, job: Arc<Job>, request: ResearchRequest) -> Result<J
                     far.accepted += u32::from(record.verdict.accepted);
                     far.novelty = record.verdict.novelty;
                 }
+                ResearchProgress::Answered(answer) => far.answers.push((*answer).clone()),
                 ResearchProgress::Reading { url } => far.reading = Some((*url).to_owned()),
             }
             job.progress(JobProgress::Research(far.clone()));
