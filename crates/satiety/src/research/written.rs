@@ -27,6 +27,9 @@ const MIN_COVERED: f64 = 0.5;
 /// Share of a sentence's terms that the passage must have without a sentence model, or with a lower cosine.
 const MIN_COVERED_BY_WORDS: f64 = 0.8;
 
+/// Share of the question's terms that a sentence must have to answer it, with its span and the headings above.
+const MIN_ON_QUESTION: f64 = 0.5;
+
 /// An answer written by a model, after every sentence was checked.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WrittenAnswer {
@@ -51,6 +54,9 @@ pub struct WrittenSentence {
     /// Cosine of the sentence and the nearest span; absent for a verbatim quotation or without a sentence model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f64>,
+    /// Whether it is about the question: a model may quote what was not asked for.
+    #[serde(skip)]
+    is_on_question: bool,
 }
 
 /// A sentence of a model that no source supports.
@@ -186,14 +192,7 @@ impl AnswerDraft<'_> {
             if instructs_model(text) {
                 return Err("it is an instruction to a model, not a statement".into());
             }
-            return Ok(WrittenSentence {
-                text: text.to_owned(),
-                quotes: vec![Finding {
-                    text: text.to_owned(),
-                    source: passages[*found].source,
-                }],
-                similarity: None,
-            });
+            return Ok(self.written(text, text, *found, None));
         }
         if cited.is_empty() {
             return Err(match sentence.cited.first() {
@@ -245,26 +244,37 @@ impl AnswerDraft<'_> {
         {
             return Err(format!("the cited passage says otherwise ({objection})"));
         }
-        Ok(WrittenSentence {
+        Ok(self.written(text, span, *passage, similarity))
+    }
+
+    fn written(&self, text: &str, span: &str, passage: usize, similarity: Option<f64>) -> WrittenSentence {
+        let CitablePassage { source, title, .. } = &self.task.passages[passage];
+        let wanted: BTreeSet<String> = terms(&self.task.question).into_iter().collect();
+        let known = [text, span, title.as_str()].into_iter().flat_map(terms);
+        let known: BTreeSet<String> = known.collect();
+        let shared = wanted.intersection(&known).count() as f64;
+        WrittenSentence {
             text: text.to_owned(),
             quotes: vec![Finding {
-                text: span.clone(),
-                source: passages[*passage].source,
+                text: span.to_owned(),
+                source: *source,
             }],
             similarity,
-        })
+            is_on_question: shared >= MIN_ON_QUESTION * wanted.len() as f64,
+        }
     }
 }
 
 impl WrittenAnswer {
-    /// Whether a supported sentence, or the span that supports it, has what the question asks for.
+    /// Whether a supported sentence about the question, or the span that supports it, has what the question asks for.
     pub(super) fn satisfies(&self, question: &str, kind: QuestionKind) -> bool {
         let block = |text: &str| {
             blocks(text)
                 .first()
                 .map_or(BlockKind::Paragraph, |block| block.kind)
         };
-        self.sentences.iter().any(|sentence| {
+        let mut about = self.sentences.iter().filter(|sentence| sentence.is_on_question);
+        about.any(|sentence| {
             let quotes = sentence.quotes.iter().map(|quote| quote.text.as_str());
             std::iter::once(sentence.text.as_str())
                 .chain(quotes)
