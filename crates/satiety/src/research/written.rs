@@ -54,9 +54,9 @@ pub struct WrittenSentence {
     /// Cosine of the sentence and the nearest span; absent for a verbatim quotation or without a sentence model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f64>,
-    /// Whether it is about the question: a model may quote what was not asked for.
-    #[serde(skip)]
-    is_on_question: bool,
+    /// Whether it is about something else than the question: a model may quote what was not asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_off_question: bool,
 }
 
 /// A sentence of a model that no source supports.
@@ -260,7 +260,7 @@ impl AnswerDraft<'_> {
                 source: *source,
             }],
             similarity,
-            is_on_question: shared >= MIN_ON_QUESTION * wanted.len() as f64,
+            is_off_question: shared < MIN_ON_QUESTION * wanted.len() as f64,
         }
     }
 }
@@ -273,7 +273,7 @@ impl WrittenAnswer {
                 .first()
                 .map_or(BlockKind::Paragraph, |block| block.kind)
         };
-        let mut about = self.sentences.iter().filter(|sentence| sentence.is_on_question);
+        let mut about = self.sentences.iter().filter(|sentence| !sentence.is_off_question);
         about.any(|sentence| {
             let quotes = sentence.quotes.iter().map(|quote| quote.text.as_str());
             std::iter::once(sentence.text.as_str())

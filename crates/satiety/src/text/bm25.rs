@@ -67,7 +67,7 @@ struct Span {
 pub struct LexicalIndex {
     vocabulary: Vocabulary,
     /// Postings of each term.
-    postings: SharedVec<Arc<Vec<Posting>>>,
+    postings: SharedVec<PostingList>,
     /// Memory that each chunk belongs to; [`GONE`] after removal.
     owners: Vec<u32>,
     spans: Vec<Span>,
@@ -79,6 +79,53 @@ pub struct LexicalIndex {
 }
 
 const GONE: u32 = u32::MAX;
+
+/// Postings of a word by chunk. A change of a shared list copies the recent ones only: a frequent word occurs in
+/// every second memory, and every memory that is saved contains frequent words.
+#[derive(Debug, Clone, Default)]
+struct PostingList {
+    older: Arc<Vec<Posting>>,
+    recent: Option<Arc<Vec<Posting>>>,
+}
+
+impl PostingList {
+    /// Recent postings before they are added to the older ones.
+    const RECENT: usize = 256;
+
+    /// Appends a posting of a memory whose chunks begin with `first`. The postings of one memory stay in one part.
+    fn push(&mut self, posting: Posting, first: u32) {
+        let has_this = |list: &[Posting]| list.last().is_some_and(|last| last.chunk >= first);
+        match &mut self.recent {
+            None if self.older.len() < Self::RECENT || has_this(&self.older) => {
+                Arc::make_mut(&mut self.older).push(posting);
+            }
+            None => self.recent = Some(Arc::new(vec![posting])),
+            Some(recent) => {
+                if recent.len() >= Self::RECENT && !has_this(recent) {
+                    Arc::make_mut(&mut self.older).append(Arc::make_mut(recent));
+                }
+                Arc::make_mut(recent).push(posting);
+            }
+        }
+    }
+
+    fn parts(&self) -> [&[Posting]; 2] {
+        [&self.older, self.recent.as_ref().map_or(&[], |recent| recent)]
+    }
+
+    fn len(&self) -> usize {
+        self.parts().into_iter().map(<[Posting]>::len).sum()
+    }
+
+    /// Approximate heap size.
+    fn bytes(&self) -> usize {
+        let recent = self
+            .recent
+            .as_ref()
+            .map_or(0, |recent| 40 + 8 * recent.capacity());
+        40 + 8 * self.older.capacity() + recent
+    }
+}
 
 impl LexicalIndex {
     /// Creates an empty index that ignores these stop words.
@@ -101,7 +148,7 @@ impl LexicalIndex {
 
     /// Approximate heap size in bytes.
     pub fn bytes(&self) -> usize {
-        let postings: usize = self.postings.iter().map(|list| 24 + 8 * list.capacity()).sum();
+        let postings: usize = self.postings.iter().map(PostingList::bytes).sum();
         postings + self.vocabulary.bytes() + 4 * self.owners.capacity() + 12 * self.spans.capacity()
     }
 
@@ -131,7 +178,7 @@ impl LexicalIndex {
                 });
             }
             while self.postings.len() < self.vocabulary.len() {
-                self.postings.push(Arc::default());
+                self.postings.push(PostingList::default());
             }
             length += u32::try_from(counted.len()).unwrap_or(u32::MAX);
             counted.sort_unstable();
@@ -145,7 +192,7 @@ impl LexicalIndex {
                     body: small(same.len() - in_title),
                 };
                 if let Some(list) = self.postings.get_mut(*term as usize) {
-                    Arc::make_mut(list).push(posting);
+                    list.push(posting, first);
                 }
             }
         }
@@ -194,7 +241,7 @@ impl LexicalIndex {
     pub fn question_of_rare_words(&self, terms: &[Term], most: usize) -> Question<'_> {
         const OCCURRENCES: usize = 200_000;
         let (mut wanted, _) = self.numbers(terms);
-        let occurrences = |number: u32| self.postings.get(number as usize).map_or(0, |list| list.len());
+        let occurrences = |number: u32| self.postings.get(number as usize).map_or(0, PostingList::len);
         wanted.sort_by_key(|(number, _)| (occurrences(*number), *number));
         wanted.truncate(most);
         let mut all = 0;
@@ -256,13 +303,13 @@ impl LexicalIndex {
             worth: 0.0,
         };
         for (number, weight) in wanted {
-            let list = self
+            let parts = self
                 .postings
                 .get(number as usize)
-                .map_or(&[][..], |list| list.as_slice());
+                .map_or([&[][..]; 2], PostingList::parts);
             let mut having = 0_usize;
             let mut last = GONE;
-            for posting in list {
+            for posting in parts.into_iter().flatten() {
                 let owner = self.owner(posting.chunk);
                 having += usize::from(owner != GONE && owner != last);
                 last = owner;
@@ -270,7 +317,8 @@ impl LexicalIndex {
             let worth = weight * self.rarity(having);
             question.worth += worth;
             if having > 0 {
-                question.lists.push((list, worth));
+                let lists = parts.into_iter().filter(|part| !part.is_empty());
+                question.lists.extend(lists.map(|part| (part, worth)));
             }
         }
         question
@@ -291,7 +339,7 @@ impl LexicalIndex {
 #[derive(Debug)]
 pub struct Question<'a> {
     index: &'a LexicalIndex,
-    /// Postings of each word with the weight of an occurrence.
+    /// Postings of each word, in one or two lists, with the weight of an occurrence. Those of a memory are in one list.
     lists: Vec<(&'a [Posting], f64)>,
     /// Sum of the weights of all words of the query, including those that no memory contains.
     worth: f64,
@@ -432,6 +480,33 @@ mod tests {
                 weight: 1.0,
             })
             .collect()
+    }
+
+    #[test]
+    fn postings_of_a_memory_stay_in_one_part() {
+        let posting = |chunk| Posting {
+            chunk,
+            title: 0,
+            body: 1,
+        };
+        let mut list = PostingList::default();
+        let mut pushed = Vec::new();
+        let mut first = 0;
+        // Memories of 1 to 7 chunks, every second version shared with a reader.
+        for memory in 0..400_u32 {
+            let reader = memory.is_multiple_of(2).then(|| list.clone());
+            for chunk in first..first + 1 + memory % 7 {
+                list.push(posting(chunk), first);
+                pushed.push(chunk);
+            }
+            let of_this = |part: &&[Posting]| part.iter().any(|posting| posting.chunk >= first);
+            assert_eq!(list.parts().iter().filter(|part| of_this(part)).count(), 1);
+            drop(reader);
+            first += 1 + memory % 7;
+        }
+        let all = list.parts().into_iter().flatten();
+        assert_eq!(all.map(|posting| posting.chunk).collect::<Vec<_>>(), pushed);
+        assert!(list.recent.is_some() && list.len() == pushed.len());
     }
 
     #[test]

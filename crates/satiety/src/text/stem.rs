@@ -121,10 +121,10 @@ impl Vocabulary {
         self.shared.terms.len() + self.recent.terms.len()
     }
 
-    /// Moves recent entries to the shared ones when a clone would copy many of them. The cost is linear, and paid only
-    /// after the vocabulary has grown by an eighth.
+    /// Moves recent entries to the shared ones when a clone would copy many of them. The cost is linear, so that a
+    /// number of words that grows with the square root makes the sum of both smallest.
     pub(crate) fn consolidate(&mut self) {
-        if self.recent.words.len() < RECENT_WORDS.max(self.shared.words.len() / 8) {
+        if self.recent.words.len() < RECENT_WORDS.max(3 * self.shared.words.len().isqrt()) {
             return;
         }
         let shared = Arc::make_mut(&mut self.shared);

@@ -11,7 +11,7 @@ use crate::text::StopWords;
 use crate::text::language::Languages;
 use crate::text::stem::Vocabulary;
 
-use super::{GONE, LexicalIndex, Posting, Span};
+use super::{GONE, LexicalIndex, Posting, PostingList, Span};
 
 pack_struct!(Span {
     first,
@@ -43,6 +43,22 @@ impl Pack for Posting {
     }
 }
 
+impl Pack for PostingList {
+    fn pack(&self, out: &mut Vec<u8>) {
+        self.len().pack(out);
+        for posting in self.parts().into_iter().flatten() {
+            posting.pack(out);
+        }
+    }
+
+    fn unpack(input: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            older: Arc::new(Vec::unpack(input)?),
+            recent: None,
+        })
+    }
+}
+
 impl LexicalIndex {
     pub(crate) fn write_image<E>(&self, sink: Sink<'_, E>) -> Result<(), E> {
         let stop_words = match self.vocabulary.stop_words() {
@@ -55,7 +71,7 @@ impl LexicalIndex {
         write_list(&self.vocabulary.terms(), sink)?;
         write_list(&self.owners, sink)?;
         write_list(&self.spans, sink)?;
-        write_list(self.postings.iter().map(Arc::as_ref), sink)
+        write_list(self.postings.iter(), sink)
     }
 
     pub(crate) fn read_image<E: From<ImageError>>(source: Source<'_, E>) -> Result<Self, E> {
@@ -75,7 +91,7 @@ impl LexicalIndex {
         };
         read_list(source, |owner| index.owners.push(owner))?;
         read_list(source, |span| index.spans.push(span))?;
-        read_list(source, |list: Vec<Posting>| index.postings.push(Arc::new(list)))?;
+        read_list(source, |list| index.postings.push(list))?;
         index.derive().ok_or(ImageError)?;
         Ok(index)
     }
