@@ -104,7 +104,9 @@ pub fn check(root: &Path) -> Result<()> {
 
 /// Whether git wrote this line into a file that could not be merged. A line of `=` alone may also underline a title.
 fn is_conflict_marker(line: &str) -> bool {
-    ["<<<<<<< ", ">>>>>>> "].iter().any(|marker| line.starts_with(marker))
+    ["<<<<<<< ", ">>>>>>> "]
+        .iter()
+        .any(|marker| line.starts_with(marker))
 }
 
 /// The phrases in a line, each with its replacement.

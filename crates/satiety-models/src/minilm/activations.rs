@@ -61,7 +61,7 @@ pub(crate) fn rough_gelu<I: Instructions>(x: f32) -> f32 {
     for coefficient in [
         1.041_961e-7_f32,
         -3.657_134_2e-6,
-        7.485_506_4e-5,
+        7.485_506e-5,
         -1.006_490_5e-3,
         9.505_399e-3,
         -6.588_784e-2,

@@ -5,7 +5,9 @@
 //! The coefficients were fitted on recorded searches with known relevant documents; `studies` prints how well
 //! the estimate is calibrated on questions and collections that were not used for fitting.
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -156,7 +158,7 @@ impl DiscoveryCounts {
     }
 
     /// Overlap, number of results, number of results returned once, and share of new results.
-    fn after(&self, keys: &FxHashSet<String>) -> (Discovery, u64, u64, f64) {
+    fn after(&self, keys: &BTreeSet<String>) -> (Discovery, u64, u64, f64) {
         let (mut new, mut again) = (0_u64, 0_u64);
         for key in keys {
             match self.returned.get(key) {
@@ -178,7 +180,7 @@ impl DiscoveryCounts {
 }
 
 /// Distinct results of a search, by canonical address, or by text without one.
-fn keys(results: &[Hit]) -> FxHashSet<String> {
+fn keys(results: &[Hit]) -> BTreeSet<String> {
     results
         .iter()
         .filter(|hit| !hit.is_blank())

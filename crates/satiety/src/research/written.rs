@@ -204,9 +204,10 @@ impl AnswerDraft<'_> {
             return Err("the cited passage does not have this code".into());
         }
         let known = cited.iter().map(|at| &passages[*at]);
-        let known: String = known
-            .map(|passage| format!("{}\n{}\n", passage.title, passage.text))
+        let known: Vec<&str> = known
+            .flat_map(|passage| [passage.title.as_str(), passage.text.as_str()])
             .collect();
+        let known = known.join("\n");
         if let Some(missing) = missing_number(text, &known) {
             return Err(format!("the cited passage does not have the number {missing}"));
         }

@@ -127,7 +127,7 @@ impl<'e> Local<'e> {
             let at = usize::try_from(doc).unwrap_or(usize::MAX);
             self.passages.get(at).map(|hit| hit.snippet.clone())
         };
-        let found = search(&self.index, query, count as usize, vector, text);
+        let found = search(&self.index, query, count as usize, vector.as_deref(), text);
         // A passage that is merely nearer than the others is not a result.
         let results = found
             .results
@@ -165,7 +165,7 @@ fn search(
     index: &Arc<MemoryIndex>,
     query: &str,
     count: usize,
-    vector: Option<Vec<f32>>,
+    vector: Option<&[f32]>,
     text: impl Fn(i64) -> Option<String>,
 ) -> MemorySearch {
     let query = SearchQuery {
@@ -185,7 +185,7 @@ fn search(
     loop {
         let observation = match machine.next() {
             Action::EmbedQuery => Observation::QueryVector {
-                vector: vector.clone(),
+                vector: vector.map(<[f32]>::to_vec),
                 took_ms: 0.0,
             },
             Action::OpenIndex => Observation::Index {

@@ -124,7 +124,7 @@ impl PassageIndex {
     /// Forgets the vectors of another model.
     pub(super) fn use_embedder(&mut self, embedder: &str) {
         if self.embedder != embedder {
-            self.embedder = embedder.to_owned();
+            embedder.clone_into(&mut self.embedder);
             let passages = self.files.values_mut().flat_map(|file| &mut file.passages);
             passages.for_each(|passage| passage.vector = None);
         }
@@ -222,7 +222,7 @@ mod tests {
         for (name, text) in [("a", "one\ntwo"), ("b", "three"), ("c", "four")] {
             let path = folder.path().join(name);
             fs_err::write(&path, text).unwrap();
-            let old = SystemTime::now() - std::time::Duration::from_secs(60);
+            let old = SystemTime::now() - std::time::Duration::from_mins(1);
             fs_err::File::open(&path)
                 .unwrap()
                 .into_parts()
