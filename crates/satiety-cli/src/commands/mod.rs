@@ -68,7 +68,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
             eviction::run(*command, engine, printer).await
         }),
         Command::Research(arguments) => with_engine(settings, async |engine| {
-            research::run(arguments, engine, settings, printer).await
+            Box::pin(research::run(arguments, engine, settings, printer)).await
         }),
         Command::Gate(arguments) => gate::run(&arguments, printer),
         Command::Memory(command) => with_engine(settings, async |engine| {
