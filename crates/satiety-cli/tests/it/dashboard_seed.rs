@@ -208,7 +208,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     let labelled = human_suite(&seeding);
     page(
         &format!("/bench/runs/{labelled}/label"),
-        &["greet a guest", "is it polite?", "right", "left to label"],
+        &["decline a booking", "is it polite?", "right", "left to label"],
     );
     page(
         &format!("/bench/runs/{labelled}"),
