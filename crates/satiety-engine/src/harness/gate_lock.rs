@@ -80,7 +80,6 @@ pub(crate) fn confine_harness_run(
 impl HarnessOperations<'_> {
     /// Whether a suite belongs to the locked harness in a directory, so that its baseline and cases change only with a
     /// signature.
-    #[expect(clippy::unused_self, reason = "called like the other operations")]
     pub fn is_locked_suite(self, harness: &Path, suite_id: &str) -> bool {
         is_locked_suite(harness, suite_id)
     }

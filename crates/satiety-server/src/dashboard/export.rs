@@ -3,7 +3,7 @@
 //! out, since there is no server.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use satiety_engine::Engine;
 use schemars::JsonSchema;
@@ -51,8 +51,8 @@ fn is_zero(number: &usize) -> bool {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    #[error("cannot write {}: {cause}", path.display())]
-    Write { path: PathBuf, cause: std::io::Error },
+    #[error("cannot write the pages: {0}")]
+    Write(std::io::Error),
     /// The run is missing, or the store does not answer.
     #[error("{0}")]
     Page(String),
@@ -185,9 +185,9 @@ impl<'a> Export<'a> {
 
     fn write(&mut self, name: &str, text: &str) -> Result<(), ExportError> {
         let path = self.directory.join(name);
-        let written = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let written = written.and_then(|()| std::fs::write(&path, text));
-        written.map_err(|cause| ExportError::Write { path, cause })?;
+        let written = path.parent().map_or(Ok(()), fs_err::create_dir_all);
+        let written = written.and_then(|()| fs_err::write(&path, text));
+        written.map_err(ExportError::Write)?;
         self.bytes += text.len() as u64;
         Ok(())
     }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use satiety::trajectory::Step;
 use satiety_engine::progress::StoredRun;
-use satiety_report::document::{badge, link};
+use satiety_report::document::{badge, link, or_dash};
 use satiety_report::html::{Html, blocks, escape, joined};
 use satiety_report::{Block, Table, row};
 
 use super::progress::{action, run_path};
-use super::shell::{frame, lead, run_tone, trail};
+use super::shell::{count, frame, lead, run_tone, trail};
 
 /// Maximum number of steps of each run that are aligned: the table of the alignment has the square of it.
 const MAX_STEPS: usize = 400;
@@ -29,11 +29,7 @@ pub(super) fn page(left: &StoredRun, right: &StoredRun) -> String {
         blocks(&[Block::Table(summary(left, right))]),
         table(left, right, &pairs),
     ];
-    let words = format!(
-        "{common} of {} and {} steps have a counterpart.",
-        left.actions.len(),
-        right.actions.len()
-    );
+    let words = format!("{} in both runs.", count(common, "step is", "steps are"));
     body.insert(3, blocks(&[Block::text(words)]));
     for run in [left, right] {
         let more = run.actions.len().saturating_sub(MAX_STEPS);
@@ -52,10 +48,14 @@ fn actions(run: &StoredRun) -> Vec<String> {
 }
 
 fn summary(left: &StoredRun, right: &StoredRun) -> Table {
-    let tokens = |run: &StoredRun| -> u64 { run.actions.iter().filter_map(|step| step.usage.tokens).sum() };
-    let cost = |run: &StoredRun| -> f64 {
+    // A sum of nothing is unknown, not zero.
+    let tokens = |run: &StoredRun| {
+        let tokens = run.actions.iter().filter_map(|step| step.usage.tokens);
+        tokens.reduce(|a, b| a.saturating_add(b))
+    };
+    let cost = |run: &StoredRun| {
         let costs = run.actions.iter().filter_map(|step| step.usage.cost);
-        costs.filter(|cost| cost.is_finite()).sum()
+        costs.filter(|cost| cost.is_finite()).reduce(|a, b| a + b)
     };
     let rows = [left, right].map(|run| {
         let step = |step: Option<usize>| step.map_or_else(|| "–".to_owned(), |step| step.to_string());
@@ -65,8 +65,8 @@ fn summary(left: &StoredRun, right: &StoredRun) -> Table {
             run.actions.len(),
             step(run.report.first_nudge_step),
             step(run.report.first_stop_step),
-            tokens(run),
-            format!("${:.4}", cost(run)),
+            tokens(run).map_or_else(|| "-".to_owned(), |tokens| tokens.to_string()),
+            or_dash(cost(run), |cost| format!("${cost:.4}")),
         ]
     });
     let header = [

@@ -188,6 +188,10 @@ async fn start_page(State(at): State<Arc<App>>, visitor: Visitor) -> Page {
 }
 
 /// What a person can do with a run, as far as the scope allows.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the flags are independent, and named where they are set"
+)]
 pub(in crate::dashboard) struct RunActions {
     pub(super) notes: Vec<RunNote>,
     pub(super) can_note: bool,
@@ -417,16 +421,15 @@ fn label_page(id: &str, step: &LabelStep, place: &QueuePlace) -> String {
     } else {
         "<button name=\"verdict\" value=\"undo\" data-key=\"u\" formnovalidate><kbd>u</kbd> undo</button>"
     };
-    match &step.next {
-        Some(next) => {
-            body.push(blocks(&question(next)));
-            let fields = [
-                ("case_id", next.case_id.as_str()),
-                ("repeat", &next.repeat.to_string()),
-                ("variant", next.variant.as_deref().unwrap_or_default()),
-            ]
-            .map(|(name, value)| super::super::forms::hidden(name, value));
-            body.push(Html(format!(
+    if let Some(next) = &step.next {
+        body.push(blocks(&question(next)));
+        let fields = [
+            ("case_id", next.case_id.as_str()),
+            ("repeat", &next.repeat.to_string()),
+            ("variant", next.variant.as_deref().unwrap_or_default()),
+        ]
+        .map(|(name, value)| super::super::forms::hidden(name, value));
+        body.push(Html(format!(
                 "<form class=\"grades\" method=\"post\" action=\"{}/label\">{}{}\
                  <button name=\"verdict\" value=\"pass\" data-key=\"p\"><kbd>p</kbd> right</button>\
                  <button name=\"verdict\" value=\"fail\" data-key=\"f\"><kbd>f</kbd> wrong</button>\
@@ -435,28 +438,26 @@ fn label_page(id: &str, step: &LabelStep, place: &QueuePlace) -> String {
                 joined(&common),
                 joined(&fields)
             )));
+    } else {
+        let words = if step.left > 0 {
+            "Only skipped results are left."
+        } else {
+            "No result is left to label."
+        };
+        body.push(blocks(&[Block::verdict(Tone::Good, "Done.", words, &[])]));
+        if !undo.is_empty() {
+            body.push(Html(format!(
+                "<form class=\"grades\" method=\"post\" action=\"{}/label\">{}{undo}</form>",
+                escape(&path),
+                joined(&common)
+            )));
         }
-        None => {
-            let words = if step.left > 0 {
-                "Only skipped results are left."
-            } else {
-                "No result is left to label."
-            };
-            body.push(blocks(&[Block::verdict(Tone::Good, "Done.", words, &[])]));
-            if !undo.is_empty() {
-                body.push(Html(format!(
-                    "<form class=\"grades\" method=\"post\" action=\"{}/label\">{}{undo}</form>",
-                    escape(&path),
-                    joined(&common)
-                )));
-            }
-            if step.left > 0 {
-                let again = if place.all { "?all=1" } else { "" };
-                body.push(Html(format!(
-                    "<p><a href=\"{}/label{again}\">Show the skipped results</a></p>",
-                    escape(&path)
-                )));
-            }
+        if step.left > 0 {
+            let again = if place.all { "?all=1" } else { "" };
+            body.push(Html(format!(
+                "<p><a href=\"{}/label{again}\">Show the skipped results</a></p>",
+                escape(&path)
+            )));
         }
     }
     body.push(blocks(&[progress(step)]));
