@@ -82,7 +82,7 @@ pub(super) fn conversation(
             .map_or_else(String::new, |round| format!(", stop after round {round}"));
         Text::from(format!("{}{stop}, {}, ", label.signal, label.annotator)).then(ago(label.created_at, now))
     });
-    let mut parts = list(items.collect());
+    let mut parts = list(&items.collect::<Vec<_>>());
     if found.labelled > 0 {
         let share = found.agreeing as f64 / found.labelled as f64;
         parts.push(paragraph(&format!(
@@ -132,7 +132,7 @@ pub(super) fn agent_run(run: &StoredRun, found: &AgentRunLabels, can_label: bool
             .map_or_else(String::new, |step| format!(", loop noticed at step {step}"));
         Text::from(format!("{solved}{noticed}, {}, ", label.annotator)).then(ago(label.created_at, now))
     });
-    let mut parts = list(items.collect());
+    let mut parts = list(&items.collect::<Vec<_>>());
     if can_label {
         let form = Form {
             action: format!("/progress/{}/labels", segment(&run.conversation_id)),
@@ -163,15 +163,13 @@ fn calibration(command: &str) -> Html {
     ))
 }
 
-fn list(items: Vec<Text>) -> Vec<Html> {
+fn list(items: &[Text]) -> Vec<Html> {
     if items.is_empty() {
         return Vec::new();
     }
-    let items: String = items
-        .iter()
-        .map(|item| format!("<li>{}</li>", line(item)))
-        .collect();
-    vec![Html(format!("<ul class=\"claims\">{items}</ul>"))]
+    let items = items.iter().map(|item| Html(format!("<li>{}</li>", line(item))));
+    let items: Vec<Html> = items.collect();
+    vec![Html(format!("<ul class=\"claims\">{}</ul>", joined(&items)))]
 }
 
 fn section(parts: &[Html]) -> Html {

@@ -569,11 +569,11 @@ async fn status_words(app: &App) -> String {
     let mut words = database.store_kind().to_owned();
     match instances {
         Ok(found) => {
-            words.push_str(", ");
-            words.push_str(&match found.workers.len() {
-                0 => "no workers connected".to_owned(),
-                many => format!("{} connected", shell::count(many, "worker", "workers")),
-            });
+            let workers = match found.workers.len() {
+                0 => "no workers".to_owned(),
+                many => shell::count(many, "worker", "workers"),
+            };
+            words = format!("{words}, {workers} connected");
         }
         Err(_) => words.push_str(" unavailable"),
     }

@@ -51,7 +51,7 @@ fn summary(left: &StoredRun, right: &StoredRun) -> Table {
     // A sum of nothing is unknown, not zero.
     let tokens = |run: &StoredRun| {
         let tokens = run.actions.iter().filter_map(|step| step.usage.tokens);
-        tokens.reduce(|a, b| a.saturating_add(b))
+        tokens.reduce(u64::saturating_add)
     };
     let cost = |run: &StoredRun| {
         let costs = run.actions.iter().filter_map(|step| step.usage.cost);
