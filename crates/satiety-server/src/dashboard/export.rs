@@ -336,16 +336,8 @@ fn decoded(text: &str) -> String {
             .get(at + 1..at + 3)
             .filter(|_| *byte == b'%')
             .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match code {
-            Some(code) => {
-                out.push(code);
-                at += 3;
-            }
-            None => {
-                out.push(*byte);
-                at += 1;
-            }
-        }
+        out.push(code.unwrap_or(*byte));
+        at += if code.is_some() { 3 } else { 1 };
     }
     String::from_utf8_lossy(&out).into_owned()
 }
