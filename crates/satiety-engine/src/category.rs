@@ -241,6 +241,7 @@ impl HarnessError {
             | Self::KeysChanged { .. }
             | Self::Link { .. }
             | Self::BadLock { .. }
+            | Self::LockedBaseline { .. }
             | Self::Proposal(ProposalError::Weaker(_) | ProposalError::Forged)
             | Self::Expansion(
                 ExpansionError::Approval(_)

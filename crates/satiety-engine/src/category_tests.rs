@@ -663,6 +663,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
             422,
             2,
         ),
+        (HarnessError::LockedBaseline { run: s(), suite: s() }, 403, 1),
         (HarnessError::OtherFiles { words: s() }, 403, 1),
         (HarnessError::Tampered { what: s() }, 403, 1),
         (HarnessError::Conflict, 409, 4),

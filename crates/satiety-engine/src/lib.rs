@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod agent_hooks;
+pub mod annotations;
 pub mod bench;
 mod category;
 pub mod conversations;
@@ -20,6 +21,7 @@ mod extraction;
 mod handles;
 pub mod harness;
 mod hooks;
+pub mod instances;
 pub mod judge_choice;
 pub mod lists;
 pub mod maintenance;

@@ -15,8 +15,9 @@ use crate::embedding_cache::EmbeddingCache;
 /// Request to sweep a directory of labelled conversations.
 #[derive(Debug, Clone)]
 pub struct SweepRequest {
-    /// Directory; its files ending in `.json` and `.jsonl` are read.
-    pub folder: PathBuf,
+    /// Directory; its files ending in `.json` and `.jsonl` are read. `None` takes the labelled conversations of the
+    /// database.
+    pub folder: Option<PathBuf>,
     /// Name of a built-in profile, or path of a profile file.
     pub profile: String,
     /// Thresholds to try; if empty, each one separately around its default.
@@ -45,7 +46,11 @@ impl DialogueOperations<'_> {
         let profile = self.profile(&request.profile)?;
         let mut unlabelled = Vec::new();
         let mut found = Vec::new();
-        for path in conversation_files(&request.folder)? {
+        let files = match &request.folder {
+            Some(folder) => conversation_files(folder)?,
+            None => Vec::new(),
+        };
+        for path in files {
             let name = path
                 .file_name()
                 .unwrap_or(path.as_os_str())
@@ -59,30 +64,32 @@ impl DialogueOperations<'_> {
                 })?
                 .content;
             match label(&transcript) {
-                Some((expected, stop_round)) => found.push((name, expected, stop_round, transcript)),
+                Some((expected, stop_round)) => found.push((name, expected, stop_round, transcript.rounds)),
                 None => unlabelled.push(name),
             }
         }
+        if request.folder.is_none() {
+            for (id, signal, stop_round, rounds) in self.labelled_conversations().await? {
+                found.push((id, Some(signal), stop_round, rounds));
+            }
+        }
         if found.is_empty() {
+            let place = request.folder.as_ref().map(|folder| folder.display().to_string());
             return Err(EngineError::NoLabels {
-                folder: request.folder.display().to_string(),
+                folder: place.unwrap_or_else(|| "the database".into()),
             });
         }
         let mut embeddings = self.engine.embedder().await?.map(EmbeddingCache::new);
         let mut prototypes = None;
         if let Some(embeddings) = &mut embeddings {
             prototypes = Some(embeddings.prototype_vectors(&profile).await?);
-            let rounds: Vec<_> = found
-                .iter()
-                .flat_map(|(.., transcript)| transcript.rounds.clone())
-                .collect();
+            let rounds: Vec<_> = found.iter().flat_map(|(.., rounds)| rounds.clone()).collect();
             embeddings.embed_rounds(&rounds).await?;
         }
         let labelled = found
             .into_iter()
-            .map(|(name, expected, stop_round, transcript)| {
-                let rounds = transcript
-                    .rounds
+            .map(|(name, expected, stop_round, rounds)| {
+                let rounds = rounds
                     .into_iter()
                     .map(|round| {
                         let vectors = embeddings

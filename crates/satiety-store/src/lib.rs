@@ -37,7 +37,9 @@ mod group_commit;
 pub mod harness;
 pub mod hook_sessions;
 pub mod idempotency;
+pub mod instances;
 pub mod journal;
+pub mod labels;
 pub mod lists;
 pub mod maintenance;
 pub mod memory;
@@ -160,6 +162,16 @@ impl Store {
     /// Sessions of command-line agents that call hooks.
     pub fn hook_sessions(&self) -> hook_sessions::HookSessions<'_> {
         hook_sessions::HookSessions(self)
+    }
+
+    /// Labels of people on conversations and on agents' runs.
+    pub fn labels(&self) -> labels::Labels<'_> {
+        labels::Labels(self)
+    }
+
+    /// Servers and workers that are connected.
+    pub fn instances(&self) -> instances::Instances<'_> {
+        instances::Instances(self)
     }
 
     /// Scored conversations.

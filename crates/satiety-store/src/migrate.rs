@@ -117,6 +117,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "dashboard",
         sql: include_str!("migrations/0020_dashboard.sql"),
     },
+    Migration {
+        version: 21,
+        name: "annotations",
+        sql: include_str!("migrations/0021_annotations.sql"),
+    },
 ];
 
 /// Schema version that this program writes.

@@ -81,7 +81,7 @@ pub const TABLES: &[Table] = tables! {
     retention_rules since 1 key(subject) {
         subject: text, keep_days: optional integer, action: text, updated_at: integer
     }
-    conversations since 2 key(id) age(updated_at) children(rounds.conversation_id) {
+    conversations since 2 key(id) age(updated_at) children(rounds.conversation_id, conversation_labels.conversation_id) {
         id: text, topic: text, profile: text, embedder: optional text, signal: text, score: optional float,
         report: text, created_at: integer, updated_at: integer
     }
@@ -114,7 +114,7 @@ pub const TABLES: &[Table] = tables! {
         created_at: integer, per_query_results: text, report: text
     }
     bench_runs since 4 key(run_id) age(started_at) children(bench_results.run_id, bench_plans.run_id, bench_work.run_id,
-       bench_run_cases.run_id) {
+       bench_run_cases.run_id, bench_notes.run_id) {
         run_id: text, suite_id: text, suite_hash: text, target: text, started_at: integer,
         completed_at: optional integer, config_snapshot: text, summary: optional text,
         pass_rate: optional float
@@ -252,7 +252,7 @@ pub const TABLES: &[Table] = tables! {
     notices since 13 key(subject) age(told_at) {
         subject: text, teller: text, told_at: integer
     }
-    agent_runs since 16 key(id) age(updated_at) children(agent_messages.run_id) {
+    agent_runs since 16 key(id) age(updated_at) children(agent_messages.run_id, agent_run_labels.run_id) {
         id: text, kind: text, signal: text, reason: text, messages: integer, steps: integer, wasted_steps: integer,
         first_nudge_step: optional integer, first_stop_step: optional integer, created_at: integer,
         updated_at: integer
@@ -272,6 +272,20 @@ pub const TABLES: &[Table] = tables! {
     }
     bench_run_cases since 20 key(run_id, case_id) {
         run_id: text, case_id: text, case_hash: text, title: text, tags: text
+    }
+    bench_notes since 21 key(note_id) {
+        note_id: text, run_id: text, author: text, note: text, created_at: integer
+    }
+    conversation_labels since 21 key(conversation_id, annotator) {
+        conversation_id: text, annotator: text, signal: text, stop_round: optional integer, created_at: integer
+    }
+    agent_run_labels since 21 key(run_id, annotator) {
+        run_id: text, annotator: text, solved: boolean, loop_step: optional integer, created_at: integer
+    }
+    // Processes remove their rows, and those of processes that were killed.
+    instances since 21 key(instance_id) {
+        instance_id: text, kind: text, name: text, url: optional text, version: text, started_at: integer,
+        seen_at: integer
     }
 };
 

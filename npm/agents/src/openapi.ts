@@ -2,6 +2,34 @@
 
 /** Types of the HTTP API: what requests and responses consist of. */
 
+/** Stored run to accept as the baseline of its suite. */
+export interface AcceptBody {
+  /** Name of the person who accepts the run. */
+  by: string;
+  /** Why the run is the new baseline. */
+  reason: string;
+}
+
+/** Run that was accepted as the baseline of its suite. */
+export interface AcceptResponse {
+  /** Time of the acceptance. */
+  accepted_at: string;
+  /** Name of the person or service that decided. */
+  by: string;
+  /** File that the baseline was written to, if any. */
+  file?: string | null;
+  /** Share of cases that passed, from 0 to 1. */
+  pass_rate: number | null;
+  /** Reason for the decision. */
+  reason: string;
+  /** Id of the baseline that this one replaces. */
+  replaces?: string | null;
+  /** Id of the accepted run. */
+  run_id: string;
+  /** Id of the suite. */
+  suite_id: string;
+}
+
 /** Action that follows from the window. */
 export type Action = "CONTINUE" | "FLAG_FOR_REVIEW" | "TRIGGER_EXPANSION_RESEARCH";
 
@@ -55,6 +83,38 @@ export interface ActivationRow {
   reason: string;
   /** Version that became active. */
   version: string;
+}
+
+/** Label of an agent's run. */
+export interface AgentRunLabel {
+  /** Name of the person who labelled. */
+  annotator: string;
+  /** Time of the label. */
+  created_at: string;
+  /** Step (from 1) at which the person noticed a loop. */
+  loop_step: number | null;
+  /** Id of the run. */
+  run_id: string;
+  /** Whether the agent solved its task. */
+  solved: boolean;
+}
+
+/** Label of an agent's run to store or to remove. */
+export interface AgentRunLabelBody {
+  /** Name of the person who labels. */
+  annotator: string;
+  /** Step (from 1) at which the person noticed that the agent was in a loop. */
+  loop_step?: number | null;
+  /** Whether the agent solved its task; null removes the label. */
+  solved?: boolean | null;
+}
+
+/** Labels of one run. */
+export interface AgentRunLabels {
+  /** Number of labels of all runs. */
+  labelled: number;
+  /** Labels of this run, newest first. */
+  labels: AgentRunLabel[];
 }
 
 /** Page of stored runs. */
@@ -475,6 +535,28 @@ export interface CalibratedScorer {
   version: string;
 }
 
+/** Agreement of a judge with human labels. */
+export interface Calibration {
+  /** Fraction of answers on which they agree. */
+  agreement: number;
+  /** 95 % confidence interval of the agreement (Wilson). */
+  agreement_interval: Interval;
+  /** Answers that both the judge and people fail. */
+  both_fail: number;
+  /** Answers that both the judge and people pass. */
+  both_pass: number;
+  /** Cohen's kappa, the agreement beyond chance; absent when either side gave only one kind of label. */
+  kappa: number | null;
+  /** Answers that the judge fails and people pass. */
+  only_human_passes: number;
+  /** Answers that the judge passes and people fail; a gate would let these through. */
+  only_judge_passes: number;
+  /** Fraction of human passes that the judge passes. */
+  sensitivity: number | null;
+  /** Fraction of human failures that the judge fails. */
+  specificity: number | null;
+}
+
 /** One bin of a reliability diagram. */
 export interface CalibrationBin {
   /** Number of predictions in the bin. */
@@ -785,6 +867,40 @@ export interface ConflictingMemory {
   suggested_link: LinkKind;
   /** Title of the existing memory. */
   title: string;
+}
+
+/** Label of a conversation. */
+export interface ConversationLabel {
+  /** Name of the person who labelled. */
+  annotator: string;
+  /** Id of the conversation. */
+  conversation_id: string;
+  /** Time of the label. */
+  created_at: string;
+  /** Signal that would have been right after the last round. */
+  signal: string;
+  /** Round after which the conversation should have ended. */
+  stop_round: number | null;
+}
+
+/** Label of a conversation to store or to remove. */
+export interface ConversationLabelBody {
+  /** Name of the person who labels. */
+  annotator: string;
+  /** Signal that would have been right after the last round; null removes the label. */
+  signal?: Signal | null;
+  /** Round after which the conversation should have ended. */
+  stop_round?: number | null;
+}
+
+/** Labels of one conversation, and how often signals agree with people. */
+export interface ConversationLabels {
+  /** Number of labels that agree with the signal of their conversation. */
+  agreeing: number;
+  /** Number of labels of all conversations. */
+  labelled: number;
+  /** Labels of this conversation, newest first. */
+  labels: ConversationLabel[];
 }
 
 /** Page of stored conversations. */
@@ -2064,6 +2180,40 @@ export interface JudgedShare {
   treatment: number | null;
 }
 
+/** Label to store or to remove. */
+export interface LabelBody {
+  /** Id of the case. */
+  case_id: string;
+  /** Whether the response is correct; null removes the label, and the result is as it was before. */
+  pass?: boolean | null;
+  /** Repeat of the case, counted from 0. */
+  repeat?: number;
+  /** Name of the variant, if the run has several. */
+  variant?: string | null;
+}
+
+/** Result to label next, and the labels so far. */
+export interface LabelStep {
+  /** Agreement of the judge with people, if both assessed the same responses. */
+  calibration?: Calibration | null;
+  /** Number of labels given in this session. */
+  labelled: number;
+  /** Total number of results with a label. */
+  labels: number;
+  /** Number of results left to label, including the next one. */
+  left: number;
+  /** Result to label next; absent if none is left. */
+  next: UnlabelledCase | null;
+  /** Share of cases that passed, from 0 to 1. */
+  pass_rate: number | null;
+  /** Number of results still pending for a person or a judge. */
+  pending: number;
+  /** Id of the benchmark run. */
+  run_id: string;
+  /** Limitations that apply to this session. */
+  warnings?: string[];
+}
+
 /** Factors of the vector weight for queries that are not in English, if the model knows only English. */
 export interface LanguageSettings {
   /** Factor for other languages in Latin script, of which the model knows some words. */
@@ -2656,6 +2806,14 @@ export interface NamedScore {
 
 /** Value of queries without relevant documents. */
 export type NoRelevant = "skip" | "zero";
+
+/** Note to add to a run. */
+export interface NoteBody {
+  /** Name of the person who writes the note. */
+  author: string;
+  /** Text of the note. */
+  note: string;
+}
 
 /** Scores of one round by every assessor. A score that could not be computed is absent. */
 export interface Novelty {
@@ -3732,6 +3890,8 @@ export interface RunBody {
   cases?: string[];
   /** Enqueue the cases for workers (`satiety worker`) on the same database; the job waits for them. */
   distributed?: boolean;
+  /** Run only the cases that did not pass in this stored run of the suite. */
+  failed_in?: string | null;
   /** Whether to compare the run with the suite's baseline. */
   gate?: boolean;
   /** Repeats of each case; by default as the suite specifies. */
@@ -3782,6 +3942,22 @@ export interface RunComparison {
   treatment: string;
   /** Verdict of the first measure. */
   verdict: ComparisonVerdict;
+}
+
+/** Note of a person on a run. */
+export interface RunNote {
+  /** Name of the person who wrote the note. */
+  author: string;
+  /** Time when the note was written. */
+  created_at: string;
+  /** Text of the note. */
+  note: string;
+}
+
+/** Notes on a run. */
+export interface RunNotes {
+  /** Notes in order, oldest first. */
+  notes: RunNote[];
 }
 
 /** Page of benchmark runs. */
@@ -4885,6 +5061,26 @@ export interface UnfinishedRun {
 
 /** Handling of results without a judgment. */
 export type Unjudged = "irrelevant" | "condensed";
+
+/** Result as shown to a person for labelling. */
+export interface UnlabelledCase {
+  /** Id of the case. */
+  case_id: string;
+  /** Goal of the case, if the suite is available. */
+  goal: string | null;
+  /** Earlier label of this result: `pass` or `fail`. */
+  human_label: string | null;
+  /** Note of the case for people who label. */
+  note: string | null;
+  /** Output of the target as text. */
+  output: string;
+  /** Repeat of the case, counted from 0. */
+  repeat: number;
+  /** Status of the result so far. */
+  status: Status;
+  /** Name of the variant, if there are several. */
+  variant: string | null;
+}
 
 /** Estimates of the claims that were not made yet. */
 export interface Unseen {

@@ -9,8 +9,12 @@ from urllib.parse import quote
 
 if TYPE_CHECKING:
     from .types import (
+        AcceptBody,
+        AcceptResponse,
         ActivateRequest,
         ActivateResponse,
+        AgentRunLabelBody,
+        AgentRunLabels,
         AgentRunPage,
         AppendedMessages,
         AppendedRounds,
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
         CompareBody,
         CompareResponse,
         ComparedRuns,
+        ConversationLabelBody,
+        ConversationLabels,
         ConversationPage,
         CycleBody,
         DeleteResponse,
@@ -49,6 +55,8 @@ if TYPE_CHECKING:
         JudgeFeedbackRequest,
         JudgedCorpus,
         JudgedLog,
+        LabelBody,
+        LabelStep,
         LinkBody,
         LinkResponse,
         MatchBody,
@@ -60,6 +68,7 @@ if TYPE_CHECKING:
         MemoryPage,
         MemorySearch,
         MessagesBody,
+        NoteBody,
         ProgressBody,
         ProposeResponse,
         ProposeScopeRequest,
@@ -75,6 +84,7 @@ if TYPE_CHECKING:
         RoundsBody,
         RunBody,
         RunChanges,
+        RunNotes,
         RunPage,
         SaveBody,
         SaveResponse,
@@ -109,9 +119,17 @@ class Operations:
     def _call(self, method: str, path: str, *, body: Any = None, query: dict[str, Any] | None = None) -> Any:
         raise NotImplementedError
 
+    def accept_baseline(self, id: str, body: AcceptBody) -> AcceptResponse:
+        """Accept a stored run as the baseline of its suite, with a reason; refused for a locked harness."""
+        return cast("AcceptResponse", self._call("POST", f"/v1/bench/runs/{quote(id, safe='')}/baseline", body=body))
+
     def activate_scorer(self, body: ActivateRequest) -> ActivateResponse:
         """Activate a scorer version if an ablation permits it."""
         return cast("ActivateResponse", self._call("POST", "/v1/eviction/scorers/activate", body=body))
+
+    def add_note(self, id: str, body: NoteBody) -> RunNotes:
+        """Add a note to a run."""
+        return cast("RunNotes", self._call("POST", f"/v1/bench/runs/{quote(id, safe='')}/notes", body=body))
 
     def append_messages(self, id: str, body: MessagesBody) -> AppendedMessages:
         """Append messages of an agent to a run and return the verdict: is the next step worth it."""
@@ -233,9 +251,27 @@ class Operations:
         """Judge the runs of an agent's log without storing it: CONTINUE, NUDGE, SHIP, STOP or ESCALATE for each step."""
         return cast("JudgedLog", self._call("POST", "/v1/progress", body=body))
 
+    def label_agent_run(self, id: str, body: AgentRunLabelBody) -> AgentRunLabels:
+        """Label whether an agent solved its task and where it looped, or remove the label."""
+        return cast("AgentRunLabels", self._call("POST", f"/v1/progress/{quote(id, safe='')}/labels", body=body))
+
+    def label_conversation(self, id: str, body: ConversationLabelBody) -> ConversationLabels:
+        """Label a conversation with the signal that would have been right, or remove the label."""
+        return cast(
+            "ConversationLabels", self._call("POST", f"/v1/conversations/{quote(id, safe='')}/labels", body=body)
+        )
+
+    def label_result(self, id: str, body: LabelBody) -> LabelStep:
+        """Label a result of a run as right or wrong, or remove the label."""
+        return cast("LabelStep", self._call("POST", f"/v1/bench/runs/{quote(id, safe='')}/labels", body=body))
+
     def link_memories(self, body: LinkBody) -> LinkResponse:
         """Add or remove a causal link."""
         return cast("LinkResponse", self._call("POST", "/v1/memory/links", body=body))
+
+    def list_agent_run_labels(self, id: str) -> AgentRunLabels:
+        """List the labels of people on a run of an agent."""
+        return cast("AgentRunLabels", self._call("GET", f"/v1/progress/{quote(id, safe='')}/labels"))
 
     def list_agent_runs(self, *, cursor: str | None = None, limit: int | None = None) -> AgentRunPage:
         """List stored runs of agents, latest first."""
@@ -244,6 +280,10 @@ class Operations:
     def list_baselines(self, id: str) -> Baselines:
         """List the accepted runs of a suite, newest first."""
         return cast("Baselines", self._call("GET", f"/v1/bench/suites/{quote(id, safe='')}/baselines"))
+
+    def list_conversation_labels(self, id: str) -> ConversationLabels:
+        """List the labels of people on a conversation, and how often signals agree with people."""
+        return cast("ConversationLabels", self._call("GET", f"/v1/conversations/{quote(id, safe='')}/labels"))
 
     def list_conversations(self, *, cursor: str | None = None, limit: int | None = None) -> ConversationPage:
         """List stored conversations, latest first."""
@@ -298,6 +338,10 @@ class Operations:
             ),
         )
 
+    def list_notes(self, id: str) -> RunNotes:
+        """List the notes of people on a run, oldest first."""
+        return cast("RunNotes", self._call("GET", f"/v1/bench/runs/{quote(id, safe='')}/notes"))
+
     def list_research(self, *, cursor: str | None = None, limit: int | None = None) -> ResearchPage:
         """List research runs, newest first."""
         return cast("ResearchPage", self._call("GET", "/v1/research/runs", query={"cursor": cursor, "limit": limit}))
@@ -335,6 +379,13 @@ class Operations:
     def memory_health(self) -> MemoryHealth:
         """Get counts, vector status and unavailable search channels."""
         return cast("MemoryHealth", self._call("GET", "/v1/memory/health"))
+
+    def next_label(self, id: str, *, all: bool | None = None, skip: int | None = None) -> LabelStep:
+        """Get the next result of a run that a person should label, and the agreement of the judge with people."""
+        return cast(
+            "LabelStep",
+            self._call("GET", f"/v1/bench/runs/{quote(id, safe='')}/labels", query={"all": all, "skip": skip}),
+        )
 
     def pause_feature(self, id: str, body: Why) -> ExperimentChange:
         """Pause a feature: stop assignment and comparison until it is resumed."""
@@ -456,9 +507,19 @@ class AsyncOperations:
     async def _call(self, method: str, path: str, *, body: Any = None, query: dict[str, Any] | None = None) -> Any:
         raise NotImplementedError
 
+    async def accept_baseline(self, id: str, body: AcceptBody) -> AcceptResponse:
+        """Accept a stored run as the baseline of its suite, with a reason; refused for a locked harness."""
+        return cast(
+            "AcceptResponse", await self._call("POST", f"/v1/bench/runs/{quote(id, safe='')}/baseline", body=body)
+        )
+
     async def activate_scorer(self, body: ActivateRequest) -> ActivateResponse:
         """Activate a scorer version if an ablation permits it."""
         return cast("ActivateResponse", await self._call("POST", "/v1/eviction/scorers/activate", body=body))
+
+    async def add_note(self, id: str, body: NoteBody) -> RunNotes:
+        """Add a note to a run."""
+        return cast("RunNotes", await self._call("POST", f"/v1/bench/runs/{quote(id, safe='')}/notes", body=body))
 
     async def append_messages(self, id: str, body: MessagesBody) -> AppendedMessages:
         """Append messages of an agent to a run and return the verdict: is the next step worth it."""
@@ -583,9 +644,27 @@ class AsyncOperations:
         """Judge the runs of an agent's log without storing it: CONTINUE, NUDGE, SHIP, STOP or ESCALATE for each step."""
         return cast("JudgedLog", await self._call("POST", "/v1/progress", body=body))
 
+    async def label_agent_run(self, id: str, body: AgentRunLabelBody) -> AgentRunLabels:
+        """Label whether an agent solved its task and where it looped, or remove the label."""
+        return cast("AgentRunLabels", await self._call("POST", f"/v1/progress/{quote(id, safe='')}/labels", body=body))
+
+    async def label_conversation(self, id: str, body: ConversationLabelBody) -> ConversationLabels:
+        """Label a conversation with the signal that would have been right, or remove the label."""
+        return cast(
+            "ConversationLabels", await self._call("POST", f"/v1/conversations/{quote(id, safe='')}/labels", body=body)
+        )
+
+    async def label_result(self, id: str, body: LabelBody) -> LabelStep:
+        """Label a result of a run as right or wrong, or remove the label."""
+        return cast("LabelStep", await self._call("POST", f"/v1/bench/runs/{quote(id, safe='')}/labels", body=body))
+
     async def link_memories(self, body: LinkBody) -> LinkResponse:
         """Add or remove a causal link."""
         return cast("LinkResponse", await self._call("POST", "/v1/memory/links", body=body))
+
+    async def list_agent_run_labels(self, id: str) -> AgentRunLabels:
+        """List the labels of people on a run of an agent."""
+        return cast("AgentRunLabels", await self._call("GET", f"/v1/progress/{quote(id, safe='')}/labels"))
 
     async def list_agent_runs(self, *, cursor: str | None = None, limit: int | None = None) -> AgentRunPage:
         """List stored runs of agents, latest first."""
@@ -594,6 +673,10 @@ class AsyncOperations:
     async def list_baselines(self, id: str) -> Baselines:
         """List the accepted runs of a suite, newest first."""
         return cast("Baselines", await self._call("GET", f"/v1/bench/suites/{quote(id, safe='')}/baselines"))
+
+    async def list_conversation_labels(self, id: str) -> ConversationLabels:
+        """List the labels of people on a conversation, and how often signals agree with people."""
+        return cast("ConversationLabels", await self._call("GET", f"/v1/conversations/{quote(id, safe='')}/labels"))
 
     async def list_conversations(self, *, cursor: str | None = None, limit: int | None = None) -> ConversationPage:
         """List stored conversations, latest first."""
@@ -648,6 +731,10 @@ class AsyncOperations:
             ),
         )
 
+    async def list_notes(self, id: str) -> RunNotes:
+        """List the notes of people on a run, oldest first."""
+        return cast("RunNotes", await self._call("GET", f"/v1/bench/runs/{quote(id, safe='')}/notes"))
+
     async def list_research(self, *, cursor: str | None = None, limit: int | None = None) -> ResearchPage:
         """List research runs, newest first."""
         return cast(
@@ -694,6 +781,13 @@ class AsyncOperations:
     async def memory_health(self) -> MemoryHealth:
         """Get counts, vector status and unavailable search channels."""
         return cast("MemoryHealth", await self._call("GET", "/v1/memory/health"))
+
+    async def next_label(self, id: str, *, all: bool | None = None, skip: int | None = None) -> LabelStep:
+        """Get the next result of a run that a person should label, and the agreement of the judge with people."""
+        return cast(
+            "LabelStep",
+            await self._call("GET", f"/v1/bench/runs/{quote(id, safe='')}/labels", query={"all": all, "skip": skip}),
+        )
 
     async def pause_feature(self, id: str, body: Why) -> ExperimentChange:
         """Pause a feature: stop assignment and comparison until it is resumed."""

@@ -7,6 +7,29 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias, TypedDict
 
 
+class AcceptBody(TypedDict):
+    """Stored run to accept as the baseline of its suite."""
+
+    by: str
+    reason: str
+
+
+class _AcceptResponseRequired(TypedDict):
+    accepted_at: str
+    by: str
+    pass_rate: float | None
+    reason: str
+    run_id: str
+    suite_id: str
+
+
+class AcceptResponse(_AcceptResponseRequired, total=False):
+    """Run that was accepted as the baseline of its suite."""
+
+    file: str | None
+    replaces: str | None
+
+
 Action: TypeAlias = "Literal['CONTINUE', 'FLAG_FOR_REVIEW', 'TRIGGER_EXPANSION_RESEARCH']"
 """Action that follows from the window."""
 
@@ -47,6 +70,34 @@ class ActivationRow(TypedDict):
     previous: str
     reason: str
     version: str
+
+
+class AgentRunLabel(TypedDict):
+    """Label of an agent's run."""
+
+    annotator: str
+    created_at: str
+    loop_step: int | None
+    run_id: str
+    solved: bool
+
+
+class _AgentRunLabelBodyRequired(TypedDict):
+    annotator: str
+
+
+class AgentRunLabelBody(_AgentRunLabelBodyRequired, total=False):
+    """Label of an agent's run to store or to remove."""
+
+    loop_step: int | None
+    solved: bool | None
+
+
+class AgentRunLabels(TypedDict):
+    """Labels of one run."""
+
+    labelled: int
+    labels: list[AgentRunLabel]
 
 
 class _AgentRunPageRequired(TypedDict):
@@ -356,6 +407,20 @@ class CalibratedScorer(_CalibratedScorerRequired, total=False):
     fitted: Fitted | None
 
 
+class Calibration(TypedDict):
+    """Agreement of a judge with human labels."""
+
+    agreement: float
+    agreement_interval: Interval
+    both_fail: int
+    both_pass: int
+    kappa: float | None
+    only_human_passes: int
+    only_judge_passes: int
+    sensitivity: float | None
+    specificity: float | None
+
+
 class CalibrationBin(TypedDict):
     """One bin of a reliability diagram."""
 
@@ -597,6 +662,35 @@ class ConflictingMemory(TypedDict):
     similarity: float
     suggested_link: LinkKind
     title: str
+
+
+class ConversationLabel(TypedDict):
+    """Label of a conversation."""
+
+    annotator: str
+    conversation_id: str
+    created_at: str
+    signal: str
+    stop_round: int | None
+
+
+class _ConversationLabelBodyRequired(TypedDict):
+    annotator: str
+
+
+class ConversationLabelBody(_ConversationLabelBodyRequired, total=False):
+    """Label of a conversation to store or to remove."""
+
+    signal: Signal | None
+    stop_round: int | None
+
+
+class ConversationLabels(TypedDict):
+    """Labels of one conversation, and how often signals agree with people."""
+
+    agreeing: int
+    labelled: int
+    labels: list[ConversationLabel]
 
 
 class _ConversationPageRequired(TypedDict):
@@ -1566,6 +1660,29 @@ class JudgedShare(TypedDict):
     treatment: float | None
 
 
+LabelBody = TypedDict(
+    "LabelBody", {"case_id": "str", "pass": "bool | None", "repeat": "int", "variant": "str | None"}, total=False
+)
+"""Label to store or to remove."""
+
+
+class _LabelStepRequired(TypedDict):
+    labelled: int
+    labels: int
+    left: int
+    next: UnlabelledCase | None
+    pass_rate: float | None
+    pending: int
+    run_id: str
+
+
+class LabelStep(_LabelStepRequired, total=False):
+    """Result to label next, and the labels so far."""
+
+    calibration: Calibration | None
+    warnings: list[str]
+
+
 class LanguageSettings(TypedDict, total=False):
     """Factors of the vector weight for queries that are not in English, if the model knows only English."""
 
@@ -1997,6 +2114,13 @@ class NamedScore(_NamedScoreRequired, total=False):
 
 NoRelevant: TypeAlias = "Literal['skip', 'zero']"
 """Value of queries without relevant documents."""
+
+
+class NoteBody(TypedDict):
+    """Note to add to a run."""
+
+    author: str
+    note: str
 
 
 Novelty = TypedDict(
@@ -2757,6 +2881,7 @@ class RunBody(_RunBodyRequired, total=False):
 
     cases: list[str]
     distributed: bool
+    failed_in: str | None
     gate: bool
     repeats: int | None
     resume: str | None
@@ -2790,6 +2915,20 @@ class RunComparison(_RunComparisonRequired, total=False):
 
     by: dict[str, list[GroupComparison]]
     per_query: list[ChangedQuery] | None
+
+
+class RunNote(TypedDict):
+    """Note of a person on a run."""
+
+    author: str
+    created_at: str
+    note: str
+
+
+class RunNotes(TypedDict):
+    """Notes on a run."""
+
+    notes: list[RunNote]
 
 
 class _RunPageRequired(TypedDict):
@@ -3614,6 +3753,19 @@ class UnfinishedRun(TypedDict):
 
 Unjudged: TypeAlias = "Literal['irrelevant', 'condensed']"
 """Handling of results without a judgment."""
+
+
+class UnlabelledCase(TypedDict):
+    """Result as shown to a person for labelling."""
+
+    case_id: str
+    goal: str | None
+    human_label: str | None
+    note: str | None
+    output: str
+    repeat: int
+    status: Status
+    variant: str | None
 
 
 class _UnseenRequired(TypedDict):

@@ -80,6 +80,9 @@ pub(crate) struct BenchRunArgs {
     /// Run only cases with this tag; repeatable
     #[arg(long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
+    /// Run only the cases that did not pass in this run: an id, or `latest`
+    #[arg(long, value_name = "RUN", conflicts_with = "resume")]
+    pub(crate) failed_in: Option<String>,
     /// Resume the suite's last unfinished run, or the given one
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "latest")]
     pub(crate) resume: Option<String>,
@@ -238,6 +241,9 @@ pub(crate) struct ReportFiles {
     /// Write benchmark.json for the Agent Skills viewer
     #[arg(long, value_name = "FILE")]
     pub(crate) skill_json: Option<PathBuf>,
+    /// Write the dashboard's pages as files that open without a server
+    #[arg(long, value_name = "DIR")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// Options of `bench compare`.
@@ -254,6 +260,9 @@ pub(crate) struct BenchCompareArgs {
     pub(crate) baseline: String,
     /// Candidate run to compare with it
     pub(crate) candidate: String,
+    /// Write the dashboard's pages of both runs as files that open without a server; both runs must be stored
+    #[arg(long, value_name = "DIR")]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) policy: GatePolicyArgs,
     #[command(flatten)]
@@ -323,6 +332,7 @@ pub(crate) struct BenchAblationArgs {
 #[command(after_help = "Examples:
   satiety bench report latest
   satiety bench report RUN --junit junit.xml --prometheus satiety.prom
+  satiety bench report RUN --html report
   satiety bench report RUN --format json > run.json")]
 pub(crate) struct BenchReportArgs {
     /// Run: an id, `latest`, `latest:SUITE`, or a file, also one of another tool

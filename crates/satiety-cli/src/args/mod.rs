@@ -364,8 +364,11 @@ benchmark records). They show how much waste the progress judge would have saved
 have cut, over thresholds and compared with simple rules.")]
 pub(crate) struct SweepArgs {
     /// Directory with labelled transcripts, or file or directory with agent logs
-    #[arg(value_name = "PATH")]
-    pub(crate) folder: PathBuf,
+    #[arg(value_name = "PATH", required_unless_present = "stored")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Use the conversations or agent runs in the database that people labelled, for example in the dashboard
+    #[arg(long, conflicts_with = "folder")]
+    pub(crate) stored: bool,
     /// Read agent logs, even if there are labelled transcripts
     #[arg(long)]
     pub(crate) work: bool,

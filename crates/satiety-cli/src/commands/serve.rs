@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use satiety_engine::admission::AdmissionSettings;
+use satiety_engine::instances::InstanceKind;
 use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::{Engine, ModelPool};
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
@@ -186,8 +187,11 @@ async fn serve(
     })?;
     let real = listening.address().unwrap_or(address);
     let retention = super::spawn_retention(&app.engine, settings.server.retain_every);
+    let url = format!("{scheme}://{real}");
+    let kind = InstanceKind::Server { url: url.clone() };
+    let announcement = app.engine.database().announce(kind, "server").await?;
     printer.answer(&ServerStarted {
-        url: format!("{scheme}://{real}"),
+        url,
         tokens: access == Access::Tokens,
     })?;
     let beside = Mounts {
@@ -206,6 +210,7 @@ async fn serve(
         let _ = end.await;
     };
     let finished = listening.serve(app, service, end).await;
+    announcement.withdraw().await;
     if let Some(retention) = retention {
         retention.abort();
     }

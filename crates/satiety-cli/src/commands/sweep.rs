@@ -1,6 +1,7 @@
 //! `satiety sweep`: accuracy of a profile over labelled conversations or runs of agents.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use satiety::dialogue::{Cell, Grid, Signal};
 use satiety_engine::progress::{SweepWorkRequest, SweptWork};
@@ -27,12 +28,12 @@ pub(super) async fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     // Labelled conversations are in a directory; a single file is a log with several runs.
-    if arguments.work || arguments.folder.is_file() {
+    if arguments.work || arguments.folder.as_ref().is_some_and(|path| path.is_file()) {
         printer.answer(&sweep_work(&arguments, engine).await?)?;
         return Ok(Exit::Done);
     }
     let request = SweepRequest {
-        folder: arguments.folder.clone(),
+        folder: source(&arguments),
         profile: settings.profile.clone(),
         grid: Grid {
             k: arguments.k.clone(),
@@ -56,6 +57,11 @@ pub(super) async fn run(
     Ok(Exit::Done)
 }
 
+/// Path with labels; `None` for the labels in the database.
+fn source(arguments: &SweepArgs) -> Option<PathBuf> {
+    arguments.folder.clone().filter(|_| !arguments.stored)
+}
+
 /// Levels that are tried if none are given.
 const STOPS: [f64; 9] = [2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0];
 
@@ -73,7 +79,7 @@ async fn sweep_work(arguments: &SweepArgs, engine: &Engine) -> Result<SweptWork,
     }
     stops.sort_by(f64::total_cmp);
     let request = SweepWorkRequest {
-        path: arguments.folder.clone(),
+        path: source(arguments),
         profile: progress_profile(&arguments.judging),
         stops,
     };

@@ -9,7 +9,7 @@ use sqlx::Connection as _;
 
 use crate::dashboard_seed::{Seeded, fill, fill_with_scripts};
 use crate::serve::get;
-use crate::support::Place;
+use crate::support::{Place, json_of};
 
 /// Checks that the browser runs on the pages.
 struct Visit<'a> {
@@ -60,9 +60,14 @@ fn visit(place: &Place, seeded: &Seeded, visit: &Visit<'_>) {
     run_browser(place, seeded, "dashboard.py", &plan);
 }
 
-/// Runs a script that drives the browser, if both are available.
-#[expect(clippy::print_stderr, reason = "reports skipped checks")]
+/// Runs a script that drives the browser on the pages of the server.
 fn run_browser(place: &Place, seeded: &Seeded, script: &str, plan: &Value) {
+    browse(&format!("http://{}", seeded.server.address), place, script, plan);
+}
+
+/// Runs a script that drives the browser at an address, if both are available.
+#[expect(clippy::print_stderr, reason = "reports skipped checks")]
+fn browse(base: &str, place: &Place, script: &str, plan: &Value) {
     let (Some(python), Some(browser)) = (
         std::env::var_os("SATIETY_TEST_PYTHON"),
         std::env::var_os("SATIETY_TEST_BROWSER"),
@@ -77,7 +82,7 @@ fn run_browser(place: &Place, seeded: &Seeded, script: &str, plan: &Value) {
     let output = Command::new(python)
         .arg(format!("{scripts}{script}"))
         .arg(browser)
-        .arg(format!("http://{}", seeded.server.address))
+        .arg(base)
         .arg(plan)
         .output()
         .unwrap();
@@ -240,6 +245,47 @@ fn answer_questions(place: &Place, seeded: &Seeded, looks: &[&str]) {
         .collect();
     let plan = json!({"looks": looks, "questions": questions});
     run_browser(place, seeded, "questions.py", &plan);
+}
+
+/// Pages that were written as files open without a server, and their links lead to each other.
+#[test]
+fn exported_pages_open_offline() {
+    let place = Place::new();
+    let suite = json!({"suite_id": "greeter", "cases": [
+        {"case_id": "hello", "input": {"goal": "say hello"}, "expected": {"mode": "contains", "value": "hello"}},
+        {"case_id": "a/b \"<c>", "input": {"goal": "say <b>nothing</b>"}, "expected": {"mode": "contains", "value": "hello"}}]});
+    place.write("greeter/suite.json", &suite.to_string());
+    place.write("greeter/target.toml", "type = \"echo\"\n");
+    let run = ["bench", "run", "greeter", "--repeats", "2", "--html", "report"];
+    let output = place.command(&run).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("wrote 7 pages"), "{stderr}");
+    place.run(&["bench", "run", "greeter", "--repeats", "2"]);
+    let runs = json_of(&place, &["--format", "json", "bench", "list", "--runs"]);
+    let ids: Vec<&str> = runs["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["run_id"].as_str().unwrap())
+        .collect();
+    place
+        .command(&["bench", "compare", ids[1], ids[0], "--html", "comparison"])
+        .output()
+        .unwrap();
+    for (directory, words) in [("report", "hello"), ("comparison", "Case by case")] {
+        let index = fs_err::read_to_string(place.path(directory).join("index.html")).unwrap();
+        assert!(index.contains(words), "{index}");
+        let pages: Vec<(String, Vec<String>)> = fs_err::read_dir(place.path(directory))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".html"))
+            .map(|name| (format!("/{name}"), Vec::new()))
+            .collect();
+        let plan =
+            json!({"pages": pages, "looks": ["wide"], "access": true, "scripts": false, "pictures": null});
+        let base = format!("file://{}", place.path(directory).display());
+        browse(&base, &place, "dashboard.py", &plan);
+    }
 }
 
 #[test]

@@ -179,7 +179,7 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     );
     page(
         &format!("/bench/runs/{second}?status=not_pass&sort=-score&changed=1"),
-        &["remembers-an-allergy", "worse", "Clear"],
+        &["remembers-an-allergy", "lower", "Clear"],
     );
     page(
         &format!("/bench/runs/{second}/cases/remembers-an-allergy"),
@@ -200,10 +200,19 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
             "Regression",
             "Show all cases",
             "greets-in-french",
-            "better",
+            "higher",
             "worse",
             "remembers-an-allergy",
         ],
+    );
+    let labelled = human_suite(&seeding);
+    page(
+        &format!("/bench/runs/{labelled}/label"),
+        &["decline a booking", "is it polite?", "right", "left to label"],
+    );
+    page(
+        &format!("/bench/runs/{labelled}"),
+        &["Review", "Label 2 open results", "Add note"],
     );
     harness(&seeding);
     page(
@@ -251,6 +260,10 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
             "so far",
         ],
     );
+    page(
+        "/compare/progress?run=fix-import&run=collect-notes",
+        &["Step by step", "first stop", "fix-import", "collect-notes"],
+    );
     features(&seeding, address);
     page("/ab", &["critical-first", "one-result", "better", "not better"]);
     page(
@@ -268,6 +281,12 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
         "/retrieval",
         &["Quality over runs", "Latest two runs by query", "rollbacks"],
     );
+    let measured = look(address, "/v1/retrieval/runs");
+    page(
+        &format!("/retrieval/runs/{}", text(&measured["runs"][0]["run_id"])),
+        &["largest loss first", "rollbacks", "Compared with"],
+    );
+    page("/bench/jobs", &["retrieval run", "done"]);
     page("/retrieval/annotate", &["Your name"]);
     page("/retrieval/annotate?annotator=mira", &["Query:", "not relevant"]);
     eviction(&seeding, address);
@@ -278,6 +297,14 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     page(
         "/eviction/session-1",
         &["Tokens of each proposal", "excluded", "still needed"],
+    );
+    let proposals = look(address, "/v1/eviction/scopes/session-1/timeline");
+    page(
+        &format!(
+            "/eviction/session-1/proposals/{}",
+            text(&proposals["rows"][0]["proposal_id"])
+        ),
+        &["relevance", "recency", "tokens to free"],
     );
     page(
         "/",
@@ -437,6 +464,26 @@ esac
     ];
     seeding.run_to(&[0, 1, 3], &ablation);
     [&first, &second].map(|run| text(&run["run_id"]).to_owned())
+}
+
+/// A suite that a person grades, with one label; returns the run.
+fn human_suite(seeding: &Seeding<'_>) -> String {
+    let cases: Vec<Value> = ["greet a guest", "decline a booking", "say goodbye"]
+        .iter()
+        .map(|goal| {
+            json!({"case_id": goal.replace(' ', "-"), "input": {"goal": goal}, "expected": {"mode": "human", "value": "is it polite?"}})
+        })
+        .collect();
+    let suite = json!({"suite_id": "manners", "cases": cases});
+    seeding.place.write("manners/suite.json", &suite.to_string());
+    seeding.place.write("manners/target.toml", "type = \"echo\"\n");
+    let run = seeding.run_to(&[0, 3], &["bench", "run", "manners"]);
+    let run = text(&run["run_id"]).to_owned();
+    seeding
+        .place
+        .write("labels.jsonl", "{\"case_id\": \"say-goodbye\", \"pass\": true}\n");
+    seeding.run(&["bench", "label", &run, "--file", "labels.jsonl"]);
+    run
 }
 
 /// Versions that improve until every case passes, the resulting expansion, and a proposal.

@@ -63,6 +63,55 @@ pub struct UnlabelledCase {
     pub human_label: Option<String>,
 }
 
+/// Which result to label next.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "LabelQueueRequest")]
+pub struct NextLabelRequest {
+    /// Id of the benchmark run.
+    #[schemars(length(min = 1, max = 256))]
+    pub id: String,
+    /// Whether to ask also about results that are decided and have no label yet, to measure the judge.
+    #[serde(default)]
+    pub all: bool,
+    /// Number of open results to skip.
+    #[serde(default)]
+    pub skip: u32,
+}
+
+/// Label to store or to remove.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "LabelBody")]
+pub struct LabelResultRequest {
+    /// Id of the benchmark run.
+    #[schemars(length(min = 1, max = 256))]
+    pub id: String,
+    /// Id of the case.
+    #[schemars(length(min = 1, max = 256))]
+    pub case_id: String,
+    /// Repeat of the case, counted from 0.
+    #[serde(default)]
+    pub repeat: u32,
+    /// Name of the variant, if the run has several.
+    #[serde(default)]
+    pub variant: Option<String>,
+    /// Whether the response is correct; null removes the label, and the result is as it was before.
+    pub pass: Option<bool>,
+}
+
+/// Result to label next, and the labels so far.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LabelStep {
+    /// Result to label next; absent if none is left.
+    pub next: Option<UnlabelledCase>,
+    /// Number of results left to label, including the next one.
+    pub left: usize,
+    /// Labels so far, and the agreement of the judge with people.
+    #[serde(flatten)]
+    pub outcome: LabelResponse,
+}
+
 /// Outcome of a labelling session.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LabelResponse {
@@ -116,21 +165,134 @@ impl BenchOperations<'_> {
             });
         }
         let run = self.find_run(named, Detail::Full).await?;
+        let store = self.engine.store().await?.clone();
         let mut warnings = Vec::new();
-        let cases = cases_of(&run, suite, &mut warnings)?;
+        let cases = match suite_path(&run, suite) {
+            Some(path) => cases_of(&run, &path, &mut warnings)?,
+            None => stored_cases(&store, &run).await?,
+        };
+        if cases.is_empty() && warnings.is_empty() {
+            warnings.push("suite not found, so labels alone decide; pass it with --suite".into());
+        }
+        Ok(LabelSession::new(store, run, cases, warnings))
+    }
+
+    /// Opens a stored run with the cases that were stored with it. No file is read, so that a caller may be remote.
+    async fn open_stored_label_session(self, run_id: &str) -> Result<LabelSession, EngineError> {
+        let store = self.engine.store().await?.clone();
+        if store.bench().run_head(run_id).await?.is_none() {
+            return Err(EngineError::NotFound {
+                what: format!("run `{run_id}`"),
+                hint: "list the runs to see their ids".into(),
+            });
+        }
+        let run = self.find_run(run_id, Detail::Full).await?;
+        let cases = stored_cases(&store, &run).await?;
+        let mut warnings = Vec::new();
+        if cases.is_empty() {
+            warnings.push("the cases were not stored with this run, so labels alone decide".into());
+        }
+        Ok(LabelSession::new(store, run, cases, warnings))
+    }
+
+    /// Returns the next result of a stored run to label.
+    pub async fn next_label(self, request: &NextLabelRequest) -> Result<LabelStep, EngineError> {
+        let session = self.open_stored_label_session(&request.id).await?;
+        Ok(session.step(request.all, request.skip as usize))
+    }
+
+    /// Stores or removes the label of one result of a stored run.
+    pub async fn label_result(self, request: &LabelResultRequest) -> Result<LabelStep, EngineError> {
+        let mut session = self.open_stored_label_session(&request.id).await?;
+        let label = Label {
+            case_id: request.case_id.clone(),
+            repeat: request.repeat,
+            variant: request.variant.clone(),
+            pass: request.pass.unwrap_or_default(),
+        };
+        let all = match (request.pass, session.place(&label)) {
+            (Some(_), place) => {
+                let pending = |index| session.run.results.get(index);
+                let was_pending = place
+                    .and_then(pending)
+                    .is_some_and(|result| result.status == Status::Pending);
+                session.label_all(std::slice::from_ref(&label)).await?;
+                !was_pending
+            }
+            (None, Some(place)) => {
+                session.unlabel(place).await?;
+                false
+            }
+            (None, None) => return Err(session.missing("result", &label)),
+        };
+        Ok(session.step(all, 0))
+    }
+}
+
+impl LabelSession {
+    fn new(
+        store: Store,
+        run: BenchmarkRun,
+        cases: BTreeMap<String, BenchmarkCase>,
+        warnings: Vec<String>,
+    ) -> Self {
         let places = run.results.iter().enumerate();
-        Ok(LabelSession {
-            store: self.engine.store().await?.clone(),
+        Self {
+            store,
             places: places.map(|(index, result)| (key(result), index)).collect(),
             run,
             cases,
             given: 0,
             warnings,
-        })
+        }
     }
-}
 
-impl LabelSession {
+    /// Next result to label: pending ones, or with `all` every result without a label.
+    fn step(&self, all: bool, skip: usize) -> LabelStep {
+        let mut open = self.results(all);
+        let labelled = |index: &usize| {
+            let result = self.run.results.get(*index);
+            result.is_some_and(|result| result.human_label.is_some())
+        };
+        open.retain(|index| !labelled(index));
+        LabelStep {
+            next: open.get(skip).and_then(|index| self.show(*index)),
+            left: open.len(),
+            outcome: self.outcome(),
+        }
+    }
+
+    fn missing(&self, what: &str, label: &Label) -> EngineError {
+        let variant = label.variant.as_ref();
+        EngineError::Invalid {
+            message: format!(
+                "cannot label: run {} has no {what} for case `{}`, repeat {}{}",
+                self.run.run_id,
+                label.case_id,
+                label.repeat,
+                variant.map_or_else(String::new, |variant| format!(", variant {variant}"))
+            ),
+            hint: "a label is {\"case_id\": \"…\", \"repeat\": 0, \"pass\": true}; nothing was written"
+                .into(),
+        }
+    }
+
+    /// Removes the label of one result, decides its status again and updates the summary of the run.
+    async fn unlabel(&mut self, index: usize) -> Result<(), EngineError> {
+        let Some(result) = self.run.results.get_mut(index) else {
+            return Ok(());
+        };
+        if result.human_label.is_none() {
+            return Ok(());
+        }
+        unsettle(result, self.cases.get(&result.case_id));
+        self.store
+            .bench()
+            .replace_result(&self.run.run_id, &row(result)?)
+            .await?;
+        self.refresh().await
+    }
+
     /// Indices of results that are pending for a person, or of all with a response.
     pub fn results(&self, all: bool) -> Vec<usize> {
         let wanted = |result: &BenchmarkResult| {
@@ -180,23 +342,9 @@ impl LabelSession {
     pub async fn label_all(&mut self, labels: &[Label]) -> Result<(), EngineError> {
         let mut places = Vec::with_capacity(labels.len());
         for label in labels {
-            let missing = |what: &str| EngineError::Invalid {
-                message: format!(
-                    "cannot label: run {} has no {what} for case `{}`, repeat {}{}",
-                    self.run.run_id,
-                    label.case_id,
-                    label.repeat,
-                    label
-                        .variant
-                        .as_ref()
-                        .map_or_else(String::new, |variant| format!(", variant {variant}"))
-                ),
-                hint: "a label is {\"case_id\": \"…\", \"repeat\": 0, \"pass\": true}; nothing was written"
-                    .into(),
-            };
-            let place = self.place(label).ok_or_else(|| missing("result"))?;
+            let place = self.place(label).ok_or_else(|| self.missing("result", label))?;
             if !self.run.results.get(place).is_some_and(can_label) {
-                return Err(missing("response"));
+                return Err(self.missing("response", label));
             }
             places.push((place, label.pass));
         }
@@ -319,21 +467,34 @@ pub fn read_labels(path: &Path) -> Result<Vec<Label>, EngineError> {
     Ok(labels)
 }
 
+/// Path of the suite: as given, or as recorded in the run if it is still there.
+fn suite_path(run: &BenchmarkRun, suite: Option<&Path>) -> Option<PathBuf> {
+    let known = run.config_snapshot.get("suite_file").and_then(Value::as_str);
+    suite
+        .map(Into::into)
+        .or_else(|| known.map(PathBuf::from).filter(|path| path.is_file()))
+}
+
+/// Cases as they were stored with the run; empty for runs of earlier versions and imported ones.
+async fn stored_cases(
+    store: &Store,
+    run: &BenchmarkRun,
+) -> Result<BTreeMap<String, BenchmarkCase>, EngineError> {
+    let bodies = store.bench().run_case_bodies(&run.run_id).await?;
+    // A case of a later version may not be readable; its label alone decides.
+    let cases = bodies
+        .iter()
+        .filter_map(|body| serde_json::from_str::<BenchmarkCase>(body).ok());
+    Ok(cases.map(|case| (case.case_id.clone(), case)).collect())
+}
+
 /// Cases of the suite that are unchanged since the run.
 fn cases_of(
     run: &BenchmarkRun,
-    suite: Option<&Path>,
+    path: &Path,
     warnings: &mut Vec<String>,
 ) -> Result<BTreeMap<String, BenchmarkCase>, EngineError> {
-    let known = run.config_snapshot.get("suite_file").and_then(Value::as_str);
-    let path: Option<PathBuf> = suite
-        .map(Into::into)
-        .or_else(|| known.map(PathBuf::from).filter(|path| path.is_file()));
-    let Some(path) = path else {
-        warnings.push("suite not found, so labels alone decide; pass it with --suite".into());
-        return Ok(BTreeMap::new());
-    };
-    let loaded = load(&path)?;
+    let loaded = load(path)?;
     if loaded.suite.suite_id != run.suite_id {
         return Err(EngineError::Invalid {
             message: format!(
@@ -432,6 +593,40 @@ fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: bool
     result.score = found.score;
     result.reasons = found.reasons;
     (result.error, result.error_kind, result.error_owner) = (None, None, None);
+}
+
+/// Removes a label from a result and decides its status again: as the checks and the judge alone decide it.
+fn unsettle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>) {
+    result.human_label = None;
+    let Some(case) = case else {
+        let by_label = result
+            .reasons
+            .iter()
+            .any(|reason| [FOUND_RIGHT, FOUND_WRONG].contains(&reason.as_str()));
+        if by_label {
+            (result.status, result.score) = (Status::Pending, None);
+            result.reasons.clear();
+        }
+        return;
+    };
+    let observed = observed(result);
+    let mut answers = Answers::default();
+    answers.restore_checks(&case.expected, &result.scores);
+    let open = assess(&case.expected, &observed, &answers);
+    let places: Vec<&str> = open
+        .pending
+        .iter()
+        .filter(|pending| pending.rubric.is_some())
+        .map(|pending| pending.place.as_str())
+        .collect();
+    let each = judges_by_place(result, places.len());
+    for (place, score) in places.iter().zip(each) {
+        answers.judged.insert((*place).to_owned(), score);
+    }
+    let found = assess(&case.expected, &observed, &answers);
+    result.status = found.status;
+    result.score = found.score;
+    result.reasons = found.reasons;
 }
 
 /// Reason stored with a result that a label alone decided; such results are recognised by it.

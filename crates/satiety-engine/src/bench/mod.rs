@@ -20,6 +20,7 @@ mod labels;
 mod leases;
 pub mod limits;
 mod llm_judge;
+mod notes;
 mod outage;
 mod outline;
 mod plan;
@@ -48,7 +49,11 @@ pub use export::{ExportFormat, ExportRequest, ExportedRun};
 pub use finalize::PostRun;
 pub use history::{BaselineSummary, RunSummary};
 pub use import::{ImportRequest, ImportResponse, ImportedRun, ImportedSuite, ResultOptions};
-pub use labels::{Label, LabelResponse, LabelSession, UnlabelledCase, read_labels};
+pub use labels::{
+    Label, LabelResponse, LabelResultRequest, LabelSession, LabelStep, NextLabelRequest, UnlabelledCase,
+    read_labels,
+};
+pub use notes::{AcceptStoredRequest, AddNoteRequest, RunNote};
 pub use plan::named_target;
 pub(crate) use plan::{described_target, describes_target, target_file};
 pub use production_cases::{FailureCase, FromFailureRequest, ScrubFilesRequest, ScrubResponse};

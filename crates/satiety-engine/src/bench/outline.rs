@@ -180,7 +180,16 @@ pub(super) async fn run_row(
     snapshot: &Map<String, Value>,
 ) -> Result<BenchRunRow, EngineError> {
     match &request.resume {
-        None => Ok(new_row(suite, outline, snapshot)),
+        None => {
+            let row = new_row(suite, outline, snapshot);
+            Ok(match &request.new_run_id {
+                Some(run_id) => BenchRunRow {
+                    run_id: run_id.clone(),
+                    ..row
+                },
+                None => row,
+            })
+        }
         Some(named) => resumable(store, named, &suite.suite_id, snapshot).await,
     }
 }

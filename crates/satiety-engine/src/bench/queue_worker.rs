@@ -21,6 +21,7 @@ use super::outline::outline;
 use super::run::selection;
 use super::suites::load;
 use crate::EngineError;
+use crate::instances::InstanceKind;
 
 /// Polling interval of an idle worker.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -106,6 +107,11 @@ impl BenchOperations<'_> {
         let store = self.engine.store().await?.clone();
         let leases = Leases::new(store.clone(), request.name.clone(), request.lease, stop.clone());
         let pulse = tokio::spawn(leases.clone().pulse());
+        let announcement = self
+            .engine
+            .database()
+            .announce(InstanceKind::Worker, &request.name)
+            .await?;
         let mut runs = BTreeMap::new();
         let outcome = {
             let at_a_time = request.concurrency.max(1) as usize;
@@ -130,6 +136,7 @@ impl BenchOperations<'_> {
             }
         };
         pulse.abort();
+        announcement.withdraw().await;
         for stance in runs.values() {
             close(stance).await;
         }

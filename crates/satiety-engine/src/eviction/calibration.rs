@@ -179,6 +179,34 @@ impl EvictionOperations<'_> {
         ))
     }
 
+    /// Returns a proposal of a scope with its items, and the feedback on it.
+    pub async fn stored_proposal(
+        self,
+        scope_id: &str,
+        proposal_id: &str,
+    ) -> Result<(EvictionProposal, Option<EvictionFeedback>), EngineError> {
+        let row = self
+            .engine
+            .store()
+            .await?
+            .eviction()
+            .proposal(proposal_id)
+            .await?;
+        let row = row
+            .filter(|row| row.scope_id == scope_id)
+            .ok_or_else(|| EngineError::NotFound {
+                what: format!("proposal `{proposal_id}`"),
+                hint: "see the timeline of the scope for its proposals".into(),
+            })?;
+        let what = || format!("proposal {proposal_id}");
+        let feedback = row
+            .feedback
+            .as_deref()
+            .map(|text| parse(text, what))
+            .transpose()?;
+        Ok((parse(&row.body, what)?, feedback))
+    }
+
     /// Exports feedback as JSON Lines, without text of the context unless requested.
     pub async fn export(self, request: &ExportFeedbackRequest) -> Result<ExportedFeedback, EngineError> {
         let mut exported = ExportedFeedback {

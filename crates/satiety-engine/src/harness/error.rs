@@ -67,6 +67,8 @@ pub enum HarnessError {
         objections: Vec<String>,
     },
     /// Options of a gated run that are weaker than the lock file.
+    #[error("cannot accept run {run}: suite {suite} belongs to a locked harness")]
+    LockedBaseline { run: String, suite: String },
     #[error("cannot gate a locked harness with weaker options ({file}):\n  {}", flags.join("\n  "))]
     LockedOptions {
         file: String,
@@ -240,6 +242,10 @@ impl HarnessError {
                 "satiety harness transition",
             ),
             Self::LockedOptions { .. } => Hint::new("remove them, or run without the gate"),
+            Self::LockedBaseline { .. } => Hint::with_command(
+                "accept it in a checkout of the harness, and sign the change",
+                "satiety bench baseline RUN --suite SUITE --reason TEXT",
+            ),
             Self::OutsideRepository { .. } => {
                 Hint::new("pass a directory in the repository, or run the command inside it")
             }

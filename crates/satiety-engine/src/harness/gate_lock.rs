@@ -12,10 +12,11 @@ use satiety::harness::{Lock, Manifest, Rigor, compare};
 use super::HarnessError;
 use super::check::{adoption, objections};
 use super::directory::{RULES_FILE, read_rules};
-use super::tree::{HarnessTree, LOCK_FILE};
+use super::tree::{HarnessTree, LOCK_FILE, read_lock};
 use crate::EngineError;
 use crate::bench::suites::LoadedSuite;
 use crate::bench::{RunBenchRequest, named_target};
+use crate::handles::HarnessOperations;
 
 /// Maximum number of parent directories searched for the harness of a suite.
 const MAX_LEVELS: usize = 8;
@@ -74,6 +75,23 @@ pub(crate) fn confine_harness_run(
         request.sandbox = Some(read_rules(&root.join(RULES_FILE))?.sandbox);
     }
     Ok(())
+}
+
+impl HarnessOperations<'_> {
+    /// Whether a suite belongs to the locked harness in a directory, so that its baseline and cases change only with a
+    /// signature.
+    pub fn is_locked_suite(self, harness: &Path, suite_id: &str) -> bool {
+        is_locked_suite(harness, suite_id)
+    }
+}
+
+/// Whether a suite belongs to the locked harness in a directory. A lock that cannot be read protects every suite.
+pub(crate) fn is_locked_suite(harness: &Path, suite_id: &str) -> bool {
+    match read_lock(harness) {
+        Ok(None) => false,
+        Ok(Some(lock)) => lock.manifest.suites.contains_key(suite_id),
+        Err(_) => true,
+    }
 }
 
 /// Options that are weaker than the lock, with the required values.

@@ -35,7 +35,7 @@ pub use cycle::{RecordCycleRequest, RecordedCycle};
 pub use document::changes;
 pub use error::HarnessError;
 pub use expansion::{ExpandRequest, ProposeExpansionResponse, ProposeRequest};
-pub(crate) use gate_lock::{confine_harness_run, hold_to_lock};
+pub(crate) use gate_lock::{confine_harness_run, hold_to_lock, is_locked_suite};
 pub use keys::KeyFile;
 pub use measurement::{SuiteState, ThresholdState};
 pub use satiety_store::harness::AuditRow;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use satiety::bench::BenchmarkResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,10 @@ use super::page::PageRequest;
 use super::{Call, Effect, IdRequest, NoFields, Operation};
 use crate::EngineError;
 use crate::bench::suites::SuiteList;
-use crate::bench::{BaselineSummary, CompareRunsRequest, ComparedRuns, RunSummary};
+use crate::bench::{
+    AcceptStoredRequest, AddNoteRequest, BaselineSummary, CompareRunsRequest, ComparedRuns,
+    LabelResultRequest, NextLabelRequest, RunNote, RunSummary,
+};
 use crate::tokens::Scope;
 
 /// Maximum number of recent runs that a list covers.
@@ -49,8 +53,62 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move {
-                require_stored(&call, &request.id).await?;
-                call.engine.bench().run(&request.id).await
+                let bench = call.engine.bench();
+                bench.require_stored(&request.id).await?;
+                let mut run = bench.run(&request.id).await?;
+                if call.hides_expectations(&run.suite_id) {
+                    run.results.iter_mut().for_each(hide_expectation);
+                }
+                Ok(run)
+            },
+        ),
+        Operation::new(
+            "next_label",
+            "Get the next result of a run that a person should label, and the agreement of the judge with people",
+            Scope::Admin,
+            Effect::Read,
+            |call: Call, request: NextLabelRequest| async move { call.engine.bench().next_label(&request).await },
+        ),
+        Operation::new(
+            "label_result",
+            "Label a result of a run as right or wrong, or remove the label",
+            Scope::Admin,
+            Effect::Write,
+            |call: Call, request: LabelResultRequest| async move {
+                call.engine.bench().label_result(&request).await
+            },
+        ),
+        Operation::new(
+            "accept_baseline",
+            "Accept a stored run as the baseline of its suite, with a reason; refused for a locked harness",
+            Scope::Admin,
+            Effect::Write,
+            |call: Call, request: AcceptStoredRequest| async move {
+                call.engine
+                    .bench()
+                    .accept_stored(request, &call.harness.folder)
+                    .await
+            },
+        ),
+        Operation::new(
+            "list_notes",
+            "List the notes of people on a run, oldest first",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, request: IdRequest| async move {
+                call.engine.bench().require_stored(&request.id).await?;
+                let notes = call.engine.bench().notes(&request.id).await?;
+                Ok(RunNotes { notes })
+            },
+        ),
+        Operation::new(
+            "add_note",
+            "Add a note to a run",
+            Scope::Write,
+            Effect::Write,
+            |call: Call, request: AddNoteRequest| async move {
+                let notes = call.engine.bench().add_note(request).await?;
+                Ok(RunNotes { notes })
             },
         ),
         Operation::new(
@@ -72,6 +130,22 @@ async fn suites(call: Call, _: NoFields) -> Result<SuiteList, EngineError> {
         *path = path.replace(&prefix, "");
     }
     Ok(list)
+}
+
+/// Notes on a run.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RunNotes {
+    /// Notes in order, oldest first.
+    notes: Vec<RunNote>,
+}
+
+/// Removes from a result what tells the expected answer: an evaluated agent may hold a token, too.
+fn hide_expectation(result: &mut BenchmarkResult) {
+    result.reasons.clear();
+    result.judges.clear();
+    for score in &mut result.scores {
+        score.reason = None;
+    }
 }
 
 /// Accepted runs of a suite.
@@ -122,19 +196,9 @@ async fn runs(call: Call, request: RunPageRequest) -> Result<RunPage, EngineErro
     Ok(RunPage { runs, next_cursor })
 }
 
-/// Returns an error unless the run is in the database: a remote name must never be opened as a file path.
-async fn require_stored(call: &Call, run_id: &str) -> Result<(), EngineError> {
-    if call.engine.bench().is_stored(run_id).await? {
-        return Ok(());
-    }
-    Err(EngineError::NotFound {
-        what: format!("run `{run_id}`"),
-        hint: "list the runs to see their ids".into(),
-    })
-}
-
 async fn compare(call: Call, request: CompareRunsRequest) -> Result<ComparedRuns, EngineError> {
-    require_stored(&call, &request.baseline).await?;
-    require_stored(&call, &request.candidate).await?;
-    call.engine.bench().compare(request).await
+    let bench = call.engine.bench();
+    bench.require_stored(&request.baseline).await?;
+    bench.require_stored(&request.candidate).await?;
+    bench.compare(request).await
 }

@@ -71,6 +71,12 @@ impl Call {
         }
     }
 
+    /// Whether the caller may not see what the cases of a suite expect: the suite belongs to the locked harness, and the
+    /// caller has no admin token, so that it may be the evaluated agent.
+    pub fn hides_expectations(&self, suite_id: &str) -> bool {
+        self.scope < Scope::Admin && crate::harness::is_locked_suite(&self.harness.folder, suite_id)
+    }
+
     /// Whether the caller may be on another machine.
     pub(super) fn is_remote(&self) -> bool {
         matches!(self.reach, Reach::Below(_))

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::page::no_cursor;
 use super::{Call, CallError, Effect, IdRequest, Operation};
 use crate::EngineError;
+use crate::annotations::LabelConversationRequest;
 use crate::conversations::{
     AppendRoundsRequest, AppendedRounds, BeginConversationRequest, ConversationSummary,
     ListConversationsRequest,
@@ -59,6 +60,24 @@ pub(super) fn operations() -> Vec<Operation> {
             |call: Call, request: AppendRoundsRequest| async move {
                 let appended = call.engine.dialogue().append_rounds(request).await?;
                 Ok(notify_appended(&call, appended))
+            },
+        ),
+        Operation::new(
+            "list_conversation_labels",
+            "List the labels of people on a conversation, and how often signals agree with people",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, request: IdRequest| async move {
+                call.engine.dialogue().conversation_labels(&request.id).await
+            },
+        ),
+        Operation::new(
+            "label_conversation",
+            "Label a conversation with the signal that would have been right, or remove the label",
+            Scope::Admin,
+            Effect::Write,
+            |call: Call, request: LabelConversationRequest| async move {
+                call.engine.dialogue().label_conversation(request).await
             },
         ),
         Operation::new(

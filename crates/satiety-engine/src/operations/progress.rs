@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::page::no_cursor;
 use super::{Call, Effect, IdRequest, Operation};
 use crate::EngineError;
+use crate::annotations::LabelAgentRunRequest;
 use crate::progress::{AppendMessagesRequest, JudgeLogRequest, JudgedLog, ReceiveTracesRequest, RunSummary};
 use crate::tokens::Scope;
 
@@ -51,6 +52,22 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, request: IdRequest| async move { call.engine.progress().run(&request.id).await },
+        ),
+        Operation::new(
+            "list_agent_run_labels",
+            "List the labels of people on a run of an agent",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, request: IdRequest| async move { call.engine.progress().run_labels(&request.id).await },
+        ),
+        Operation::new(
+            "label_agent_run",
+            "Label whether an agent solved its task and where it looped, or remove the label",
+            Scope::Admin,
+            Effect::Write,
+            |call: Call, request: LabelAgentRunRequest| async move {
+                call.engine.progress().label_run(request).await
+            },
         ),
     ]
 }

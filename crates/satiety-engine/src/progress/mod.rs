@@ -57,8 +57,8 @@ pub struct JudgedLog {
 /// Request to calibrate the judge on recorded runs.
 #[derive(Debug, Clone)]
 pub struct SweepWorkRequest {
-    /// File or directory with logs; outcomes must be part of the logs.
-    pub path: PathBuf,
+    /// File or directory with logs; outcomes must be part of the logs. `None` takes the labelled runs of the database.
+    pub path: Option<PathBuf>,
     /// Path of a profile file; the built-in profile if `None`.
     pub profile: Option<PathBuf>,
     /// Levels at which to stop that are tried.
@@ -174,13 +174,19 @@ impl ProgressOperations<'_> {
     /// Calibrates the judge on recorded runs with outcomes.
     pub async fn sweep(self, request: &SweepWorkRequest) -> Result<SweptWork, EngineError> {
         let profile = self.profile(request.profile.as_deref())?;
-        let files = log_files(&request.path)?;
+        let (files, stored, folder) = match &request.path {
+            Some(path) => (log_files(path)?, Vec::new(), path.display().to_string()),
+            None => (
+                Vec::new(),
+                self.labelled_trajectories().await?,
+                "the database".to_owned(),
+            ),
+        };
         let stops = request.stops.clone();
-        let folder = request.path.display().to_string();
         let name = profile.name.clone();
         let count = files.len();
         let work = move |cancellation: &Cancellation| {
-            let mut runs = Vec::new();
+            let mut runs: Vec<LabelledRun> = stored.into_iter().filter_map(LabelledRun::new).collect();
             let (mut without_outcome, mut skipped) = (0, 0);
             for path in files {
                 cancellation.check()?;

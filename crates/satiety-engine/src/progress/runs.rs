@@ -241,6 +241,12 @@ impl ProgressOperations<'_> {
         })
     }
 
+    /// Returns the summary of a stored run, without judging it again.
+    pub async fn run_summary(self, id: &str) -> Result<RunSummary, EngineError> {
+        let row = self.engine.store().await?.agent_runs().get(id).await?;
+        row.map(agent_run_summary).ok_or_else(|| not_found(id))
+    }
+
     /// Lists stored runs, most recently updated first, one page at a time.
     pub async fn runs(self, before: Option<(i64, String)>, limit: u32) -> Result<RunList, EngineError> {
         let limit = i64::from(limit.clamp(1, 500));

@@ -66,7 +66,7 @@ for (const figure of document.querySelectorAll('figure[data-chart="lines"]')) {
 // Commands: the address of this server, and a button that copies.
 for (const box of document.querySelectorAll("pre.command")) {
   const code = box.querySelector("code");
-  code.textContent = code.textContent.replaceAll("http://127.0.0.1:8787", location.origin);
+  if (location.protocol.startsWith("http")) code.textContent = code.textContent.replaceAll("http://127.0.0.1:8787", location.origin);
   if (!navigator.clipboard) continue;
   const text = code.textContent;
   const button = document.createElement("button");
@@ -175,14 +175,61 @@ if (list) {
     document.querySelector(`nav.pages a[data-key="${CSS.escape(event.key)}"]`)?.click();
   });
 }
-// Live pages: reload when the conversation has new rounds.
+// Forms: remember the name of the person on this computer.
+for (const field of document.querySelectorAll("input[data-remember]")) {
+  try {
+    const key = `satiety-${field.dataset.remember}`;
+    if (!field.value) field.value = localStorage.getItem(key) || "";
+    field.form?.addEventListener("submit", () => localStorage.setItem(key, field.value));
+  } catch {
+    // Storage is disabled; the field stays empty.
+  }
+}
+// Live pages: reload when there is something new, unless paused.
 const live = document.querySelector("[data-live]");
-if (live && window.EventSource) {
+if (live && window.EventSource && location.protocol.startsWith("http")) {
   const source = new EventSource(live.dataset.live);
-  source.addEventListener("verdict", (event) => {
-    if (Number(event.lastEventId) <= Number(live.dataset.rounds)) return;
-    source.close();
-    location.reload();
+  const key = `satiety-paused-${location.pathname}`;
+  const stored = (value) => {
+    try {
+      if (value !== undefined) sessionStorage.setItem(key, value);
+      return sessionStorage.getItem(key);
+    } catch {
+      return null;
+    }
+  };
+  let paused = stored() === "1";
+  let waiting = 0;
+  let timer = null;
+  const bar = document.createElement("p");
+  bar.className = "tools";
+  const button = document.createElement("button");
+  button.type = "button";
+  const state = document.createElement("span");
+  state.setAttribute("role", "status");
+  bar.append(button, state);
+  live.append(bar);
+  const said = () => {
+    button.textContent = paused ? "Resume updates" : "Pause updates";
+    state.textContent = paused ? (waiting ? `Paused, ${waiting} new` : "Paused") : "Updates as they come";
+  };
+  const refresh = () => {
+    if (!timer) timer = setTimeout(() => { source.close(); location.reload(); }, 1500);
+  };
+  button.addEventListener("click", () => {
+    paused = !paused;
+    stored(paused ? "1" : "0");
+    if (!paused && waiting) refresh();
+    said();
   });
+  for (const name of (live.dataset.events || "verdict").split(" ")) {
+    source.addEventListener(name, (event) => {
+      if (Number(event.lastEventId) <= Number(live.dataset.rounds || 0)) return;
+      waiting += 1;
+      if (!paused) refresh();
+      said();
+    });
+  }
   addEventListener("pagehide", () => source.close());
+  said();
 }

@@ -72,7 +72,7 @@ pub(super) fn list_page(address: &Address, found: &ConversationList, now: Timest
     frame("/conversations", "Conversations", &[lead, list.render()])
 }
 
-pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round]) -> String {
+pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round], labels: Html) -> String {
     let title = if kept.topic.is_empty() {
         &kept.conversation_id
     } else {
@@ -111,7 +111,7 @@ pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round]) -> String
             |model| format!(" (`{model}`)")
         )
     )));
-    frame("/conversations", title, &[live, blocks(&body)])
+    frame("/conversations", title, &[live, blocks(&body), labels])
 }
 
 fn curves(report: &Report) -> Block {

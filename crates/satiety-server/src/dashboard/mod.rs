@@ -1,26 +1,33 @@
 //! Dashboard: pages rendered on the server from the engine's use cases, with one small script and no external
 //! resources.
 //!
-//! A page is a function from a use case's response to HTML; this file only calls and passes on. It can change
-//! only judgments, and it cannot approve anything.
+//! A page is a function from a use case's response to HTML; this file only calls and passes on. Forms call operations
+//! with the scope of the visitor; nothing that needs a signature is an operation, so no page can approve anything.
 
 mod bench;
 mod conversations;
 mod eviction;
 mod experiments;
+mod export;
+mod forms;
 mod harness;
+mod labels;
 mod memory;
 mod overview;
 mod progress;
 mod queries;
 mod research;
 mod retrieval;
+mod run_pair;
 mod shell;
 mod step;
 mod table;
 mod timeline;
 
-use std::sync::Arc;
+pub use export::{ExportError, ExportedPages, Selection, export};
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Form, FromRequest, FromRequestParts, Path, Query, Request, State};
@@ -31,6 +38,7 @@ use axum::routing::get;
 use jiff::Timestamp;
 use satiety::dialogue::Round;
 use satiety_engine::conversations::ListConversationsRequest;
+use satiety_engine::harness::HarnessStatus;
 use satiety_engine::lists::ListFilter;
 use satiety_engine::memory::{ListRequest, SearchRequest};
 use satiety_engine::retrieval::{AnnotateRequest, AnnotationVerdict};
@@ -38,7 +46,9 @@ use satiety_engine::{EngineError, ErrorCategory};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::auth::Scope;
 use crate::http::App;
+use forms::Visitor;
 use satiety_report::html::paragraph;
 use table::Address;
 
@@ -51,8 +61,11 @@ pub fn pages() -> Router<Arc<App>> {
         .route("/", get(overview_page))
         .route("/conversations", get(conversation_list))
         .route("/conversations/{id}", get(conversation))
+        .merge(labels::routes())
         .route("/progress", get(agent_run_list))
         .route("/progress/{id}", get(agent_run))
+        // Not below `/progress`, where it would be the id of a run.
+        .route("/compare/progress", get(agent_run_pair))
         .route("/progress/{id}/steps/{step}", get(agent_step))
         .route("/research", get(research_list))
         .route("/research/{id}", get(research_run))
@@ -64,8 +77,10 @@ pub fn pages() -> Router<Arc<App>> {
         .merge(bench::routes())
         .route("/eviction", get(eviction_list))
         .route("/eviction/{scope}", get(eviction_scope))
+        .route("/eviction/{scope}/proposals/{id}", get(eviction_proposal))
         .route("/harness", get(harness_page))
         .route("/retrieval", get(retrieval_list))
+        .route("/retrieval/runs/{id}", get(retrieval_run))
         .route("/retrieval/annotate", get(annotate_next).post(annotate))
         .route("/ab", get(ab_list))
         .route("/ab/{feature}", get(ab_one))
@@ -93,11 +108,17 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
         engine.bench().runs(None, 20),
         engine.bench().gates(None, 20),
         engine.eviction().list(None),
-        engine.harness().status(&at.folders.harness, at.folders.driver),
+        overview_harness(&at),
         engine.experiments().list(),
         engine.retrieval().latest_metrics(),
     );
+    let pending = match &runs {
+        Ok(runs) => engine.bench().pending_results(runs).await.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
     let seen = overview::Overview {
+        pending,
+        jobs: at.jobs.list(),
         conversations: conversations.map(|found| found.conversations).map_err(words),
         agent_runs: agent_runs.map(|found| found.runs).map_err(words),
         research: research.map_err(words),
@@ -105,12 +126,44 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
         runs: runs.map_err(words),
         gates: gates.map_err(words),
         scopes: scopes.map_err(words),
-        // A server without a harness is not an error.
-        harness: harness.ok().map(Ok),
+        harness: harness.map(Ok),
         features: features.map_err(words),
         measured: measured.map_err(words),
     };
     Ok(Html(overview::page(&seen, Timestamp::now())))
+}
+
+/// State of the harness for the overview; `None` if the server has none. Measuring it reads all results of its suites, so
+/// that a state of an earlier visit is shown and measured again in the background.
+async fn overview_harness(at: &Arc<App>) -> Option<HarnessStatus> {
+    const FRESH: Duration = Duration::from_secs(15);
+    let known = at.harness.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match known {
+        None => measured_harness(at).await.ok(),
+        Some((measured, status)) => {
+            if measured.elapsed() > FRESH {
+                // Other visits show this state until the new one is there.
+                let again = Some((Instant::now(), status.clone()));
+                *at.harness.lock().unwrap_or_else(PoisonError::into_inner) = again;
+                let at = at.clone();
+                tokio::spawn(async move {
+                    if measured_harness(&at).await.is_err() {
+                        *at.harness.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    }
+                });
+            }
+            Some(status)
+        }
+    }
+}
+
+/// Measures the harness and keeps its state for the overview.
+async fn measured_harness(at: &App) -> Result<HarnessStatus, EngineError> {
+    let harness = at.engine.harness();
+    let status = harness.status(&at.folders.harness, at.folders.driver).await?;
+    let measured = Some((Instant::now(), status.clone()));
+    *at.harness.lock().unwrap_or_else(PoisonError::into_inner) = measured;
+    Ok(status)
 }
 
 type Pairs = Query<Vec<(String, String)>>;
@@ -135,15 +188,17 @@ async fn conversation_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> P
     Ok(Html(conversations::list_page(&address, &found, Timestamp::now())))
 }
 
-async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
+async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>, visitor: Visitor) -> Page {
     let kept = at.engine.dialogue().conversation(&id).await?;
+    let labels = at.engine.dialogue().conversation_labels(&id).await?;
     // A round that this version cannot parse is left out; the curves come from the report.
     let rounds = kept
         .rounds
         .iter()
         .filter_map(|round| serde_json::from_value(round.round.clone()).ok());
     let rounds: Vec<Round> = rounds.collect();
-    Ok(Html(conversations::detail_page(&kept, &rounds)))
+    let labels = labels::conversation(&kept, &labels, visitor.has(Scope::Admin), Timestamp::now());
+    Ok(Html(conversations::detail_page(&kept, &rounds, labels)))
 }
 
 async fn agent_run_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
@@ -163,9 +218,27 @@ async fn agent_run(
     State(at): State<Arc<App>>,
     Path(id): Path<String>,
     Fields(first): Fields<FirstStep>,
+    visitor: Visitor,
 ) -> Page {
+    let messages = at.engine.progress().run_summary(&id).await?.messages;
     let run = at.engine.progress().run(&id).await?;
-    Ok(Html(progress::detail_page(&run, first.from, Timestamp::now())))
+    let labels = at.engine.progress().run_labels(&id).await?;
+    let now = Timestamp::now();
+    let labels = labels::agent_run(&run, &labels, visitor.has(Scope::Admin), now);
+    Ok(Html(progress::detail_page(
+        &run, messages, first.from, labels, now,
+    )))
+}
+
+async fn agent_run_pair(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
+    let address = Address::new("/compare/progress", pairs);
+    let chosen: Vec<&str> = address.all("run").collect();
+    let [left, right] = chosen.as_slice() else {
+        return Err(ErrorPage::invalid_field("select two runs to compare"));
+    };
+    let progress = at.engine.progress();
+    let (left, right) = tokio::try_join!(progress.run(left), progress.run(right))?;
+    Ok(Html(run_pair::page(&left, &right)))
 }
 
 async fn agent_step(State(at): State<Arc<App>>, Path((id, step)): Path<(String, usize)>) -> Page {
@@ -282,13 +355,18 @@ async fn eviction_scope(State(at): State<Arc<App>>, Path(scope): Path<String>) -
     Ok(Html(eviction::detail_page(&scope, &timeline)))
 }
 
+async fn eviction_proposal(State(at): State<Arc<App>>, Path((scope, id)): Path<(String, String)>) -> Page {
+    let (proposal, feedback) = at.engine.eviction().stored_proposal(&scope, &id).await?;
+    Ok(Html(eviction::proposal_page(
+        &proposal,
+        feedback.as_ref(),
+        Timestamp::now(),
+    )))
+}
+
 async fn harness_page(State(at): State<Arc<App>>) -> Page {
     let engine = &at.engine;
-    let status = match engine
-        .harness()
-        .status(&at.folders.harness, at.folders.driver)
-        .await
-    {
+    let status = match measured_harness(&at).await {
         Ok(status) => status,
         Err(error) if error.category().exit_code() == 2 => {
             return Ok(Html(harness::absent(&error.to_string())));
@@ -329,6 +407,27 @@ async fn retrieval_list(State(at): State<Arc<App>>) -> Page {
         changes?.as_ref(),
         Timestamp::now(),
     )))
+}
+
+async fn retrieval_run(State(at): State<Arc<App>>, Path(id): Path<String>, Query(pairs): Pairs) -> Page {
+    let address = Address::new(format!("/retrieval/runs/{id}"), pairs);
+    let retrieval = at.engine.retrieval();
+    let runs = retrieval.measured_runs(ROWS).await?;
+    // A run that has no values by query, or none to compare with, is shown with its metrics.
+    let changes = retrieval
+        .run_changes(&id, address.get("against"), address.get("measure"))
+        .await;
+    let changes = match changes {
+        Err(error) if error.category().exit_code() != 2 => return Err(error.into()),
+        other => other.map_err(|error| error.to_string()),
+    };
+    retrieval::run_page(&id, &address, &runs, changes.as_ref(), Timestamp::now())
+        .map(Html)
+        .ok_or_else(|| ErrorPage {
+            status: StatusCode::NOT_FOUND,
+            words: format!("retrieval run `{id}` not found"),
+            hint: Some("choose a run from the list".into()),
+        })
 }
 
 #[derive(Debug, Deserialize)]
@@ -372,23 +471,27 @@ async fn annotate(State(at): State<Arc<App>>, FormFields(said): FormFields<Judge
     Ok(Html(retrieval::annotate(&said.annotator, &step)))
 }
 
-async fn style() -> Response {
+const SCRIPT: &str = include_str!("../assets/dashboard.js");
+const ICON: &str = include_str!("../assets/icon.svg");
+
+fn style_text() -> String {
     let style = [
         satiety_report::html::STYLE,
         include_str!("../assets/dashboard.css"),
     ];
-    asset("text/css; charset=utf-8", style.concat())
+    style.concat()
+}
+
+async fn style() -> Response {
+    asset("text/css; charset=utf-8", style_text())
 }
 
 async fn script() -> Response {
-    asset(
-        "text/javascript; charset=utf-8",
-        include_str!("../assets/dashboard.js"),
-    )
+    asset("text/javascript; charset=utf-8", SCRIPT)
 }
 
 async fn icon() -> Response {
-    asset("image/svg+xml", include_str!("../assets/icon.svg"))
+    asset("image/svg+xml", ICON)
 }
 
 fn asset(kind: &'static str, text: impl IntoResponse) -> Response {
@@ -428,6 +531,61 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for FormFields<T> {
             .map_err(|error| ErrorPage::invalid(&error))?;
         Ok(Self(fields))
     }
+}
+
+/// Adds the status of the server to the footer of a page: store, workers and queued cases.
+pub(crate) async fn add_status(app: &App, response: Response) -> Response {
+    let is_page = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    if !is_page {
+        return response;
+    }
+    let status = status_words(app).await;
+    let (mut parts, body) = response.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let page = shell::with_status(&String::from_utf8_lossy(&bytes), &status);
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, page.into())
+}
+
+/// Status of the server in words, at most a few seconds old.
+async fn status_words(app: &App) -> String {
+    const TTL: Duration = Duration::from_secs(5);
+    let known = {
+        let status = app.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.clone()
+    };
+    if let Some((at, words)) = known
+        && at.elapsed() < TTL
+    {
+        return words;
+    }
+    let database = app.engine.database();
+    let (instances, queue) = tokio::join!(database.instances(), app.engine.bench().queue());
+    let mut words = database.store_kind().to_owned();
+    match instances {
+        Ok(found) => {
+            let workers = match found.workers.len() {
+                0 => "no workers".to_owned(),
+                many => shell::count(many, "worker", "workers"),
+            };
+            words = format!("{words}, {workers} connected");
+        }
+        Err(_) => words.push_str(" unavailable"),
+    }
+    if let Ok(queue) = queue
+        && queue.waiting + queue.taken > 0
+    {
+        let cases = shell::count(queue.waiting + queue.taken, "case", "cases");
+        words = format!("{words}, {cases} queued");
+    }
+    let made = Some((Instant::now(), words.clone()));
+    *app.status.lock().unwrap_or_else(PoisonError::into_inner) = made;
+    words
 }
 
 /// Cursor of a list, as JSON in the address.
@@ -499,6 +657,7 @@ impl IntoResponse for ErrorPage {
             StatusCode::NOT_FOUND => ErrorCategory::NotFound.title(),
             StatusCode::SERVICE_UNAVAILABLE => ErrorCategory::Unavailable.title(),
             StatusCode::CONFLICT => ErrorCategory::Conflict.title(),
+            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => ErrorCategory::Forbidden.title(),
             _ => ErrorCategory::Invalid.title(),
         };
         (self.status, Html(shell::frame("", title, &body))).into_response()

@@ -17,10 +17,16 @@ use satiety_report::document;
 use satiety_report::html::{Html, escape, joined, line, link, paragraph, render_inline};
 use satiety_report::series::sparkline;
 
+use crate::http::JobView;
+
 use super::shell::{ago, badge, card, command, count, frame, percent, run_tone, segment, signal_tone};
 
 /// Data of each card, or the error.
 pub(super) struct Overview {
+    /// Recent benchmark runs with results that wait for a person or a judge, and their number.
+    pub(super) pending: Vec<(String, i64)>,
+    /// Jobs of this server, newest first.
+    pub(super) jobs: Vec<JobView>,
     pub(super) conversations: Result<Vec<ConversationSummary>, String>,
     pub(super) agent_runs: Result<Vec<AgentRunSummary>, String>,
     pub(super) research: Result<Vec<ResearchSummary>, String>,
@@ -195,6 +201,23 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
             &what,
             &link(&to, "See how far it came"),
         ));
+    }
+    for (run, results) in &seen.pending {
+        let suite = seen.runs.iter().flatten().find(|one| one.run_id == *run);
+        let suite = suite.map_or_else(|| escape(run), |one| escape(&one.suite_id));
+        let what = Html(format!("{} of {suite}", count(*results, "result", "results")));
+        let to = format!("/bench/runs/{}/label", segment(run));
+        items.push(item(
+            "plain",
+            "to label",
+            &what,
+            &link(&to, "Say whether the answers are right"),
+        ));
+    }
+    for job in seen.jobs.iter().filter(|job| !job.state.is_finished()) {
+        let what = Html(format!("job on {}", escape(&job.subject)));
+        let to = format!("/bench/jobs/{}", segment(&job.job_id));
+        items.push(item("plain", "running", &what, &link(&to, "Follow or stop it")));
     }
     if items.is_empty() {
         return satiety_report::html::verdict(

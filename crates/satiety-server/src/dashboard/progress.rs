@@ -16,7 +16,7 @@ use satiety_report::{Block, Chart, Table, Text, Tone, row};
 use serde_json::{Value, json};
 
 use super::shell::{ago, command, count, frame, lead, moment, run_tone, segment};
-use super::table::{Address, Column, Filter, List, number_column, text_column};
+use super::table::{Address, Column, Filter, List, ListRow, number_column, text_column};
 use super::timeline::Timeline;
 
 /// Maximum number of steps on a page.
@@ -31,6 +31,8 @@ const LABEL: usize = 80;
 const MAX_EDITS: usize = 5;
 /// Rows of a table, or entries of a list, that may be long.
 const MAX_ROWS: usize = 100;
+/// Seconds after the last message during which the page waits for further ones.
+const LIVE: i64 = 10 * 60;
 
 const COLUMNS: [Column; 8] = [
     text_column("run"),
@@ -73,7 +75,10 @@ pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> S
             step(run.first_stop_step),
             ago(run.updated_at, now),
         ];
-        cells.into()
+        ListRow {
+            cells,
+            value: Some(run.conversation_id.clone()),
+        }
     });
     let list = List {
         address,
@@ -91,7 +96,7 @@ pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> S
         ],
         rows: rows.collect(),
         next: found.next.as_ref().map(|(at, id)| json!([at, id]).to_string()),
-        action: None,
+        action: Some(("/compare/progress", "run", "Compare two selected runs")),
     };
     let lead = lead(
         "Agents at work with the latest recommendation. Wasted steps brought nothing new; the columns “first nudge” \
@@ -119,7 +124,14 @@ pub(super) fn run_path(id: &str) -> String {
 }
 
 /// Page of one run; `from` is the first step shown, the last steps if `None`.
-pub(super) fn detail_page(run: &StoredRun, from: Option<usize>, now: Timestamp) -> String {
+/// `messages` is the number of stored messages, from which live updates continue.
+pub(super) fn detail_page(
+    run: &StoredRun,
+    messages: i64,
+    from: Option<usize>,
+    labels: Html,
+    now: Timestamp,
+) -> String {
     let report = &run.report;
     let shown = StepRange::new(run, from);
     let signal = report.signal.as_str();
@@ -130,6 +142,13 @@ pub(super) fn detail_page(run: &StoredRun, from: Option<usize>, now: Timestamp) 
         &[],
     )])];
     body.push(next_step(report.signal, report.steps.last()));
+    if now.as_second() - run.updated_at.as_second() < LIVE {
+        body.push(Html(format!(
+            "<div data-live=\"/v1/progress/{}/events\" data-events=\"steps\" data-rounds=\"{}\"></div>",
+            escape(&segment(&run.conversation_id)),
+            messages
+        )));
+    }
     if report.kind == LogKind::Deliberation {
         body.push(paragraph(
             "No step calls a tool. This page compares the steps with each other; the list of runs shows the signal of the discussion.",
@@ -169,6 +188,7 @@ pub(super) fn detail_page(run: &StoredRun, from: Option<usize>, now: Timestamp) 
         items.extend((hidden > 0).then(|| format!("… and {hidden} more.").into()));
         body.push(blocks(&[Block::section("Open ends", vec![Block::List(items)])]));
     }
+    body.push(labels);
     frame("/progress", &run.conversation_id, &body)
 }
 

@@ -9,7 +9,8 @@ use satiety_report::html::{Html, blocks, escape, joined};
 use satiety_report::series::{Lines, Series};
 use satiety_report::{Block, Chart, Table, Tone, row};
 
-use super::shell::{ago_text, empty_state, frame};
+use super::shell::{ago_text, empty_state, frame, segment, short_id, trail};
+use super::table::{Address, Column, Filter, List, number_column, text_column};
 
 /// Metrics in the chart, with their labels. The first one has a stored confidence interval.
 const DRAWN: [(&str, &str); 3] = [
@@ -80,7 +81,7 @@ fn runs(found: &MeasuredRuns, now: Timestamp) -> Table {
             None => "".into(),
         };
         row![
-            &run.system,
+            link(format!("/retrieval/runs/{}", segment(&run.run_id)), &run.system),
             ago_text(&run.measured_at, now),
             run.queries.to_string(),
             of("ndcg_at_10"),
@@ -99,6 +100,105 @@ fn runs(found: &MeasuredRuns, now: Timestamp) -> Table {
         "vs. baseline",
     ];
     Table::new(&header, &[2, 3, 4, 5], rows)
+}
+
+const QUERY_COLUMNS: [Column; 4] = [
+    text_column("query"),
+    number_column("before"),
+    number_column("now"),
+    number_column("change"),
+];
+
+/// Maximum number of queries on the page of a run.
+const MAX_QUERIES: usize = 500;
+
+/// One run compared with another query by query, the largest loss first; `None` if the run is unknown.
+pub(super) fn run_page(
+    id: &str,
+    address: &Address,
+    runs: &MeasuredRuns,
+    changes: Result<&RunChanges, &String>,
+    now: Timestamp,
+) -> Option<String> {
+    let run = runs.runs.iter().find(|run| run.run_id == id)?;
+    let metrics = run
+        .figures
+        .iter()
+        .map(|(name, value)| row![name.replace('_', " "), format!("{value:.3}")]);
+    let mut body = vec![
+        trail(&[("/retrieval", "Retrieval")]),
+        blocks(&[
+            Block::fields([
+                ("system", Some((&run.system).into())),
+                ("measured", Some(ago_text(&run.measured_at, now))),
+                ("queries", Some(run.queries.to_string().into())),
+            ]),
+            Block::details(
+                "All metrics",
+                vec![Block::Table(Table::new(&["metric", "value"], &[1], metrics))],
+            ),
+        ]),
+    ];
+    match changes {
+        Err(why) => body.push(blocks(&[Block::note(why.clone())])),
+        Ok(found) => body.push(per_query(address, runs, id, found)),
+    }
+    Some(frame(
+        "/retrieval",
+        &format!("Retrieval run {}", short_id(id)),
+        &body,
+    ))
+}
+
+fn per_query(address: &Address, runs: &MeasuredRuns, id: &str, found: &RunChanges) -> Html {
+    let text = address.get("q").map(str::to_lowercase);
+    let matches = |words: &str| {
+        text.as_ref()
+            .is_none_or(|text| words.to_lowercase().contains(text))
+    };
+    let matching: Vec<_> = found
+        .queries
+        .iter()
+        .filter(|moved| matches(moved.words()))
+        .collect();
+    let rows = matching.iter().take(MAX_QUERIES).map(|moved| {
+        let cells = row![
+            moved.words(),
+            format!("{:.3}", moved.before),
+            format!("{:.3}", moved.now),
+            format!("{:+.3}", moved.change()),
+        ];
+        cells.into()
+    });
+    let others = runs.runs.iter().filter(|run| run.run_id != id);
+    let others = others.map(|run| {
+        let when: String = run.measured_at.chars().take(16).collect();
+        (run.run_id.clone(), format!("{}, {when}", run.system))
+    });
+    let measures = ["ndcg@10", "mrr@10", "recall@10"];
+    let list = List {
+        address,
+        one: "query",
+        label: "queries, largest loss first",
+        columns: &QUERY_COLUMNS,
+        default_sort: "",
+        filters: vec![
+            Filter::Search("Search queries"),
+            Filter::Choice("against", "Compared with", others.collect()),
+            Filter::words("measure", "Metric", &measures),
+        ],
+        rows: rows.collect(),
+        next: None,
+        action: None,
+    };
+    let mut words = format!("{} compared with {}.", found.measure, short_id(&found.before));
+    if matching.len() > MAX_QUERIES {
+        words = format!(
+            "{words} The first {MAX_QUERIES} of {} queries are shown.",
+            matching.len()
+        );
+    }
+    Html(joined(&[blocks(&[Block::text(words)]), list.render()]))
 }
 
 fn differences(found: &RunChanges) -> Block {

@@ -21,6 +21,14 @@ pub(super) const MENU: [(&str, &str); 10] = [
     ("/harness", "Harness"),
 ];
 
+/// Place of the status line in the footer; [`with_status`] fills it in for each response.
+const STATUS_MARK: &str = "<!-- status -->";
+
+/// The page with the status of the server in its footer.
+pub(super) fn with_status(page: &str, status: &str) -> String {
+    page.replacen(STATUS_MARK, &format!(", {}", escape(status)), 1)
+}
+
 /// Renders a page; `place` is the menu entry it belongs to.
 pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
     let title = escape(title);
@@ -43,7 +51,7 @@ pub(super) fn frame(place: &str, title: &str, body: &[Html]) -> String {
          <body>\n<a class=\"skip\" href=\"#content\">Skip to content</a>\n\
          <header class=\"site\"><nav aria-label=\"Main\"><span class=\"brand\">Satiety</span>{menu}</nav></header>\n\
          <main id=\"content\" tabindex=\"-1\">\n<h1>{title}</h1>\n{body}\n</main>\n\
-         <footer>Satiety {version}. All data is also available through the <a href=\"/docs\">HTTP API</a>.</footer>\n\
+         <footer>Satiety {version}{STATUS_MARK}. All data is also available through the <a href=\"/docs\">HTTP API</a>.</footer>\n\
          </body>\n</html>\n",
         version = env!("CARGO_PKG_VERSION"),
         menu = joined(&menu),

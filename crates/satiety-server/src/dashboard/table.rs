@@ -76,6 +76,15 @@ impl Address {
         self.written(kept.chain([("after", cursor)]))
     }
 
+    /// The whole address.
+    pub(super) fn text(&self) -> String {
+        self.written(
+            self.pairs
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str())),
+        )
+    }
+
     fn written<'a>(&self, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
         let pairs: Vec<String> = pairs
             .map(|(name, value)| format!("{}={}", segment(name), segment(value)))

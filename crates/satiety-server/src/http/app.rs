@@ -11,6 +11,7 @@ use satiety::memory::Author;
 use satiety_engine::Engine;
 use satiety_engine::admission::{AdmissionSettings, Admissions};
 use satiety_engine::conversations::AppendedRounds;
+use satiety_engine::harness::HarnessStatus;
 use satiety_engine::memory::MemorySearch;
 use satiety_engine::operations::{Call, HarnessSettings, Observer, Reach};
 use satiety_engine::research::sources::{AllowedSources, SourceSettings, search_policy};
@@ -145,6 +146,10 @@ pub struct App {
     pub(crate) encrypted: bool,
     pub(crate) document: String,
     pub(crate) writes: AtomicUsize,
+    /// State of the harness as the overview shows it, and when it was measured.
+    pub(crate) harness: std::sync::Mutex<Option<(std::time::Instant, HarnessStatus)>>,
+    /// Status line of the pages, and when it was made.
+    pub(crate) status: std::sync::Mutex<Option<(std::time::Instant, String)>>,
 }
 
 impl std::fmt::Debug for App {
@@ -182,6 +187,8 @@ impl App {
             encrypted,
             document: crate::openapi::document().to_string(),
             writes: AtomicUsize::new(0),
+            harness: std::sync::Mutex::default(),
+            status: std::sync::Mutex::default(),
         }
     }
 

@@ -211,13 +211,13 @@ pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: N
         Scope::Write
     };
     match permit(request.extensions().get(), needed) {
-        Ok(_) if needed == Scope::Read => next.run(request).await,
+        Ok(_) if needed == Scope::Read => crate::dashboard::add_status(&app, next.run(request).await).await,
         Ok(_) => {
             let path = request.uri().path();
             let entry = audit::entry(request.method().as_str(), path, request.extensions());
             let response = next.run(request).await;
             audit::note(&app.engine, entry, response.status()).await;
-            response
+            crate::dashboard::add_status(&app, response).await
         }
         Err(problem)
             if problem.status == 401 && app.auth.access() == Access::Tokens && is_safe(request.method()) =>

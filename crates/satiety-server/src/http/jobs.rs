@@ -185,6 +185,11 @@ impl Job {
             .collect()
     }
 
+    /// Number of the latest event.
+    pub(crate) fn last_number(&self) -> u64 {
+        *self.number.borrow()
+    }
+
     /// Receiver that is notified of new events.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.number.subscribe()

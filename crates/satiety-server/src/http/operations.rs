@@ -21,7 +21,7 @@ use super::route::{RouteInfo, allow, finish, read_body};
 use crate::auth::Scope;
 
 /// Finds an operation of the engine or of the server by name.
-fn find(name: &str) -> Option<&'static Operation> {
+pub(crate) fn find(name: &str) -> Option<&'static Operation> {
     static OWN: LazyLock<Vec<Operation>> = LazyLock::new(api::operations);
     operations::find(name).or_else(|| OWN.iter().find(|operation| operation.name == name))
 }

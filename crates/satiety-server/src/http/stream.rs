@@ -123,6 +123,39 @@ pub(crate) async fn conversation_events(
     Ok(respond(events))
 }
 
+/// Steps of an agent's run: the number of messages, steps and the signal, whenever messages were added.
+pub(crate) async fn agent_run_events(
+    app: Arc<App>,
+    id: String,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let seen: i64 = last_seen(headers)?;
+    // An unknown run is reported before the stream starts.
+    app.engine.progress().run_summary(&id).await?;
+    let ending = app.ending.clone();
+    let events = stream::unfold((app, id, ending, seen), async |state| {
+        let (app, id, mut ending, seen) = state;
+        loop {
+            // A store that fails now may recover; the client keeps its position.
+            let run = app.engine.progress().run_summary(&id).await.ok()?;
+            if run.messages > seen {
+                let data =
+                    serde_json::json!({"messages": run.messages, "steps": run.steps, "signal": run.signal});
+                let event = Event::default()
+                    .id(run.messages.to_string())
+                    .event("steps")
+                    .data(data.to_string());
+                return Some((vec![event], (app, id, ending, run.messages)));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                _ = ending.wait_for(|ending| *ending) => return None,
+            }
+        }
+    });
+    Ok(respond(events))
+}
+
 fn verdict(round: &StoredRound) -> Event {
     let data = serde_json::json!({"position": round.position, "agent": round.agent, "signal": round.signal,
         "novelty": round.novelty, "readiness": round.readiness});

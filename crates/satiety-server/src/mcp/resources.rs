@@ -148,7 +148,18 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
             if !engine.bench().is_stored(id).await.map_err(failed)? {
                 return Err(unknown());
             }
-            let run = engine.bench().run(id).await.map_err(failed)?;
+            let mut run = engine.bench().run(id).await.map_err(failed)?;
+            if engine
+                .harness()
+                .is_locked_suite(&call.context.harness_folder, &run.suite_id)
+            {
+                // The caller is an agent, perhaps the evaluated one: reasons tell what a locked suite expects.
+                for result in &mut run.results {
+                    result.reasons.clear();
+                    result.judges.clear();
+                    result.scores.iter_mut().for_each(|score| score.reason = None);
+                }
+            }
             let report = bench::runs(vec![bench::RunReport::new(&run)]);
             text(uri, satiety_report::markdown::render(&report), MARKDOWN)
         }

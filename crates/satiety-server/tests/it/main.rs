@@ -1,6 +1,7 @@
 //! Tests the server over TCP on loopback, with a separate database for each test.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+mod annotations;
 mod api;
 mod attacks;
 mod auth;

@@ -4,7 +4,7 @@
 use super::Bench;
 use super::runs::{BenchRunRow, ResultKey, result_key};
 use crate::pool::in_transaction;
-use crate::sql::{Row, Sql, Value, columns, sql, values};
+use crate::sql::{Row, Sql, Value, columns, first_column, sql, values};
 use crate::{StoreError, now_micros};
 
 /// A case of a run, as it was when it ran.
@@ -18,6 +18,17 @@ pub struct RunCaseRow {
     pub tags: Vec<String>,
     /// Complete case as JSON; `None` in lists.
     pub body: Option<String>,
+}
+
+/// Note of a person on a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoteRow {
+    pub note_id: String,
+    pub run_id: String,
+    pub author: String,
+    pub note: String,
+    /// Time in microseconds since the Unix epoch.
+    pub created_at: i64,
 }
 
 /// Outcome of a case over its repeats.
@@ -164,6 +175,61 @@ impl Bench<'_> {
         row.as_ref()
             .map(|row| run_case(row, row.get("body")?))
             .transpose()
+    }
+
+    /// Returns all cases of a run with their content, as JSON.
+    pub async fn run_case_bodies(self, run_id: &str) -> Result<Vec<String>, StoreError> {
+        let select = sql!(
+            "SELECT b.body FROM bench_run_cases c JOIN bench_cases b ON b.case_hash = c.case_hash
+             WHERE c.run_id = $1 ORDER BY c.case_id";
+            run_id
+        );
+        first_column(&self.0.pool.rows(select).await?)
+    }
+
+    /// Returns the ids of cases with at least one result that did not pass, in order.
+    pub async fn failed_cases(self, run_id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        let select = sql!(
+            "SELECT DISTINCT case_id FROM bench_results WHERE run_id = $1 AND status IN ('fail', 'error', 'timeout')
+             ORDER BY case_id LIMIT $2";
+            run_id, limit
+        );
+        first_column(&self.0.pool.rows(select).await?)
+    }
+
+    /// Returns recent runs that have results pending for a person or a judge, with the number of such results.
+    pub async fn pending_runs(self, runs: &[&str]) -> Result<Vec<(String, i64)>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let select =
+            Sql::build("SELECT run_id, COUNT(*) FROM bench_results WHERE status = 'pending' AND run_id IN ")
+                .push_list(runs.iter().map(|id| Value::from(*id)))
+                .push(" GROUP BY run_id ORDER BY run_id DESC");
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+    }
+
+    /// Adds a note of a person to a run.
+    pub async fn put_note(self, note: &NoteRow) -> Result<(), StoreError> {
+        let insert = sql!(
+            "INSERT INTO bench_notes (note_id, run_id, author, note, created_at) VALUES ($1, $2, $3, $4, $5)";
+            &note.note_id, &note.run_id, &note.author, &note.note, note.created_at
+        );
+        self.0.pool.execute(insert).await?;
+        Ok(())
+    }
+
+    /// Returns the notes on a run, oldest first.
+    pub async fn notes(self, run_id: &str, limit: u32) -> Result<Vec<NoteRow>, StoreError> {
+        let select = sql!(
+            "SELECT note_id, run_id, author, note, created_at FROM bench_notes WHERE run_id = $1
+             ORDER BY created_at, note_id LIMIT $2";
+            run_id, limit
+        );
+        let rows = self.0.pool.rows(select).await?;
+        let note = |row: &Row| Ok(columns!(row => NoteRow { note_id, run_id, author, note, created_at }));
+        rows.iter().map(note).collect()
     }
 
     /// Returns the named cases of a run without their content.

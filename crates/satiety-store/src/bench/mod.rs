@@ -9,7 +9,8 @@ mod work;
 
 pub(crate) use browse::like_pattern;
 pub use browse::{
-    CaseCursor, CaseFilter, CaseOutcomeRow, CaseSort, ResultOutcomeRow, RunCaseRow, RunFilter, case_cursor,
+    CaseCursor, CaseFilter, CaseOutcomeRow, CaseSort, NoteRow, ResultOutcomeRow, RunCaseRow, RunFilter,
+    case_cursor,
 };
 pub use decisions::{AblationRow, BaselineRow, GateRow};
 pub use runs::{BenchResultRow, BenchRunRow, ResultKey};

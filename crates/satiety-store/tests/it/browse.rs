@@ -233,3 +233,59 @@ on_both_engines! {
         assert!(store.agent_runs().list(&filter(Some("SHIP"), None), None, 5).await.unwrap().rows.is_empty());
     }
 }
+
+on_both_engines! {
+    async fn labels_and_notes_belong_to_what_they_are_about(fixture: Fixture) {
+        use satiety_store::bench::NoteRow;
+        use satiety_store::labels::ConversationLabelRow;
+
+        let store = fixture.open().await;
+        let conversation = satiety_store::conversations::ConversationRow {
+            id: "queue".into(), topic: String::new(), profile: "default".into(), embedder: None,
+            signal: "STOP".into(), score: None, report: serde_json::Value::Null,
+        };
+        assert!(store.conversations().begin(&conversation).await.unwrap());
+        let label = |annotator: &str, signal: &str| ConversationLabelRow {
+            conversation_id: "queue".into(), annotator: annotator.into(), signal: signal.into(),
+            stop_round: Some(2), created_at: 7,
+        };
+        for (annotator, signal) in [("ada", "STOP"), ("bo", "SHIP"), ("bo", "CONTINUE")] {
+            store.labels().put_conversation_label(&label(annotator, signal)).await.unwrap();
+        }
+        // The second label of a person replaces the first.
+        assert_eq!(store.labels().agreement().await.unwrap(), (2, 1));
+        assert!(store.labels().remove_conversation_label("queue", "bo").await.unwrap());
+        assert_eq!(
+            store.labels().conversation_labels(None, 10).await.unwrap(),
+            [label("ada", "STOP")]
+        );
+        let missing = ConversationLabelRow { conversation_id: "none".into(), ..label("ada", "STOP") };
+        assert!(store.labels().put_conversation_label(&missing).await.is_err());
+        let note = NoteRow {
+            note_id: "note-1".into(), run_id: "none".into(), author: "ada".into(), note: "x".into(), created_at: 1,
+        };
+        assert!(store.bench().put_note(&note).await.is_err());
+    }
+}
+
+on_both_engines! {
+    async fn instances_are_listed_while_their_heartbeat_is_recent(fixture: Fixture) {
+        use satiety_store::instances::InstanceRow;
+
+        let store = fixture.open().await;
+        let instance = InstanceRow {
+            instance_id: "server-1".into(), kind: "server".into(), name: "server".into(),
+            url: Some("http://127.0.0.1:8787".into()), version: "0".into(), started_at: 1, seen_at: 0,
+        };
+        let before = satiety_store::now_micros();
+        store.instances().announce(&instance).await.unwrap();
+        store.instances().announce(&instance).await.unwrap();
+        let seen = store.instances().seen_since(before).await.unwrap();
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0].url, instance.url);
+        let later = satiety_store::now_micros() + 1_000_000;
+        assert!(store.instances().seen_since(later).await.unwrap().is_empty());
+        store.instances().remove("server-1").await.unwrap();
+        assert!(store.instances().seen_since(before).await.unwrap().is_empty());
+    }
+}

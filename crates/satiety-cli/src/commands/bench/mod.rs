@@ -19,8 +19,10 @@ use satiety_engine::bench::limits::Limits;
 use satiety_engine::bench::{
     AblationRequest, AcceptRequest, CompareRunsRequest, ResultOptions, RunBenchRequest, VerdictOverride,
 };
+use satiety_report::document::link;
 use satiety_report::documents::bench::{RunReport, runs};
-use satiety_report::markdown;
+use satiety_report::{Block, markdown};
+use satiety_server::dashboard::{Selection, export};
 
 use crate::args::{
     Bench, BenchAblationArgs, BenchBaselineArgs, BenchCheckArgs, BenchCompareArgs, BenchHowArgs,
@@ -76,6 +78,11 @@ async fn compare(arguments: BenchCompareArgs, engine: &Engine, printer: &Printer
         )
         .await?;
     warn_all(&compared.warnings);
+    if let Some(directory) = &arguments.html {
+        let (baseline, candidate) = &compared.runs;
+        let runs = vec![baseline.run_id.clone(), candidate.run_id.clone()];
+        export_pages(engine, &Selection::Comparison(runs), directory, printer).await?;
+    }
     printer.answer(&compared)?;
     Ok(gate_exit(&compared.report, compared.accepted.is_some()))
 }
@@ -147,7 +154,20 @@ async fn report(arguments: BenchReportArgs, engine: &Engine, printer: &Printer) 
     let options = import::result_options(arguments.results);
     let (run, notes) = engine.bench().run_or_file(&arguments.run, &options).await?;
     warn_all(&notes);
-    write_reports(&arguments.files, vec![RunReport::new(&run)])?;
+    // A report about a file needs no database.
+    let server = if Path::new(&arguments.run).is_file() {
+        None
+    } else {
+        engine.database().page_address("").await
+    };
+    let report = RunReport {
+        more: page_link(server.as_deref(), &run.run_id).into_iter().collect(),
+        ..RunReport::new(&run)
+    };
+    write_reports(&arguments.files, vec![report])?;
+    if let Some(directory) = &arguments.files.html {
+        export_pages(engine, &Selection::Run(run.run_id.clone()), directory, printer).await?;
+    }
     printer.answer(&show::FullRun(run))?;
     Ok(Exit::Done)
 }
@@ -304,6 +324,51 @@ fn margins(texts: &[String]) -> Result<BTreeMap<String, Margin>, Failure> {
         margins.insert(name.trim().to_owned(), margin);
     }
     Ok(margins)
+}
+
+/// Link to the page of a run, if a server runs on the same database.
+pub(super) fn page_link(server: Option<&str>, run_id: &str) -> Option<Block> {
+    let page = format!("{}/bench/runs/{run_id}", server?);
+    Some(Block::Text(link(page, "Open this run in the dashboard")))
+}
+
+/// Writes pages of stored runs as files.
+pub(super) async fn export_pages(
+    engine: &Engine,
+    selection: &Selection,
+    directory: &Path,
+    printer: &Printer,
+) -> Result<(), Failure> {
+    let ids = match selection {
+        Selection::Run(id) => std::slice::from_ref(id),
+        Selection::Comparison(ids) => ids,
+    };
+    for id in ids {
+        if !engine.bench().is_stored(id).await? {
+            return Err(Failure::bad_input(
+                format!("cannot write pages of run {id}: it is not in the database"),
+                "store the results first with `satiety bench import FILE`",
+            ));
+        }
+    }
+    let exported = export(engine, selection, directory).await.map_err(|error| {
+        Failure::environment(
+            error.to_string(),
+            Some("choose a directory that can be written to".into()),
+        )
+    })?;
+    let kilobytes = exported.bytes.div_ceil(1000);
+    printer.note(&format!(
+        "wrote {} pages ({kilobytes} kB): {}",
+        exported.pages, exported.index
+    ));
+    if exported.left_out > 0 {
+        warn_all([format!(
+            "{} linked pages were left out: there are too many",
+            exported.left_out
+        )]);
+    }
+    Ok(())
 }
 
 /// Writes the requested reports about runs, one per suite.

@@ -10,8 +10,9 @@ use satiety_engine::bench::{
     DistributedRun, Progress, RunBenchRequest, RunBenchResponse, Stop, UntilDecided,
 };
 use satiety_report::documents::bench::RunReport;
+use satiety_server::dashboard::Selection;
 
-use super::{gate_exit, options, policy, show, suites_below, write_reports};
+use super::{gate_exit, options, page_link, policy, show, suites_below, write_reports};
 use crate::args::{BenchRunArgs, OnInconclusive, ReportFiles, UntilDecidedArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, warn_all};
@@ -43,6 +44,7 @@ pub(super) async fn run(
         target: arguments.target,
         repeats: arguments.repeats,
         tags: arguments.tag,
+        failed_in: arguments.failed_in,
         resume: arguments.resume,
         gate: gated.then_some(gate),
         sequential: arguments.sequential,
@@ -51,6 +53,12 @@ pub(super) async fn run(
         without_skill: arguments.without_skill,
         accept_regression,
         ..options(arguments.how, sandbox)
+    };
+    // Address of the dashboard, for links in reports.
+    let server = if arguments.dry_run {
+        None
+    } else {
+        engine.database().page_address("").await
     };
     let stop = stop_on_interrupt();
     let (mut ran, mut distributed, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
@@ -86,7 +94,13 @@ pub(super) async fn run(
         ran.push(outcome);
         worst = worse(
             worst,
-            settle(&ran, &arguments.files, arguments.fail_under, on_inconclusive)?,
+            settle(
+                &ran,
+                &arguments.files,
+                server.as_deref(),
+                arguments.fail_under,
+                on_inconclusive,
+            )?,
         );
         if interrupted {
             break;
@@ -112,8 +126,37 @@ pub(super) async fn run(
         ran.push(outcome);
         worst = worse(
             worst,
-            settle(&ran, &arguments.files, arguments.fail_under, on_inconclusive)?,
+            settle(
+                &ran,
+                &arguments.files,
+                server.as_deref(),
+                arguments.fail_under,
+                on_inconclusive,
+            )?,
         );
+    }
+    for outcome in &ran {
+        if let Some(server) = &server {
+            printer.note(&format!("page: {server}/bench/runs/{}", outcome.run.run_id));
+        }
+    }
+    if let Some(directory) = &arguments.files.html {
+        let several = ran.len() > 1;
+        for outcome in &ran {
+            // One directory per suite, since each has a first page.
+            let directory = if several {
+                directory.join(&outcome.run.suite_id)
+            } else {
+                directory.clone()
+            };
+            let selection = match &outcome.baseline {
+                Some(baseline) if engine.bench().is_stored(&baseline.run_id).await? => {
+                    Selection::Comparison(vec![baseline.run_id.clone(), outcome.run.run_id.clone()])
+                }
+                _ => Selection::Run(outcome.run.run_id.clone()),
+            };
+            super::export_pages(engine, &selection, &directory, printer).await?;
+        }
     }
     match <[_; 1]>::try_from(ran) {
         Ok([only]) => printer.answer(&only)?,
@@ -145,14 +188,15 @@ pub(super) async fn run(
 fn settle(
     ran: &[RunBenchResponse],
     files: &ReportFiles,
+    server: Option<&str>,
     fail_under: Option<f64>,
     on_inconclusive: OnInconclusive,
 ) -> Result<Exit, Failure> {
-    let report = |outcome| RunReport {
-        more: Vec::new(),
+    let reports = ran.iter().map(|outcome| RunReport {
+        more: page_link(server, &outcome.run.run_id).into_iter().collect(),
         ..show::report(outcome)
-    };
-    write_reports(files, ran.iter().map(report).collect())?;
+    });
+    write_reports(files, reports.collect())?;
     let Some(last) = ran.last() else {
         return Ok(Exit::Done);
     };

@@ -18,7 +18,8 @@ const MAX_TEXT: usize = 20_000;
 /// Maximum number of repeats shown as links.
 const MAX_REPEATS: usize = 200;
 
-pub(super) fn page(found: &CaseDetail, now: Timestamp) -> String {
+/// `hides` leaves out what tells the expected answer: the visitor may be the evaluated agent.
+pub(super) fn page(found: &CaseDetail, hides: bool, now: Timestamp) -> String {
     let run = &found.run;
     let result = &found.result;
     let run_path = format!("/bench/runs/{}", segment(&run.run_id));
@@ -30,25 +31,33 @@ pub(super) fn page(found: &CaseDetail, now: Timestamp) -> String {
             (&run_path, &short_id(&run.run_id)),
         ]),
         neighbors(found),
-        blocks(&[verdict(result)]),
+        blocks(&[verdict(result, hides)]),
     ];
+    if hides {
+        body.push(blocks(&[Block::note(
+            "expectations, reasons and judges of a locked harness are shown to admin tokens only",
+        )]));
+    }
     if found.results.len() > 1 {
         body.push(repeats(found));
     }
     if let Some(case) = &found.case {
-        body.push(blocks(&[
-            Block::section("Input", input(case)),
-            Block::section("Expected", expected(&case.expected)),
-        ]));
+        let mut sections = vec![Block::section("Input", input(case))];
+        if !hides {
+            sections.push(Block::section("Expected", expected(&case.expected)));
+        }
+        body.push(blocks(&sections));
     } else {
         body.push(blocks(&[Block::note(
             "input and expectation were not stored with this run: it was imported or is from an earlier version",
         )]));
     }
-    body.push(blocks(&[Block::section("Answer", answer(found))]));
+    body.push(blocks(&[Block::section("Answer", answer(found, hides))]));
     let mut evidence = Vec::new();
-    evidence.extend(scores(&result.scores));
-    evidence.extend(judges(&result.judges));
+    if !hides {
+        evidence.extend(scores(&result.scores));
+        evidence.extend(judges(&result.judges));
+    }
     evidence.push(Block::section("Usage", vec![usage(found, now)]));
     evidence.extend(attempts(result));
     body.push(blocks(&evidence));
@@ -89,7 +98,7 @@ fn status_tone(status: &str) -> Tone {
     }
 }
 
-fn verdict(result: &BenchmarkResult) -> Block {
+fn verdict(result: &BenchmarkResult, hides: bool) -> Block {
     let (word, status) = match result.status {
         Status::Pass => ("Passed", "pass"),
         Status::Fail => ("Failed", "fail"),
@@ -99,7 +108,9 @@ fn verdict(result: &BenchmarkResult) -> Block {
         Status::Pending => ("Pending", "pending"),
     };
     let mut reasons: Vec<String> = result.error.iter().cloned().collect();
-    reasons.extend(result.reasons.iter().cloned());
+    if !hides {
+        reasons.extend(result.reasons.iter().cloned());
+    }
     let sentence = match (result.status, reasons.is_empty()) {
         (Status::Pass, true) => "the answer meets the expectation".to_owned(),
         (Status::Pending, true) => "the answer awaits a judge or a person".to_owned(),
@@ -262,12 +273,12 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn answer(found: &CaseDetail) -> Vec<Block> {
+fn answer(found: &CaseDetail, hides: bool) -> Vec<Block> {
     let Some(output) = &found.result.actual_output else {
         return vec![Block::text("The target gave no answer.")];
     };
     let mut parts = Vec::new();
-    match &found.marked {
+    match found.marked.as_ref().filter(|_| !hides) {
         Some(marked) => {
             parts.extend(legend(marked));
             parts.push(Block::Marked(cut(&marked.spans)));

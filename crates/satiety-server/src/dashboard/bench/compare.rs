@@ -1,6 +1,7 @@
 //! Page that compares runs case by case: the verdict of the gate, and a matrix of cases and runs.
 
 use jiff::Timestamp;
+use satiety::bench::GateReport;
 use satiety_engine::bench::{ComparedRuns, MatrixRow, RunMatrix};
 use satiety_report::document::{badge, dim, link};
 use satiety_report::documents::bench;
@@ -49,7 +50,8 @@ pub(super) fn page(
             ))),
         }
     }
-    body.push(table(address, matrix));
+    let last = statistics.last().and_then(|found| found.as_ref().ok());
+    body.push(table(address, matrix, last.map(|found| &found.report)));
     let details = statistics
         .iter()
         .filter_map(|found| found.as_ref().ok())
@@ -94,7 +96,8 @@ fn runs(matrix: &RunMatrix, now: Timestamp) -> Html {
     blocks(&[Block::Table(satiety_report::Table::new(&header, &[4], rows))])
 }
 
-fn table(address: &Address, matrix: &RunMatrix) -> Html {
+/// `report` has the statistics of the last run, if they were computed.
+fn table(address: &Address, matrix: &RunMatrix, report: Option<&GateReport>) -> Html {
     let all = address.get("all").is_some();
     let mut rows: Vec<&MatrixRow> = matrix.rows.iter().collect();
     let is_complete = matrix.next.is_none() && address.get("after").is_none();
@@ -115,7 +118,7 @@ fn table(address: &Address, matrix: &RunMatrix) -> Html {
             )
         })
         .collect();
-    let lines: Vec<String> = rows.iter().map(|row| matrix_line(matrix, row)).collect();
+    let lines: Vec<String> = rows.iter().map(|row| matrix_line(matrix, row, report)).collect();
     let toggle = if all {
         format!(
             "<a href=\"{}\">Show only changes</a>",
@@ -160,6 +163,15 @@ fn table(address: &Address, matrix: &RunMatrix) -> Html {
     ))
 }
 
+/// A case that passed less often, which may be chance.
+fn lower(p_value: Option<f64>) -> Text {
+    let word = badge(Tone::Plain, "↓ lower");
+    match p_value {
+        Some(p) => word.then(" ").then(dim(format!("p = {p:.2}"))),
+        None => word,
+    }
+}
+
 /// Change of the last run against the baseline; cases that one of them lacks come last.
 fn change(row: &MatrixRow) -> f64 {
     let last = row.cells.len().saturating_sub(1);
@@ -168,7 +180,7 @@ fn change(row: &MatrixRow) -> f64 {
         .map_or(f64::INFINITY, |(now, before)| now - before)
 }
 
-fn matrix_line(matrix: &RunMatrix, row: &MatrixRow) -> String {
+fn matrix_line(matrix: &RunMatrix, row: &MatrixRow, report: Option<&GateReport>) -> String {
     let mut name = Text::from(&row.case_id);
     if !row.variant.is_empty() {
         name = name.then(format!(" {}", row.variant));
@@ -197,10 +209,18 @@ fn matrix_line(matrix: &RunMatrix, row: &MatrixRow) -> String {
         )
     });
     let cells: String = cells.collect();
-    let word = match change(row) {
-        change if !change.is_finite() => badge(Tone::Unsure, "only in some runs"),
-        change if change > 0.0 => badge(Tone::Good, "better"),
-        change if change < 0.0 => badge(Tone::Bad, "worse"),
+    let tested = report.and_then(|report| {
+        report.changes.iter().find(|change| {
+            change.case_id == row.case_id && change.variant.as_deref().unwrap_or_default() == row.variant
+        })
+    });
+    let word = match (change(row), tested) {
+        (change, _) if !change.is_finite() => badge(Tone::Unsure, "only in some runs"),
+        // Only the statistics of the gate can say that a case got worse.
+        (change, Some(tested)) if change < 0.0 && tested.decides => badge(Tone::Bad, "worse"),
+        (change, Some(tested)) if change < 0.0 => lower(tested.adjusted_p_value),
+        (change, None) if change < 0.0 => lower(None),
+        (change, _) if change > 0.0 => badge(Tone::Plain, "↑ higher"),
         _ => badge(Tone::Plain, "same"),
     };
     format!(

@@ -6,13 +6,14 @@ use jiff::Timestamp;
 use satiety_engine::bench::{AblationRecord, RunPage, RunSummary};
 use satiety_report::document::{badge, link};
 use satiety_report::documents::bench;
-use satiety_report::html::{Html, blocks, escape};
+use satiety_report::html::{Html, blocks, escape, joined};
 use satiety_report::series::sparkline;
 use satiety_report::{Block, Text, Tone, row};
 use serde_json::json;
 
 use super::super::shell::{ago, count, empty_state, frame, percent, segment, short_id};
 use super::super::table::{Address, Column, Filter, List, ListRow, number_column, text_column};
+use crate::http::JobView;
 
 const COLUMNS: [Column; 6] = [
     text_column("run"),
@@ -23,12 +24,47 @@ const COLUMNS: [Column; 6] = [
     text_column("state"),
 ];
 
+/// What the page shows besides stored runs.
+pub(super) struct MoreOfList {
+    /// Whether the visitor may start runs of suites below the root of the server.
+    pub(super) can_start: bool,
+    /// Jobs of this server that have not ended.
+    pub(super) running: Vec<JobView>,
+}
+
+impl MoreOfList {
+    fn render(&self) -> Option<Html> {
+        let mut parts: Vec<Html> = Vec::new();
+        if !self.running.is_empty() {
+            let items = self.running.iter().map(|job| {
+                format!(
+                    "<li><a href=\"/bench/jobs/{}\">{}</a></li>",
+                    escape(&segment(&job.job_id)),
+                    escape(&job.subject)
+                )
+            });
+            parts.push(Html(format!(
+                "<h2>Running now</h2><ul>{}</ul>",
+                items.collect::<String>()
+            )));
+        }
+        if self.can_start {
+            parts.push(Html("<p><a href=\"/bench/start\">Start a run</a></p>".into()));
+        }
+        parts.push(Html(
+            "<p><a href=\"/bench/jobs\">Jobs of this server</a></p>".into(),
+        ));
+        (parts.len() > 1).then(|| Html(format!("<section>{}</section>", joined(&parts))))
+    }
+}
+
 /// Suites with their latest runs, all runs as a list, and ablations. `latest` has the most recent runs of all suites.
 pub(super) fn page(
     address: &Address,
     page: &RunPage,
     latest: &[RunSummary],
     ablations: &[AblationRecord],
+    more: &MoreOfList,
     now: Timestamp,
 ) -> String {
     if latest.is_empty() {
@@ -36,13 +72,16 @@ pub(super) fn page(
             "No runs yet. Create a small suite and run it:",
             "satiety bench init suites/first\nsatiety bench run suites/first",
         );
-        return frame("/bench", "Bench", &[hint]);
+        let body: Vec<Html> = std::iter::once(hint).chain(more.render()).collect();
+        return frame("/bench", "Bench", &body);
     }
     let mut suites: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();
     for run in latest {
         suites.entry(&run.suite_id).or_default().push(run);
     }
-    let mut body = vec![suite_cards(&suites, now), runs(address, page, &suites, now)];
+    let mut body = vec![suite_cards(&suites, now)];
+    body.extend(more.render());
+    body.push(runs(address, page, &suites, now));
     if !ablations.is_empty() {
         let found = ablations.iter().map(|one| {
             let name = if one.tag.is_empty() {

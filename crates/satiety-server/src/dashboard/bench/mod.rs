@@ -1,5 +1,6 @@
 //! Benchmark pages: suites and runs, one run with its cases, one case with its results, and runs compared.
 
+mod actions;
 mod case;
 mod compare;
 mod list;
@@ -12,13 +13,17 @@ use axum::extract::{Path, Query, State};
 use axum::response::Html;
 use axum::routing::get;
 use jiff::Timestamp;
+use satiety_engine::Engine;
 use satiety_engine::bench::{
-    CaseCursor, CaseFilter, CaseListRequest, CaseSort, CompareRunsRequest, MatrixRequest, RunFilter, RunHead,
-    RunListRequest,
+    CaseCursor, CaseDetail, CaseFilter, CaseListRequest, CaseSort, CompareRunsRequest, MatrixRequest,
+    RunFilter, RunHead, RunListRequest,
 };
 
+use self::actions::RunActions;
+use super::forms::Visitor;
 use super::table::Address;
 use super::{ErrorPage, Page, Pairs, ROWS, cursor, stored_only};
+use crate::auth::Scope;
 use crate::http::App;
 
 /// Maximum number of runs that are compared at once.
@@ -32,9 +37,10 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/bench/compare", get(comparison))
         .route("/bench/runs/{id}", get(one_run))
         .route("/bench/runs/{id}/cases/{case}", get(one_case))
+        .merge(actions::routes())
 }
 
-async fn run_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
+async fn run_list(State(at): State<Arc<App>>, Query(pairs): Pairs, visitor: Visitor) -> Page {
     let address = Address::new("/bench", pairs);
     let request = RunListRequest {
         filter: RunFilter {
@@ -52,28 +58,47 @@ async fn run_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
         bench.runs(None, ROWS),
         bench.ablations(10)
     );
+    let running = at.jobs.list().into_iter().filter(|job| !job.state.is_finished());
+    let more = list::MoreOfList {
+        can_start: visitor.has(Scope::Admin) && at.folders.root.is_some(),
+        running: running.collect(),
+    };
     Ok(Html(list::page(
         &address,
         &page?,
         &latest?,
         &ablations?,
+        &more,
         Timestamp::now(),
     )))
 }
 
-async fn one_run(State(at): State<Arc<App>>, Path(id): Path<String>, Query(pairs): Pairs) -> Page {
+async fn one_run(
+    State(at): State<Arc<App>>,
+    Path(id): Path<String>,
+    Query(pairs): Pairs,
+    visitor: Visitor,
+) -> Page {
     stored_only(&id)?;
     let address = Address::new(format!("/bench/runs/{id}"), pairs);
     let head = at.engine.bench().run_head(&id).await?;
-    let request = case_request(&head, &address)?;
-    let page = at.engine.bench().case_page(&request).await?;
-    Ok(Html(run::page(
-        &head,
-        &address,
-        &page,
-        &request,
-        Timestamp::now(),
-    )))
+    let actions = RunActions::read(&at, &visitor, &head).await?;
+    let page = run_page(&at.engine, &head, &address, Some(&actions)).await?;
+    Ok(Html(page))
+}
+
+/// Page of a run; without `actions` as an offline file.
+pub(super) async fn run_page(
+    engine: &Engine,
+    head: &RunHead,
+    address: &Address,
+    actions: Option<&RunActions>,
+) -> Result<String, ErrorPage> {
+    let request = case_request(head, address)?;
+    let page = engine.bench().case_page(&request).await?;
+    let now = Timestamp::now();
+    let review = actions.map(|actions| actions.render(head, now));
+    Ok(run::page(head, address, &page, &request, review, now))
 }
 
 /// Cases that an address asks for.
@@ -114,22 +139,50 @@ async fn one_case(
     State(at): State<Arc<App>>,
     Path((id, case)): Path<(String, String)>,
     Query(pairs): Pairs,
+    visitor: Visitor,
 ) -> Page {
     stored_only(&id)?;
     let address = Address::new("", pairs);
+    let found = case_detail(&at.engine, &id, &case, &address).await?;
+    let hides = visitor.hides_expectations(&at, &found.run.suite_id);
+    Ok(Html(case::page(&found, hides, Timestamp::now())))
+}
+
+/// Page of a case as an offline file.
+pub(super) async fn case_page(
+    engine: &Engine,
+    id: &str,
+    case: &str,
+    address: &Address,
+) -> Result<String, ErrorPage> {
+    let found = case_detail(engine, id, case, address).await?;
+    Ok(case::page(&found, false, Timestamp::now()))
+}
+
+async fn case_detail(
+    engine: &Engine,
+    id: &str,
+    case: &str,
+    address: &Address,
+) -> Result<CaseDetail, ErrorPage> {
     let repeat = address.get("repeat").map(|text| {
         text.parse::<i64>()
             .map_err(|_| ErrorPage::invalid_field("repeat is not a whole number"))
     });
     let chosen = repeat.transpose()?;
     let chosen = chosen.map(|repeat| (address.get("variant").unwrap_or_default(), repeat));
-    let found = at.engine.bench().case_detail(&id, &case, chosen).await?;
-    Ok(Html(case::page(&found, Timestamp::now())))
+    Ok(engine.bench().case_detail(id, case, chosen).await?)
 }
 
 async fn comparison(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
-    let mut address = Address::new("/bench/compare", pairs);
-    let bench = at.engine.bench();
+    comparison_page(&at.engine, Address::new("/bench/compare", pairs))
+        .await
+        .map(Html)
+}
+
+/// Page that compares runs.
+pub(super) async fn comparison_page(engine: &Engine, mut address: Address) -> Result<String, ErrorPage> {
+    let bench = engine.bench();
     let mut runs: Vec<String> = address
         .all("baseline")
         .chain(address.all("candidate"))
@@ -147,15 +200,15 @@ async fn comparison(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
             candidate = rated.or(latest.first()).map(|run| run.run_id.clone());
         }
         let Some(candidate) = candidate else {
-            return Ok(Html(compare::nothing("No runs yet.")));
+            return Ok(compare::nothing("No runs yet."));
         };
         stored_only(&candidate)?;
         let head = bench.run_head(&candidate).await?;
         let Some(baseline) = head.baseline else {
-            return Ok(Html(compare::nothing(&format!(
+            return Ok(compare::nothing(&format!(
                 "Suite {} has only one run.",
                 head.run.suite_id
-            ))));
+            )));
         };
         runs = vec![baseline.run_id, candidate];
     } else if address.all("run").count() >= 2 {
@@ -202,12 +255,7 @@ async fn comparison(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
         };
         statistics.push(Ok(bench.compare(request).await?));
     }
-    Ok(Html(compare::page(
-        &address,
-        &matrix,
-        &statistics,
-        Timestamp::now(),
-    )))
+    Ok(compare::page(&address, &matrix, &statistics, Timestamp::now()))
 }
 
 fn number(address: &Address, name: &str) -> Result<Option<f64>, ErrorPage> {

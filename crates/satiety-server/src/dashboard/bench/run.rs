@@ -27,17 +27,19 @@ pub(super) fn page(
     address: &Address,
     page: &CasePage,
     request: &CaseListRequest,
+    review: Option<Html>,
     now: Timestamp,
 ) -> String {
     let run = &head.run;
     let suite = format!("/bench?suite={}", segment(&run.suite_id));
     let title = format!("{}, {}", run.suite_id, short_id(&run.run_id));
-    let body = [
+    let mut body = vec![
         trail(&[("/bench", "Bench"), (&suite, &run.suite_id)]),
         blocks(&summary(head, now)),
         cases(head, address, page, request),
-        blocks(&[configuration(head)]),
     ];
+    body.extend(review);
+    body.push(blocks(&[configuration(head)]));
     frame("/bench", &title, &body)
 }
 
@@ -255,10 +257,11 @@ fn before(case: &CaseLine) -> Text {
     let share = |row: &CaseOutcome| row.passes as f64 / row.results as f64;
     let change = share(&case.outcome) - share(before);
     let words: Text = format!("{}/{}", before.passes, before.results).into();
+    // A share of a few repeats says nothing about significance, which is the gate's to decide.
     if change > 0.0 {
-        words.then(" ").then(badge(Tone::Good, "better"))
+        words.then(" ").then(badge(Tone::Plain, "↑ higher"))
     } else if change < 0.0 {
-        words.then(" ").then(badge(Tone::Bad, "worse"))
+        words.then(" ").then(badge(Tone::Plain, "↓ lower"))
     } else {
         words
     }

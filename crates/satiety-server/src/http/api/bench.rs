@@ -61,18 +61,24 @@ async fn stored(app: &App, run_id: &str) -> Result<(), Problem> {
 }
 
 async fn start(app: Arc<App>, mut request: RunBenchRequest) -> Result<JobView, Problem> {
-    if let Some(run) = &request.resume {
+    for run in request.resume.iter().chain(&request.failed_in) {
         stored(&app, run).await?;
     }
     let suite = request.suite.to_string_lossy().into_owned();
     let distributed = request.distributed;
     request.suite = app.below_root(&suite)?;
     request.sandbox = Some(app.engine.sandbox_requirement());
+    let run_id = match &request.resume {
+        Some(run) => run.clone(),
+        None => satiety::ids::prefixed("run", uuid::Uuid::now_v7()),
+    };
+    request.new_run_id = Some(run_id.clone());
     // Invalid requests are rejected now and not in the background; processes run in a sandbox.
     let plan = app.engine.bench().plan(request).await;
     let plan = plan.map_err(|error| app.redact(error))?;
     let job = work::admit(&app, "bench_run", &suite)?;
     if !distributed {
+        job.set_run_id(run_id);
         return Ok(work::begin(app, job, Place::Own, |app, job| run(app, job, plan)));
     }
     // Stored before it is acknowledged: from here on the run does not depend on this server.

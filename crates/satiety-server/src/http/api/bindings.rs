@@ -15,12 +15,16 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("append_rounds", POST, "/v1/conversations/{id}/rounds")
             .status(201)
             .rename(&[("id", "conversation_id")]),
+        bind("list_conversation_labels", GET, "/v1/conversations/{id}/labels"),
+        bind("label_conversation", POST, "/v1/conversations/{id}/labels"),
         bind("append_messages", POST, "/v1/conversations/{id}/messages")
             .status(201)
             .rename(&[("id", "conversation_id")]),
         bind("judge_progress", POST, "/v1/progress"),
         bind("list_agent_runs", GET, "/v1/progress"),
         bind("get_agent_run", GET, "/v1/progress/{id}"),
+        bind("list_agent_run_labels", GET, "/v1/progress/{id}/labels"),
+        bind("label_agent_run", POST, "/v1/progress/{id}/labels"),
         bind("receive_traces", POST, "/v1/traces").protobuf(),
         bind("gate", POST, "/v1/gate"),
         bind("list_memories", GET, "/v1/memories"),
@@ -78,6 +82,11 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("list_baselines", GET, "/v1/bench/suites/{id}/baselines"),
         bind("list_runs", GET, "/v1/bench/runs"),
         bind("get_run", GET, "/v1/bench/runs/{id}"),
+        bind("next_label", GET, "/v1/bench/runs/{id}/labels"),
+        bind("label_result", POST, "/v1/bench/runs/{id}/labels"),
+        bind("accept_baseline", POST, "/v1/bench/runs/{id}/baseline").status(201),
+        bind("list_notes", GET, "/v1/bench/runs/{id}/notes"),
+        bind("add_note", POST, "/v1/bench/runs/{id}/notes").status(201),
         bind("start_run", POST, "/v1/bench/runs")
             .status(202)
             .hide(&["target"]),
