@@ -1,7 +1,7 @@
 //! The dashboard in a real browser: every page with data, wide and narrow, light and dark, on both engines; no external
 //! requests, no console messages, no serious axe violations; and text from people, agents and the web cannot run as code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -278,7 +278,11 @@ fn exported_pages_open_offline() {
         let pages: Vec<(String, Vec<String>)> = fs_err::read_dir(place.path(directory))
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name.ends_with(".html"))
+            .filter(|name| {
+                Path::new(name)
+                    .extension()
+                    .is_some_and(|extension| extension == "html")
+            })
             .map(|name| (format!("/{name}"), Vec::new()))
             .collect();
         let plan =

@@ -634,7 +634,7 @@ mod tests {
     }
 
     fn page(run: &StoredRun, from: Option<usize>) -> String {
-        detail_page(run, from, Timestamp::UNIX_EPOCH)
+        detail_page(run, 0, from, Html::default(), Timestamp::UNIX_EPOCH)
     }
 
     #[test]

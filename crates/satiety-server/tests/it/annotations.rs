@@ -24,9 +24,9 @@ struct Desk {
 async fn desk(access: Access) -> Desk {
     let root = tempfile::tempdir().unwrap();
     let suite = root.path().join("desk");
-    std::fs::create_dir_all(&suite).unwrap();
-    std::fs::write(suite.join("suite.json"), SUITE).unwrap();
-    std::fs::write(suite.join("target.toml"), "type = \"echo\"\n").unwrap();
+    fs_err::create_dir_all(&suite).unwrap();
+    fs_err::write(suite.join("suite.json"), SUITE).unwrap();
+    fs_err::write(suite.join("target.toml"), "type = \"echo\"\n").unwrap();
     let options = Options {
         access,
         root: Some(root.path().to_owned()),
@@ -220,8 +220,8 @@ async fn a_locked_suite_hides_its_expectations_and_keeps_its_baseline() {
     assert!(get(server, &read, &path).await.text.contains("xyzzy"));
     // A lock that cannot be read protects every suite.
     let harness = server.folder.path().join("harness");
-    std::fs::create_dir_all(&harness).unwrap();
-    std::fs::write(harness.join("harness.lock"), "broken").unwrap();
+    fs_err::create_dir_all(&harness).unwrap();
+    fs_err::write(harness.join("harness.lock"), "broken").unwrap();
     let page = get(server, &read, &path).await;
     assert_eq!(page.status, 200);
     assert!(!page.text.contains("xyzzy"), "{}", page.text);
@@ -307,19 +307,19 @@ async fn pages_of_a_run_open_as_files() {
         .unwrap();
     // The run and a page for each case.
     assert_eq!(exported.pages, 4);
-    for entry in std::fs::read_dir(folder.path()).unwrap() {
+    for entry in fs_err::read_dir(folder.path()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|ending| ending != "html") {
             continue;
         }
-        let page = std::fs::read_to_string(&path).unwrap();
+        let page = fs_err::read_to_string(&path).unwrap();
         assert!(!page.contains("=\"/") && !page.contains("<form"), "{page}");
         for link in page.split("href=\"").skip(1) {
             let file = link.split(['"', '#']).next().unwrap();
             assert!(file.is_empty() || folder.path().join(file).is_file(), "{file}");
         }
     }
-    let index = std::fs::read_to_string(folder.path().join("index.html")).unwrap();
+    let index = fs_err::read_to_string(folder.path().join("index.html")).unwrap();
     assert!(
         index.contains("secret") && index.contains("assets/style.css"),
         "{index}"

@@ -3,8 +3,11 @@
 use satiety_store::Store;
 use satiety_store::agent_runs::AgentRunRow;
 use satiety_store::bench::{
-    BenchResultRow, CaseFilter, CaseOutcomeRow, CaseSort, ResultKey, RunCaseRow, RunFilter, case_cursor,
+    BenchResultRow, CaseFilter, CaseOutcomeRow, CaseSort, NoteRow, ResultKey, RunCaseRow, RunFilter,
+    case_cursor,
 };
+use satiety_store::instances::InstanceRow;
+use satiety_store::labels::ConversationLabelRow;
 use satiety_store::lists::ListFilter;
 
 use crate::conformance::{bench_result, bench_run, conversation};
@@ -236,9 +239,6 @@ on_both_engines! {
 
 on_both_engines! {
     async fn labels_and_notes_belong_to_what_they_are_about(fixture: Fixture) {
-        use satiety_store::bench::NoteRow;
-        use satiety_store::labels::ConversationLabelRow;
-
         let store = fixture.open().await;
         let conversation = satiety_store::conversations::ConversationRow {
             id: "queue".into(), topic: String::new(), profile: "default".into(), embedder: None,
@@ -270,8 +270,6 @@ on_both_engines! {
 
 on_both_engines! {
     async fn instances_are_listed_while_their_heartbeat_is_recent(fixture: Fixture) {
-        use satiety_store::instances::InstanceRow;
-
         let store = fixture.open().await;
         let instance = InstanceRow {
             instance_id: "server-1".into(), kind: "server".into(), name: "server".into(),
