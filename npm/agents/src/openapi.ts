@@ -1122,7 +1122,7 @@ export interface EmbeddingProgress {
   done: number;
   /** Number of chunks that wait for a vector. */
   pending: number;
-  /** Last error of the worker; it tries again. */
+  /** Last error of the worker, which tries again, or the last text that the model rejected. */
   problem?: string | null;
   /** Estimated seconds until all chunks have a vector; absent if unknown. */
   seconds_left?: number | null;
@@ -3154,6 +3154,15 @@ export interface Project {
   label: string;
 }
 
+/** Result of the search for better channel weights. */
+export type ProposalVerdict = "propose" | "keep" | "not_enough_evidence";
+
+/** Request for a proposal of channel weights. */
+export interface ProposeRequest {
+  /** Start the proposed change as a feature of this name, without rollout; only report it when absent. */
+  start?: string | null;
+}
+
 /** An eviction proposal and how to present it. */
 export interface ProposeResponse {
   /** Number of tokens that evicting all candidates frees. */
@@ -3384,6 +3393,8 @@ export interface RelevanceSettings {
   fused?: RelevanceCalibration;
   /** For searches by words alone, and for models and languages whose cosines are not calibrated. */
   lexical?: RelevanceCalibration;
+  /** For turns of conversations by words and meaning: they are short, and their neighbors are evidence as well. */
+  turns?: RelevanceCalibration;
   /** For searches by meaning alone. */
   vector?: RelevanceCalibration;
 }
@@ -5283,6 +5294,34 @@ export interface WeakResult {
   title: string;
 }
 
+/** Mean quality with one ratio of the weights. */
+export interface WeightCandidate {
+  /** Mean nDCG@10 over all judged queries. */
+  ndcg: number;
+  /** Factor of the ratio of lexical to vector weight; 1 is the active pipeline. */
+  ratio: number;
+}
+
+/** Channel weights that suit the judged queries of the store. */
+export interface WeightProposal {
+  /** Mean nDCG@10 of each factor. */
+  candidates: WeightCandidate[];
+  /** The change as a feature; absent unless one is proposed. */
+  feature: Feature | null;
+  /** Cross-validated change of nDCG@10; absent with too few queries. */
+  gain: number | null;
+  /** 95 % interval of the gain. */
+  interval: Bounds | null;
+  /** Number of judged queries. */
+  queries: number;
+  /** Factor of the ratio of lexical to vector weight that is best on all queries. */
+  ratio: number;
+  /** State of the feature if it was started. */
+  started: ExperimentChange | null;
+  /** Whether other weights are worth an experiment. */
+  verdict: ProposalVerdict;
+}
+
 /** Weight of each channel in the fusion. */
 export interface Weights {
   /** Weight of the graph channel. */
@@ -5321,6 +5360,8 @@ export interface WrittenAnswer {
 
 /** A sentence of a model that a source supports. */
 export interface WrittenSentence {
+  /** Whether it is about something else than the question: a model may quote what was not asked for. */
+  is_off_question?: boolean;
   /** Spans of the sources that support it, verbatim. */
   quotes: Finding[];
   /** Cosine of the sentence and the nearest span; absent for a verbatim quotation or without a sentence model. */

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         MessagesBody,
         NoteBody,
         ProgressBody,
+        ProposeRequest,
         ProposeResponse,
         ProposeScopeRequest,
         ReceivedTraces,
@@ -109,6 +110,7 @@ if TYPE_CHECKING:
         ValidateResponse,
         Variants,
         VariantsRequest,
+        WeightProposal,
         Why,
     )
 
@@ -394,6 +396,10 @@ class Operations:
     def propose_eviction(self, body: ProposeScopeRequest) -> ProposeResponse:
         """Propose items to evict."""
         return cast("ProposeResponse", self._call("POST", "/v1/eviction/propose", body=body))
+
+    def propose_weights(self, body: ProposeRequest) -> WeightProposal:
+        """Propose channel weights from judged queries, and start them as a feature if a name is given."""
+        return cast("WeightProposal", self._call("POST", "/v1/ab-proposals", body=body))
 
     def receive_traces(self, body: TracesBody) -> ReceivedTraces:
         """Receive OpenTelemetry spans (OTLP) and append those of agents to the runs of their conversations."""
@@ -796,6 +802,10 @@ class AsyncOperations:
     async def propose_eviction(self, body: ProposeScopeRequest) -> ProposeResponse:
         """Propose items to evict."""
         return cast("ProposeResponse", await self._call("POST", "/v1/eviction/propose", body=body))
+
+    async def propose_weights(self, body: ProposeRequest) -> WeightProposal:
+        """Propose channel weights from judged queries, and start them as a feature if a name is given."""
+        return cast("WeightProposal", await self._call("POST", "/v1/ab-proposals", body=body))
 
     async def receive_traces(self, body: TracesBody) -> ReceivedTraces:
         """Receive OpenTelemetry spans (OTLP) and append those of agents to the runs of their conversations."""

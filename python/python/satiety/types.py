@@ -2379,6 +2379,16 @@ class Project(TypedDict):
     label: str
 
 
+ProposalVerdict: TypeAlias = "Literal['propose', 'keep', 'not_enough_evidence']"
+"""Result of the search for better channel weights."""
+
+
+class ProposeRequest(TypedDict, total=False):
+    """Request for a proposal of channel weights."""
+
+    start: str | None
+
+
 class _ProposeResponseRequired(TypedDict):
     candidate_tokens: int
     candidates: list[EvictionCandidate]
@@ -2535,6 +2545,7 @@ class RelevanceSettings(TypedDict, total=False):
 
     fused: RelevanceCalibration
     lexical: RelevanceCalibration
+    turns: RelevanceCalibration
     vector: RelevanceCalibration
 
 
@@ -3933,6 +3944,26 @@ class WeakResult(TypedDict):
     title: str
 
 
+class WeightCandidate(TypedDict):
+    """Mean quality with one ratio of the weights."""
+
+    ndcg: float
+    ratio: float
+
+
+class WeightProposal(TypedDict):
+    """Channel weights that suit the judged queries of the store."""
+
+    candidates: list[WeightCandidate]
+    feature: Feature | None
+    gain: float | None
+    interval: Bounds | None
+    queries: int
+    ratio: float
+    started: ExperimentChange | None
+    verdict: ProposalVerdict
+
+
 class Weights(TypedDict):
     """Weight of each channel in the fusion."""
 
@@ -3968,6 +3999,7 @@ class _WrittenSentenceRequired(TypedDict):
 class WrittenSentence(_WrittenSentenceRequired, total=False):
     """A sentence of a model that a source supports."""
 
+    is_off_question: bool
     similarity: float | None
 
 
