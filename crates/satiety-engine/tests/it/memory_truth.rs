@@ -390,7 +390,7 @@ async fn duplicates_and_conflicts_are_reported_on_save() {
 }
 
 #[tokio::test]
-async fn a_changed_time_of_observation_resolves_relative_dates_anew() {
+async fn a_changed_time_of_observation_resolves_relative_dates_again() {
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(directory.path(), "none");
     let meeting = SaveRequest {

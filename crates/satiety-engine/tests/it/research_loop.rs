@@ -458,7 +458,7 @@ async fn a_model_that_finds_nothing_leaves_the_question_open() {
     );
 }
 
-/// The index of a directory is kept next to the database, follows the files, and is built anew if it is damaged.
+/// The index of a directory is kept next to the database, follows the files, and is built again if it is damaged.
 #[tokio::test]
 async fn the_index_of_a_directory_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -497,7 +497,7 @@ async fn the_index_of_a_directory_is_kept() {
     let third = run().await;
     assert_eq!(third.sources, first.sources);
     let rebuilt =
-        |report: &satiety::research::Report| report.notes.iter().any(|note| note.contains("built anew"));
+        |report: &satiety::research::Report| report.notes.iter().any(|note| note.contains("built again"));
     assert_eq!(
         (rebuilt(&second), rebuilt(&third)),
         (false, true),

@@ -299,7 +299,7 @@ fn the_missed_rule_stops_at_its_target_and_keeps_every_round() {
     assert_eq!(
         without.reason,
         Reason::ManyMissed,
-        "no estimate is no reason to stop"
+        "no estimate is not a reason to stop"
     );
     let words = decide(&settings, 2, 0.0, None, estimate(0.08), 0.0).words();
     assert!(

@@ -216,7 +216,7 @@ mod tests {
         assert!((second.once_share - 3.0 / 7.0).abs() < 1e-12);
         assert!((second.new_share - 0.75).abs() < 1e-12);
         counts.add(&hits(&[2, 3, 4, 5]));
-        assert_eq!(counts.preview(&[]), second, "an empty search is no evidence");
+        assert_eq!(counts.preview(&[]), second, "an empty search is not evidence");
         counts.add(&[]);
         let third = counts.preview(&hits(&[2]));
         assert_eq!(third.searches, 3);

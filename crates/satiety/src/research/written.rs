@@ -396,7 +396,7 @@ fn missing_name(text: &str, known: &str, question: &str) -> Option<String> {
 }
 
 /// Whether a difference between a span and a sentence shows that the sentence is not supported. Numbers and names
-/// that another part of the passage has are no contradiction.
+/// that another part of the passage has do not contradict.
 fn objects(difference: &Difference, known: &str) -> bool {
     let absent = |text: &String| !known.to_lowercase().contains(&text.to_lowercase());
     match difference {

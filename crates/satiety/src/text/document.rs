@@ -410,7 +410,7 @@ fn is_heading_line(line: &str) -> bool {
     (1..=6).contains(&level) && line[level..].starts_with(' ') && !line[level..].trim().is_empty()
 }
 
-/// The fence that opens a code block.
+/// The line that opens a code block.
 fn fence(line: &str) -> Option<&'static str> {
     let line = line.trim_start();
     ["```", "~~~"].into_iter().find(|fence| line.starts_with(fence))
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn front_matter_is_metadata_and_a_comment_in_code_is_no_title() {
+    fn front_matter_is_metadata_and_a_comment_in_code_is_not_a_title() {
         let text = "---\ntitle: \"Install\"\ntags: [a]\n---\n\n```sh\n# comment\nrun\n```\n\n## First steps\n\nDo it.\n";
         let document = Document::parse(text, 100);
         assert_eq!(document.title.as_deref(), Some("Install"));

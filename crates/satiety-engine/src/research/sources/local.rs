@@ -78,7 +78,7 @@ impl<'e> Local<'e> {
         let (mut stored, mut changed, unusable) = finished(path, blocking(read).await)??;
         if unusable {
             notes.push(
-                "The kept index of the directory was damaged or of another version; it was built anew."
+                "The kept index of the directory was damaged or of another version; it was built again."
                     .into(),
             );
         }

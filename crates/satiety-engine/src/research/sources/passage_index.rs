@@ -2,7 +2,7 @@
 //! and embedded again.
 //!
 //! The file is a cache and never trusted: it is used only if its version and its checksum are right. In every
-//! other case the index is built anew, the report says so, and the file is replaced.
+//! other case the index is built again, the report says so, and the file is replaced.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
