@@ -280,7 +280,8 @@ def _now() -> int:
 def _cost(found: dict[str, Any] | None) -> Cost | None:
     if found is None:
         return None
-    return Cost(**{field.name: found.get(field.name) for field in fields(Cost)})
+    values: dict[str, Any] = {field.name: found.get(field.name) for field in fields(Cost)}
+    return Cost(**values)
 
 
 def _missing(found: dict[str, Any]) -> int:

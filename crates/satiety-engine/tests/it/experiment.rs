@@ -683,7 +683,7 @@ async fn invalid_requests_are_reported_and_change_nothing() {
 }
 
 /// The answer to "What does the code falconN mean?" contains the code and is about something else; other notes are about
-/// codes that mean something. Words know the answer, meaning does not.
+/// codes. Words know the answer, meaning does not.
 #[tokio::test]
 async fn weights_are_proposed_from_judged_queries_and_started_as_a_feature() {
     let bench = Bench::new();
@@ -700,15 +700,8 @@ async fn weights_are_proposed_from_judged_queries_and_started_as_a_feature() {
     for about in [
         "zip", "dress", "morse", "source", "bar", "error", "secret", "area",
     ] {
-        let content =
-            format!("What does the {about} code mean? The meaning of a code: {about} codes explained.");
-        save(
-            &engine,
-            format!("What a {about} code means"),
-            content,
-            Tier::Normal,
-        )
-        .await;
+        let content = format!("How to read a {about} code.");
+        save(&engine, format!("{about} explained"), content, Tier::Normal).await;
     }
     let mut answers = Vec::new();
     for topic in 0..32 {

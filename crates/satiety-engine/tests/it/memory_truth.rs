@@ -399,7 +399,7 @@ async fn a_changed_time_of_observation_resolves_relative_dates_again() {
     };
     let id = save(&engine, meeting).await.memory.id;
     let found = async |text: &str| !search(&engine, query(text)).await.is_empty();
-    assert!(found("15 May 2026").await && !found("11 September 2026").await);
+    assert!(found("15 May 2026").await && !found("September").await);
     let later = UpdateRequest {
         id,
         observed_at: Some(time("2026-09-16")),

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use satiety_store::bench::{AblationRow, BaselineRow, GateRow};
+use satiety_store::bench::{AblationRow, BaselineRow, GateRow, NoteRow};
 use satiety_store::conversations::ConversationRow;
 use satiety_store::evaluation::EvalResultRow;
+use satiety_store::instances::InstanceRow;
 use satiety_store::journal::Event;
+use satiety_store::labels::{AgentRunLabelRow, ConversationLabelRow};
 use satiety_store::retention::Rule;
 use satiety_store::transfer::BackupKind;
 use satiety_store::{Store, StoreError, TABLES};
@@ -70,6 +72,7 @@ async fn populate(store: &Store) {
     crate::experiment::fill(store).await;
     crate::work::fill(store).await;
     fill_agent_runs(store).await;
+    fill_annotations(store).await;
     crate::hook_sessions::fill(store).await;
 }
 
@@ -92,6 +95,44 @@ async fn fill_agent_runs(store: &Store) {
         json!({"role": "user"}),
     ];
     assert!(store.agent_runs().append(&run, 0, &messages).await.unwrap());
+}
+
+/// What people say about a run, a conversation and an agent's run, and a server that is running.
+async fn fill_annotations(store: &Store) {
+    let note = NoteRow {
+        note_id: "note-1".into(),
+        run_id: "run-1".into(),
+        author: "me".into(),
+        note: "slow \0 disk".into(),
+        created_at: 1,
+    };
+    store.bench().put_note(&note).await.unwrap();
+    let label = ConversationLabelRow {
+        conversation_id: "c-1".into(),
+        annotator: "me".into(),
+        signal: "STOP".into(),
+        stop_round: None,
+        created_at: 2,
+    };
+    store.labels().put_conversation_label(&label).await.unwrap();
+    let label = AgentRunLabelRow {
+        run_id: "agent-1".into(),
+        annotator: "me".into(),
+        solved: true,
+        loop_step: Some(2),
+        created_at: 3,
+    };
+    store.labels().put_agent_run_label(&label).await.unwrap();
+    let instance = InstanceRow {
+        instance_id: "server-1".into(),
+        kind: "server".into(),
+        name: "server".into(),
+        url: None,
+        version: "0".into(),
+        started_at: 1,
+        seen_at: 0,
+    };
+    store.instances().announce(&instance).await.unwrap();
 }
 
 async fn fill_evaluation(store: &Store) {
