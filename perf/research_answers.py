@@ -1,12 +1,15 @@
-"""Asks questions about three documentation trees and measures the answers of `satiety research`.
+"""Asks questions about four documentation trees and measures the answers of `satiety research`.
 
-Usage: python perf/research_answers.py [--satiety target/release/satiety] [--trees DIRECTORY] [--model] [--words] [--misses] [--jobs N] [--work DIRECTORY]
+Usage: python perf/research_answers.py [--satiety target/release/satiety] [--trees DIRECTORY] [--model [words|first|right]] [--words] [--misses]
+    [--jobs N] [--work DIRECTORY] [--part known|held-out|last-tree]
 
 The public trees are fetched from the package registries with pip and npm, or taken from DIRECTORY if it has them.
-`--model` answers with a scripted chat model behind a local server that copies the passage
-that shares most words with the question. `--words` searches
-without the sentence model. Figures are printed for the questions that the code was changed with and for the held-out
-ones separately.
+`--model` answers with a scripted chat model behind a local server that copies one of the passages that it is
+given, whole, and never refuses: the first of those that share most words with the question (`words`), the first
+(`first`), or the one that has the answer (`right`; the first one if none has it, and for questions without an answer). With a model, an answer
+is what the model wrote and the quotations below it; the share that the model's own sentences have is printed, too.
+`--words` searches without the sentence model. Figures are printed separately for the questions that the code was
+changed with, for the held-out ones, and for a tree that no change was measured with.
 """
 
 import argparse
@@ -22,7 +25,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from research_questions import HELD_OUT, QUESTIONS, TREES
+from research_questions import HELD_OUT, LAST_TREE, QUESTIONS, TREES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -43,16 +46,27 @@ def fetch(name, below):
 
 
 class Scripted(http.server.BaseHTTPRequestHandler):
-    """A chat model that copies one of the numbered passages with its citation: the first of those that share most words with the question."""
+    """A chat model that copies one of the numbered passages with its citation."""
+
+    copies = "words"
+    spans: dict = {}
+
+    def choose(self, question, passages):
+        if self.copies == "words":
+            words = set(re.findall(r"\w{4,}", question.lower()))
+            return max(passages, key=lambda passage: sum(word.rstrip("s") in passage.lower() for word in words))
+        span = self.spans.get(question.strip())
+        if self.copies == "right" and span:
+            page = [passage for passage in passages if one_line(span) in one_line(passage)]
+            return (page or passages)[0]
+        return passages[0]
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         asked = body["messages"][-1]["content"]
         parts = re.findall(r"<(data-\d+)>\n(.*?)\n</\1>", asked, re.DOTALL)
         if "Numbered passages:" in asked:
-            words = {word for word in re.findall(r"\w{4,}", parts[0][1].lower())}
-            passages = re.split(r"\n\n(?=\[\d+\] )", parts[1][1])
-            best = max(passages, key=lambda passage: sum(word.rstrip("s") in passage.lower() for word in words))
+            best = self.choose(parts[0][1], re.split(r"\n\n(?=\[\d+\] )", parts[1][1]))
             number, text = re.match(r"\[(\d+)\] [^\n]*\n?(.*)", best, re.DOTALL).groups()
             text = f"{text}\n\n[{number}]" if text else "NOT FOUND"
         else:
@@ -93,11 +107,13 @@ def ask(satiety, tree, question, directory, options, port):
 class Counts:
     """Counts of one part of the questions."""
 
-    def __init__(self):
+    def __init__(self, has_model):
         self.rows = {}
-        self.quotes = self.verbatim = self.removed = 0
+        self.has_model = has_model
+        self.quotes = self.verbatim = self.removed = self.by_model = self.first = self.among_eight = 0
 
     def print(self, title):
+        """Print the counts by kind and their totals."""
         print(f"\n{title}\n\n| kind | questions | right page cited | answered (span present) | refused |\n|---|---|---|---|---|")
         for kind, (count, cited, answered, refused) in sorted(self.rows.items()):
             if kind == "unanswerable":
@@ -110,12 +126,18 @@ class Counts:
         print(
             f"\nright page cited {sum(r[1] for r in asked) / max(total, 1):.2f} of {total}, answered "
             f"{sum(r[2] for r in asked) / max(total, 1):.2f}, refused {none[3]} of {none[0]}, "
-            f"verbatim {self.verbatim} of {self.quotes} quotes, {self.removed} sentences of the model removed"
+            f"verbatim {self.verbatim} of {self.quotes} quotes"
+            + (
+                f"; {self.by_model / max(total, 1):.2f} answered by the model's own sentences, {self.removed} of them removed"
+                if self.has_model
+                else ""
+            )
+            + f"; the passage with the answer is the first result for {self.first}, among the first eight for {self.among_eight}"
         )
 
 
 def measure(questions, trees, directory, options, port):
-    counts = Counts()
+    counts = Counts(bool(options.model))
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
         reports = list(pool.map(lambda one: ask(options.satiety, trees[one[0]], one[2], directory, options, port), questions))
     for (tree, kind, question, page, span), report in zip(questions, reports, strict=True):
@@ -125,14 +147,23 @@ def measure(questions, trees, directory, options, port):
         sentences = [sentence for answer in written for sentence in answer["sentences"]]
         counts.removed += sum(len(answer.get("removed", [])) for answer in written)
         if options.model:
-            findings = [quote for sentence in sentences for quote in sentence["quotes"]]
+            findings = [quote for sentence in sentences for quote in sentence["quotes"]] + findings
         for finding in findings:
             text = one_line((trees[tree] / sources[finding["source"]]).read_text(encoding="utf-8"))
             counts.quotes += 1
             counts.verbatim += one_line(finding["text"]) in text
         cited = any(sources[finding["source"]] == page for finding in findings)
-        shown = sentences if options.model else findings
+        shown = sentences + findings
         has_span = any(one_line(span) in one_line(one["text"]) for one in shown) if span else False
+        results = report["rounds"][0]["results"]
+        ranks = [
+            rank
+            for rank, hit in enumerate(results)
+            if page and hit["url"].split("#")[0] == page and one_line(span) in one_line(hit["snippet"])
+        ]
+        counts.first += ranks[:1] == [0]
+        counts.among_eight += bool(ranks) and ranks[0] < 8
+        counts.by_model += bool(span) and any(one_line(span) in one_line(one["text"]) for one in sentences)
         is_open = all(answer["open"] for answer in report["answers"])
         row = counts.rows.setdefault("unanswerable" if page is None else kind, [0, 0, 0, 0])
         row[0] += 1
@@ -152,20 +183,26 @@ def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--satiety", default=str(ROOT / "target/release/satiety"))
     arguments.add_argument("--trees", type=Path)
-    arguments.add_argument("--model", action="store_true")
+    arguments.add_argument("--model", nargs="?", const="words", choices=["words", "first", "right"])
     arguments.add_argument("--words", action="store_true")
     arguments.add_argument("--misses", action="store_true")
     arguments.add_argument("--work", type=Path, help="directory for the store and the indexes, to use them again")
     arguments.add_argument("--jobs", type=int, default=os.cpu_count())
-    arguments.add_argument("--part", choices=["known", "held-out"])
+    arguments.add_argument("--part", choices=["known", "held-out", "last-tree"])
     options = arguments.parse_args()
+    Scripted.copies = options.model or "words"
+    Scripted.spans = {question: span for _, _, question, _, span in QUESTIONS + HELD_OUT + LAST_TREE}
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory() as temporary:
         directory = options.work or Path(temporary)
         below = options.trees or directory
         trees = {name: fetch(name, below) for name in TREES}
-        parts = [("known", "Questions that the code was changed with", QUESTIONS), ("held-out", "Held-out questions", HELD_OUT)]
+        parts = [
+            ("known", "Questions that the code was changed with", QUESTIONS),
+            ("held-out", "Held-out questions", HELD_OUT),
+            ("last-tree", "Questions about a tree that no change was measured with", LAST_TREE),
+        ]
         # The first question about a tree indexes it.
         for tree in trees.values():
             ask(options.satiety, tree, "What is this about?", directory, options, server.server_port)

@@ -5,6 +5,7 @@ TREES = {
     "satiety": (None, "docs"),
     "fastify": (["npm", "pack", "fastify@5.2.1"], "package/docs"),
     "click": (["pip", "download", "--no-deps", "--no-binary", ":all:", "click==8.1.8"], "click-8.1.8/docs"),
+    "flask": (["pip", "download", "--no-deps", "--no-binary", ":all:", "flask==3.1.0"], "flask-3.1.0/docs"),
 }
 
 QUESTIONS = [
@@ -111,4 +112,38 @@ HELD_OUT = [
     ("fastify", "list", "Which fonts does the PDF export embed?", None, None),
     ("click", "place", "Where are the Docker images published?", None, None),
     ("click", "reason", "Why was the Perl binding abandoned?", None, None),
+]
+
+# About a tree that no change was measured with.
+LAST_TREE = [
+    ("flask", "number", "Which versions of Python are supported?", "installation.rst", "Python 3.9 and newer"),
+    ("flask", "number", "How many form parts can be parsed by default?", "web-security.rst", "1000 by default"),
+    ("flask", "number", "How long is the lifetime of a permanent session by default?", "config.rst", "2678400"),
+    ("flask", "number", "Which version of greenlet is required with gevent or eventlet?", "installation.rst", "greenlet>=1.0"),
+    ("flask", "number", "How many workers does Gunicorn start by default?", "deploying/gunicorn.rst", "only 1 worker"),
+    ("flask", "name", "What is the default name of the session cookie?", "config.rst", "'session'"),
+    ("flask", "name", "Which environment variable enables debug mode?", "config.rst", "FLASK_DEBUG"),
+    ("flask", "name", "Which library implements signals?", "signals.rst", "Blinker"),
+    ("flask", "name", "Which method unsubscribes from a signal?", "signals.rst", "disconnect"),
+    ("flask", "name", "Which framework is used to set up and run tests?", "testing.rst", "pytest"),
+    ("flask", "list", "Which dependencies are installed automatically?", "installation.rst", "ItsDangerous"),
+    ("flask", "list", "Which optional dependencies are detected if they are installed?", "installation.rst", "python-dotenv"),
+    ("flask", "list", "Which values can SESSION_COOKIE_SAMESITE be set to?", "config.rst", "``'Lax'`` (recommended) or ``'Strict'``"),
+    ("flask", "procedure", "How do I install support for async views?", "async-await.rst", "pip install flask[async]"),
+    ("flask", "procedure", "How do I generate a secret key?", "config.rst", "secrets.token_hex()"),
+    ("flask", "procedure", "How do I run the development server in debug mode?", "server.rst", "flask --app hello run --debug"),
+    ("flask", "place", "Where are tests typically located?", "testing.rst", "``tests`` folder"),
+    ("flask", "place", "In which file can fixtures be placed?", "testing.rst", "tests/conftest.py"),
+    ("flask", "yes_no", "Does Gunicorn support Windows?", "deploying/gunicorn.rst", "does not support Windows"),
+    ("flask", "yes_no", "Should the development server be used in production?", "server.rst", "Do not use the development server when deploying to production"),
+    ("flask", "yes_no", "Are values in templates escaped automatically?", "web-security.rst", "automatically escape all values"),
+    ("flask", "reason", "Why should the extensions of uploaded files be limited?", "patterns/fileuploads.rst", "cause XSS problems"),
+    ("flask", "definition", "What is a blueprint?", "blueprints.rst", "set of operations which can be registered"),
+    ("flask", "definition", "What are signals?", "signals.rst", "lightweight way to notify subscribers"),
+    ("flask", "number", "How many satellites relay the requests?", None, None),
+    ("flask", "person", "Who signs the invoices of the reseller programme?", None, None),
+    ("flask", "place", "Where is the iOS simulator installed?", None, None),
+    ("flask", "procedure", "How do I train a neural network on the access log?", None, None),
+    ("flask", "name", "Which Kubernetes operator rotates the certificates?", None, None),
+    ("flask", "list", "Which currencies does the billing module convert?", None, None),
 ]

@@ -7,6 +7,7 @@
 
 use crate::handles::DialogueOperations;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -19,7 +20,8 @@ use satiety_models::{AddressOrigin, KeyOwner};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{EngineError, Settings};
+use crate::tenants::CountingChat;
+use crate::{Engine, EngineError};
 
 const SYSTEM: &str = include_str!("prompts/sort_message.system.md");
 const USER: &str = include_str!("prompts/sort_message.user.md");
@@ -44,10 +46,11 @@ impl DialogueOperations<'_> {
     /// Sorts messages into rounds with the configured chat model. A message that the model cannot sort is an
     /// error that names the round; rounds are never dropped.
     pub(crate) async fn extract_with_model(self, log: &MessageLog) -> Result<Transcript, EngineError> {
+        self.engine.admit_model_work()?;
         let chat = self
             .engine
             .chat
-            .get_or_try_init(|| async { open(&self.engine.settings) })
+            .get_or_try_init(|| async { open(self.engine) })
             .await?
             .as_ref();
         let sorting: Vec<SortFuture<'_>> = input::turns(log)
@@ -73,15 +76,16 @@ impl DialogueOperations<'_> {
     }
 }
 
-fn open(settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
-    open_chat(
-        settings.chat.as_deref().ok_or(EngineError::NoChatModel)?,
-        settings,
-    )
+fn open(engine: &Engine) -> Result<Box<dyn Chat>, EngineError> {
+    let model = engine.settings.chat.as_deref().ok_or(EngineError::NoChatModel)?;
+    open_chat(model, engine)
 }
 
-/// Opens a chat model that the user named (settings or flags), with the API key of its provider.
-pub(crate) fn open_chat(model: &str, settings: &Settings) -> Result<Box<dyn Chat>, EngineError> {
+/// Opens a chat model that the user named (settings or flags), with the API key of its provider. For a tenant, it counts
+/// tokens and refuses to work beyond the quota.
+pub(crate) fn open_chat(model: &str, engine: &Engine) -> Result<Box<dyn Chat>, EngineError> {
+    engine.admit_model_work()?;
+    let settings = &engine.settings;
     let spec: Spec = model.parse()?;
     // An API key is sent only to the provider it belongs to.
     let key = match spec.provider {
@@ -106,7 +110,14 @@ pub(crate) fn open_chat(model: &str, settings: &Settings) -> Result<Box<dyn Chat
         },
         ..HttpSettings::default()
     };
-    Ok(chat::open(&spec, http)?)
+    let inner = chat::open(&spec, http)?;
+    Ok(match engine.meter() {
+        None => inner,
+        Some(meter) => Box::new(CountingChat {
+            inner,
+            meter: Arc::clone(meter),
+        }),
+    })
 }
 
 async fn sort(chat: &dyn Chat, turn: Turn<'_>) -> Result<(Round, Usage), EngineError> {

@@ -23,6 +23,7 @@ use satiety::research::{
     Assessor, GateSettings, Hit, Missed, Novelty, Research, ResearchSettings, RoundOutcome, Spent, Step,
     StopRule, StopThreshold,
 };
+use satiety::stats::wilson;
 use satiety::text::{LexicalIndex, StopWords};
 use serde_json::Value;
 
@@ -117,7 +118,7 @@ fn main() -> Result<()> {
     for collection in &collections {
         rules(collection);
     }
-    calibration(&collections);
+    calibration(&collections)?;
     for collection in &collections {
         predictability(collection);
     }
@@ -590,9 +591,9 @@ fn rules(collection: &Collection) {
 }
 
 /// Claimed and actual missed shares, for questions and for collections that were not used for fitting.
-fn calibration(collections: &[Collection]) {
+fn calibration(collections: &[Collection]) -> Result<()> {
     println!(
-        "\n# Calibration of the missed share\n\n| fitted on | tested on | rounds | claimed mean, % | actual mean, % | above the bound, % (target: 10) | mean bound, % |\n|---|---|--:|--:|--:|--:|--:|"
+        "\n# Calibration of the missed share\n\n| fitted on | tested on | rounds | claimed mean, % | actual mean, % | above the bound, % (target: 10; 95 % interval) | mean bound, % |\n|---|---|--:|--:|--:|--:|--:|"
     );
     for (at, collection) in collections.iter().enumerate() {
         let others = fit(&examples(collections, |other, _| other != at));
@@ -612,12 +613,15 @@ fn calibration(collections: &[Collection]) {
                     count += 1.0;
                 }
                 let percent = |value: f64| 100.0 * value / f64::max(count, 1.0);
+                let exact = wilson(above as u64, count as u64, 0.95)?;
                 println!(
-                    "| {label} | {} | {rounds} | {:.1} | {:.1} | {:.1} | {:.0} |",
+                    "| {label} | {} | {rounds} | {:.1} | {:.1} | {:.1} ({:.1} to {:.1}) | {:.0} |",
                     collection.name,
                     percent(claimed),
                     percent(actual),
                     percent(above),
+                    100.0 * exact.low,
+                    100.0 * exact.high,
                     percent(bound)
                 );
             }
@@ -648,6 +652,7 @@ fn calibration(collections: &[Collection]) {
             100.0 * actual / count
         );
     }
+    Ok(())
 }
 
 /// How much of the variation between questions a rule could use: an oracle, and a regression of the gain of the next

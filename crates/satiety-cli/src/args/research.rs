@@ -143,6 +143,7 @@ pub(crate) enum NoveltyBy {
   satiety gate rounds.jsonl
   my-agent --log-rounds | satiety gate - --novelty seed --epsilon 0
   satiety gate rounds.jsonl --format json | jq -c '{round, decision, score, reason}'
+  satiety gate loops.jsonl --recommend     # rounds with \"relevant\": [\"ADDRESS\"], or reports of `research --format json`
 
 Input, one line per round:
   {\"run\": \"a\", \"query\": \"…\", \"results\": [{\"title\": \"…\", \"url\": \"…\", \"snippet\": \"…\"}], \"state\": \"…\"}
@@ -162,4 +163,7 @@ pub(crate) struct GateArgs {
     /// Exit with the last decision: 0 continue, 11 stop
     #[arg(long)]
     pub(crate) exit_code: bool,
+    /// Compare stop rules on recorded loops and recommend one
+    #[arg(long, conflicts_with = "exit_code")]
+    pub(crate) recommend: bool,
 }

@@ -5,8 +5,10 @@ use std::io::{BufRead, BufReader};
 
 use owo_colors::OwoColorize as _;
 use satiety::research::Decision;
+use satiety::research::recommend::Recommendation;
 use satiety_engine::ResearchOperations;
 use satiety_engine::research::{GateRequest, GateSummary, SearchGateResponse};
+use satiety_report::Document;
 use satiety_report::document::count;
 use serde::Serialize;
 
@@ -18,6 +20,9 @@ use crate::printer::{Printer, Render};
 use crate::settings::Format;
 
 pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failure> {
+    if arguments.recommend {
+        return recommend(arguments, printer);
+    }
     let request = GateRequest {
         settings: gate_settings(&arguments.gate)?,
         task: arguments.task.clone(),
@@ -46,12 +51,7 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
             &mut tell,
         )
     } else {
-        let file = fs_err::File::open(&arguments.file).map_err(|error| {
-            Failure::bad_input(
-                format!("cannot read {name}: {}", error.kind()),
-                "give a JSON Lines file, or `-` for standard input",
-            )
-        })?;
+        let file = open(arguments)?;
         ResearchOperations::gate(&request, &name, BufReader::new(file).lines(), &mut tell)
     }??;
     if printer.format() != Format::Json {
@@ -61,6 +61,34 @@ pub(super) fn run(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failu
         Some(Decision::Stop) if arguments.exit_code => Exit::Stop,
         _ => Exit::Done,
     })
+}
+
+/// Recommends a stop rule for recorded loops.
+fn recommend(arguments: &GateArgs, printer: &Printer) -> Result<Exit, Failure> {
+    let max_missed = gate_settings(&arguments.gate)?.max_missed;
+    let found = if arguments.file.as_os_str() == "-" {
+        ResearchOperations::recommend_stop("standard input", std::io::stdin().lock(), max_missed)
+    } else {
+        let name = arguments.file.display().to_string();
+        ResearchOperations::recommend_stop(&name, open(arguments)?, max_missed)
+    }?;
+    printer.answer(&found)?;
+    Ok(Exit::Done)
+}
+
+fn open(arguments: &GateArgs) -> Result<fs_err::File, Failure> {
+    fs_err::File::open(&arguments.file).map_err(|error| {
+        Failure::bad_input(
+            format!("cannot read {}: {}", arguments.file.display(), error.kind()),
+            "give a JSON Lines file, or `-` for standard input",
+        )
+    })
+}
+
+impl Render for Recommendation {
+    fn document(&self) -> Document {
+        satiety_report::documents::research::recommendation(self)
+    }
 }
 
 fn text(summary: &GateSummary) -> String {

@@ -7,6 +7,7 @@ mod history;
 mod run;
 mod search_gate;
 pub mod sources;
+mod stop_advice;
 
 pub use chat_model::Prices;
 pub use history::{ResearchSummary, StoredResearch};

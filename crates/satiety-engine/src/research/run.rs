@@ -156,7 +156,7 @@ impl ResearchOperations<'_> {
             None => source,
         };
         let chat = match (&self.engine.settings.chat, request.use_model) {
-            (Some(model), true) => Some(open_chat(model, &self.engine.settings)?),
+            (Some(model), true) => Some(open_chat(model, self.engine)?),
             _ => None,
         };
         if chat.is_none() && request.settings.gate.assessor == satiety::research::Assessor::Model {

@@ -1,9 +1,11 @@
 //! Reports of research: findings with numbered sources, and how they were obtained.
 
+use satiety::research::recommend::Recommendation;
 use satiety::research::report::Answer;
 use satiety::research::{AnswerState, Report, RoundOutcome, RoundRecord};
+use satiety::stats::Interval;
 
-use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, badge, dim, or_dash, strong};
+use crate::document::{Block, Chart, Document, Medium, Table, Text, Tone, count, dim, or_dash, strong};
 use crate::row;
 use crate::series::{Lines, Series};
 
@@ -117,6 +119,63 @@ fn push_statements(statements: &[(&str, Vec<usize>)], parts: &mut Vec<Block>) {
     }
 }
 
+/// Reports which stop rule pays on recorded loops, and why.
+pub fn recommendation(found: &Recommendation) -> Document {
+    let percent = |share: f64| format!("{:.1}", 100.0 * share);
+    let range = |interval: Interval| format!("{} to {}", percent(interval.low), percent(interval.high));
+    let rules = found.rules.iter().map(|rule| {
+        let above = match (rule.above_fixed, rule.above_fixed_interval) {
+            (Some(above), Some(interval)) => format!("{:+.1} ({})", 100.0 * above, range(interval)),
+            _ => "-".to_owned(),
+        };
+        row![
+            &rule.options,
+            format!("{:.2}", rule.searches),
+            format!("{} ({})", percent(rule.recall), range(rule.recall_interval)),
+            above,
+        ]
+    });
+    let gains = found.gains.iter().map(|gain| {
+        row![
+            gain.after.to_string(),
+            percent(gain.mean),
+            percent(gain.without),
+            percent(gain.explained),
+        ]
+    });
+    let rules = Table::new(
+        &[
+            "rule",
+            "searches",
+            "recall, %",
+            "minus fixed at the same cost, points",
+        ],
+        &[1],
+        rules,
+    );
+    let gains = Table::new(
+        &[
+            "after searches",
+            "next gain, points",
+            "loops without gain, %",
+            "variance explained, %",
+        ],
+        &[0, 1, 2, 3],
+        gains,
+    );
+    let parts = vec![
+        Block::text(format!("Because {}.", found.reason)),
+        Block::Table(rules),
+        Block::Table(gains),
+        Block::text(format!(
+            "{} loops of up to {} searches, {} left out because none of their results was useful. With hindsight, {:.2} searches find as much as the recommended number.",
+            found.loops, found.rounds, found.left_out, found.hindsight_searches
+        )),
+    ];
+    let title = format!("Recommended: {}", found.options);
+    Document::new(&*title, vec![Block::Section(strong(&*title), parts)])
+}
+
 fn history(report: &Report) -> Vec<Block> {
     let rows = report.rounds.iter().map(|record| {
         row![
@@ -166,11 +225,11 @@ fn history(report: &Report) -> Vec<Block> {
     parts.extend(report.notes.iter().map(|note| Block::Text(dim(note))));
     parts.push(Block::text(format!("Stopped because {}.", report.stop_words)));
     parts.push(Block::text(format!(
-        "{} searches in {}, {} kept; {} results",
-        report.searches,
+        "{} in {}, {} kept; {}",
+        count(report.searches, "search", "searches"),
         report.source,
         report.rounds_accepted,
-        report.sources.len()
+        count(report.sources.len(), "result", "results")
     )));
     parts
 }
@@ -186,46 +245,6 @@ pub fn novelty(rounds: &[RoundRecord]) -> Block {
         places,
         series,
     )))
-}
-
-/// One round with its results.
-pub fn round(record: &RoundRecord) -> Block {
-    let outcome = match &record.outcome {
-        RoundOutcome::Found => format!(
-            "{} results, {} of them kept",
-            record.results.len(),
-            record.new_results
-        ),
-        RoundOutcome::Empty => "no results".into(),
-        RoundOutcome::Failed { error } => format!("failed: {error}"),
-    };
-    let summary = format!(
-        "Round {}: “{}”, {outcome}; {}",
-        record.round,
-        record.query,
-        record.verdict.words()
-    );
-    // Addresses are shown, not linked: search results are untrusted, and a click would leave this machine.
-    let hits = record.results.iter().map(|hit| row![&hit.title, &hit.url]);
-    let hits = Table::new(&["title", "address"], &[], hits);
-    Block::details(summary, vec![Block::text(&record.summary), Block::Table(hits)])
-}
-
-/// Lists all sources, cited or not.
-pub fn sources(report: &Report) -> Block {
-    let rows = report.sources.iter().map(|source| {
-        let cited = if source.cited {
-            badge(Tone::Good, "yes")
-        } else {
-            "".into()
-        };
-        row![source.number, &source.title, &source.url, source.round, cited]
-    });
-    Block::Table(Table::new(
-        &["no.", "title", "address", "round", "cited"],
-        &[0, 3],
-        rows,
-    ))
 }
 
 #[cfg(test)]

@@ -39,12 +39,14 @@ pub(super) struct SourceText<'a> {
 }
 
 /// An answer: what is quoted, and whether it satisfies the question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Extracted {
     pub(super) state: AnswerState,
     pub(super) findings: Vec<Finding>,
     /// Positions of the texts with the best candidates, best first.
     pub(super) best_texts: Vec<usize>,
+    /// Weights of the question's terms among the texts.
+    pub(super) weights: QuestionWeights,
 }
 
 /// Sentences with a term overlap above this say the same.
@@ -66,6 +68,69 @@ const SATISFIED: f64 = 1.6;
 
 /// Factor of the score for lists, tables and code where the question asks for such.
 const PREFERRED: f64 = 1.25;
+
+/// Weights of the terms of a question, which tell how much of it a text covers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct QuestionWeights {
+    weights: Vec<(String, f64)>,
+    total: f64,
+}
+
+/// Terms of a statement and of what stands around it.
+pub(super) struct StatementTerms<'a> {
+    pub(super) own: &'a BTreeSet<String>,
+    /// Terms of the headings and of the sentence before.
+    pub(super) context: &'a BTreeSet<String>,
+    /// Terms of the whole passage.
+    pub(super) passage: &'a BTreeSet<String>,
+    /// Whether it is a list, a table or a code block.
+    pub(super) is_block: bool,
+}
+
+impl QuestionWeights {
+    /// Weight of each term of a question, from 1 to 2: the rarer among the texts, the more. A term that no text
+    /// has weighs most, but not so much that one word in other words leaves a question open.
+    pub(super) fn of(question: &str, texts: &[BTreeSet<String>]) -> Self {
+        let count = texts.len() as f64;
+        let rarity = |with: f64| (1.0 + (count - with + 0.5) / (with + 0.5)).ln();
+        let weights: Vec<(String, f64)> = distinct(question)
+            .into_iter()
+            .map(|(_, term)| {
+                let with = texts.iter().filter(|text| text.contains(&term)).count() as f64;
+                (term, 1.0 + rarity(with) / rarity(0.0))
+            })
+            .collect();
+        Self {
+            total: weights.iter().map(|(_, weight)| weight).sum(),
+            weights,
+        }
+    }
+
+    /// Share of the question's weight that a statement covers, with what stands around it.
+    fn covered(&self, statement: &StatementTerms<'_>) -> f64 {
+        let (mut own, mut around) = (0.0, 0.0);
+        for (term, weight) in &self.weights {
+            if statement.own.contains(term) {
+                own += weight;
+            } else if statement.context.contains(term) {
+                around += CONTEXT * weight;
+            } else if statement.passage.contains(term) {
+                around += PASSAGE * weight;
+            }
+        }
+        // A sentence without a word of the question says nothing about it; a code block or table may.
+        if own > 0.0 || statement.is_block {
+            (own + around) / self.total.max(f64::MIN_POSITIVE)
+        } else {
+            0.0
+        }
+    }
+
+    /// Whether a statement is about what the question asks.
+    pub(super) fn is_about(&self, statement: &StatementTerms<'_>) -> bool {
+        self.covered(statement) >= MIN_COVERED
+    }
+}
 
 /// A text that may be quoted.
 struct Candidate {
@@ -90,7 +155,6 @@ pub(super) fn extract(
     count: usize,
     used: &mut BTreeSet<String>,
 ) -> Extracted {
-    let wanted = distinct(question);
     let mut candidates = Vec::new();
     for (at, text) in texts.iter().enumerate() {
         collect(question, kind, at, text, &mut candidates);
@@ -99,25 +163,14 @@ pub(super) fn extract(
         .iter()
         .map(|text| terms(text.title).into_iter().chain(terms(text.text)).collect())
         .collect();
-    let weights = weights(&wanted, &sets);
-    let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
-    // A sentence without a word of the question says nothing about it; a code block or table may.
+    let weights = QuestionWeights::of(question, &sets);
     let covered = |candidate: &Candidate| {
-        let (mut own, mut around) = (0.0, 0.0);
-        for (term, weight) in &weights {
-            if candidate.terms.contains(term) {
-                own += weight;
-            } else if candidate.context.contains(term) {
-                around += CONTEXT * weight;
-            } else if sets[candidate.at].contains(term) {
-                around += PASSAGE * weight;
-            }
-        }
-        if own > 0.0 || candidate.whole {
-            (own + around) / total.max(f64::MIN_POSITIVE)
-        } else {
-            0.0
-        }
+        weights.covered(&StatementTerms {
+            own: &candidate.terms,
+            context: &candidate.context,
+            passage: &sets[candidate.at],
+            is_block: candidate.whole,
+        })
     };
     let mut ranked: Vec<(f64, f64, usize)> = candidates
         .iter()
@@ -166,6 +219,7 @@ pub(super) fn extract(
     Extracted {
         state,
         best_texts,
+        weights,
         findings: chosen
             .into_iter()
             .map(|candidate| Finding {
@@ -248,20 +302,6 @@ fn push_sentence(
     if text.chars().count() <= MAX_SENTENCE_CHARS && !text.ends_with('?') && !is_tag {
         push(text, BlockKind::Paragraph, context.clone());
     }
-}
-
-/// Weight of each term of a question, from 1 to 2: the rarer among the texts, the more. A term that no text has
-/// weighs most, but not so much that one word in other words leaves a question open.
-fn weights(wanted: &[(String, String)], sets: &[BTreeSet<String>]) -> Vec<(String, f64)> {
-    let total = sets.len() as f64;
-    let rarity = |with: f64| (1.0 + (total - with + 0.5) / (with + 0.5)).ln();
-    wanted
-        .iter()
-        .map(|(_, term)| {
-            let with = sets.iter().filter(|set| set.contains(term)).count() as f64;
-            (term.clone(), 1.0 + rarity(with) / rarity(0.0))
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::text::document::LineSpan;
+
 /// One result of a search.
 ///
 /// Common alternative keys are accepted: `href` and `link` for the address, `body`, `content`, `description`
@@ -31,6 +33,13 @@ pub struct Hit {
     /// Publication date as reported by the search engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<String>,
+    /// Lines of the document in which the snippet stands verbatim; absent for pages and converted documents.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "lines_or_none"
+    )]
+    pub lines: Option<LineSpan>,
 }
 
 impl Hit {
@@ -60,6 +69,12 @@ fn text_or_null<'de, D: serde::Deserializer<'de>>(source: D) -> Result<String, D
     Ok(Option::<String>::deserialize(source)?.unwrap_or_default())
 }
 
+/// Loops of other programs may send something else under the same name.
+fn lines_or_none<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<LineSpan>, D::Error> {
+    let value = serde_json::Value::deserialize(source)?;
+    Ok(serde_json::from_value(value).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +91,13 @@ mod tests {
         }
         let bare: Hit = serde_json::from_str(r#"{"title": null, "snippet": null}"#).unwrap();
         assert!(bare.is_blank());
+        let foreign: Hit = serde_json::from_str(r#"{"title": "t", "lines": 12}"#).unwrap();
+        assert_eq!(foreign.lines, None);
+        let own = Hit {
+            lines: Some(LineSpan { first: 2, last: 5 }),
+            ..Hit::default()
+        };
+        let text = serde_json::to_string(&own).unwrap();
+        assert_eq!(serde_json::from_str::<Hit>(&text).unwrap(), own);
     }
 }

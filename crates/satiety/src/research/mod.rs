@@ -20,6 +20,7 @@
 //! | what does a document consist of? | `text::document` |
 //! | what does a question ask for, and which text has it? | [`question`], `answer` |
 //! | does a passage support a sentence that a model wrote? | `written` |
+//! | which stop rule pays on recorded loops? | [`recommend`] |
 //! | what was found, and where does each sentence come from? | [`report`] |
 
 pub mod address;
@@ -38,6 +39,7 @@ pub mod missed;
 pub mod plan;
 pub mod prompts;
 pub mod question;
+pub mod recommend;
 mod record;
 pub mod report;
 mod session;

@@ -16,7 +16,7 @@ use super::record::{ModelCalls, RoundRecord};
 use super::session::Research;
 use super::unseen::Unseen;
 use super::written::{AnswerTask, CitablePassage, WrittenAnswer};
-use crate::text::document::Document;
+use crate::text::document::{Document, LineSpan};
 
 /// Words of a passage of a page that was read.
 const PASSAGE_WORDS: usize = 120;
@@ -113,6 +113,9 @@ pub struct Source {
     pub title: String,
     /// Address of the page or document.
     pub url: String,
+    /// Lines of the document that it stands on; absent for pages and converted documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<LineSpan>,
     /// Round that returned it first.
     pub round: u32,
     /// Other addresses of the same text.
@@ -204,6 +207,7 @@ impl Report {
                 number: at + 1,
                 title: kept.hit.title.clone(),
                 url: kept.hit.url.clone(),
+                lines: kept.hit.lines,
                 round: kept.round,
                 also_at: kept.also_at.clone(),
                 cited: false,
@@ -275,35 +279,42 @@ impl Report {
         questions
             .map(|question| {
                 let kind = QuestionKind::of(&question);
-                let mut order = extract(&question, kind, &texts, 0, &mut BTreeSet::new()).best_texts;
-                // Results of the search follow in their order: a model may find in them what rules do not.
-                order.extend(0..passages.len());
+                let found = extract(&question, kind, &texts, 0, &mut BTreeSet::new());
+                // Rules and the search take turns: the search knows meanings, and a model may find in its results
+                // what rules do not.
+                let mut order: Vec<usize> = (0..passages.len())
+                    .flat_map(|at| found.best_texts.get(at).copied().into_iter().chain([at]))
+                    .collect();
                 let mut seen = BTreeSet::new();
                 order.retain(|at| seen.insert(*at));
                 order.truncate(PASSAGES_PER_ANSWER);
                 AnswerTask {
                     question,
                     kind,
+                    weights: found.weights,
                     passages: order.into_iter().map(|at| passages[at].clone()).collect(),
                 }
             })
             .collect()
     }
 
-    /// Adds the answer that a model wrote to a question, by its position in `answers`. It decides whether the
-    /// question is open, unless nothing of it is left.
+    /// Adds the answer that a model wrote to a question, by its position in `answers`. A refusal opens the question,
+    /// and a sentence that has what is asked for closes it; otherwise the quotations below it decide, as without a
+    /// model.
     pub fn add_written(&mut self, position: usize, written: WrittenAnswer) {
         let Some(answer) = self.answers.get_mut(position) else {
             return;
         };
         if written.satisfies(&answer.coverage.question, answer.kind) {
             answer.state = AnswerState::Answered;
-        } else if !written.sentences.is_empty() || written.refused {
-            answer.state = if written.sentences.is_empty() && answer.findings.is_empty() {
+        } else if written.refused {
+            answer.state = if answer.findings.is_empty() {
                 AnswerState::NotFound
             } else {
                 AnswerState::Related
             };
+        } else if !written.sentences.is_empty() && answer.state == AnswerState::NotFound {
+            answer.state = AnswerState::Related;
         }
         answer.open = answer.state != AnswerState::Answered;
         for quote in written.sentences.iter().flat_map(|sentence| &sentence.quotes) {

@@ -4,6 +4,9 @@
 //! whole as far as they fit, the header of a table that does not fit is context like a heading, and no passage ends
 //! inside a sentence or a table row. HTML is converted to Markdown by the caller.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::sentences;
 
 /// A document split into passages.
@@ -24,6 +27,17 @@ pub struct Passage {
     pub headings: Vec<String>,
     /// Text of the passage, verbatim.
     pub text: String,
+    /// Lines of the document that the passage stands on.
+    pub lines: LineSpan,
+}
+
+/// A range of lines of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LineSpan {
+    /// First line, counted from 1.
+    pub first: u32,
+    /// Last line; at least `first`.
+    pub last: u32,
 }
 
 /// Kind of a block of text.
@@ -71,6 +85,8 @@ impl Document {
             columns: None,
             text: String::new(),
             count: 0,
+            lines: LineNumbers::of(text),
+            span: None,
             passages: Vec::new(),
         };
         for block in &blocks {
@@ -94,6 +110,9 @@ struct Packer<'a> {
     columns: Option<String>,
     text: String,
     count: usize,
+    lines: LineNumbers,
+    /// Lines of `text`.
+    span: Option<LineSpan>,
     passages: Vec<Passage>,
 }
 
@@ -169,14 +188,19 @@ impl Packer<'_> {
         }
         self.text.push_str(text);
         self.count += length;
+        let added = self.lines.span(text);
+        self.span = Some(LineSpan {
+            first: self.span.map_or(added.first, |span| span.first),
+            last: added.last,
+        });
     }
 
     fn flush(&mut self) {
         let text = std::mem::take(&mut self.text);
         self.count = 0;
-        if text.trim().is_empty() {
+        let Some(lines) = self.span.take().filter(|_| !text.trim().is_empty()) else {
             return;
-        }
+        };
         let headings = self.headings.iter().map(|(_, heading)| heading.clone());
         self.passages.push(Passage {
             headings: headings
@@ -184,7 +208,39 @@ impl Packer<'_> {
                 .chain(self.columns.clone())
                 .collect(),
             text: text.trim_matches(['\n', '\r']).trim_end().to_owned(),
+            lines,
         });
+    }
+}
+
+/// Line numbers of the parts of a text.
+struct LineNumbers {
+    /// Address of the text in memory, from which the offset of a part follows.
+    address: usize,
+    /// Offset of each line.
+    starts: Vec<usize>,
+}
+
+impl LineNumbers {
+    fn of(text: &str) -> Self {
+        let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self {
+            address: text.as_ptr().addr(),
+            starts: std::iter::once(0).chain(ends).collect(),
+        }
+    }
+
+    /// Lines of a part, which must be a slice of the text.
+    fn span(&self, part: &str) -> LineSpan {
+        let offset = part.as_ptr().addr().saturating_sub(self.address);
+        let line = |offset: usize| {
+            let number = self.starts.partition_point(|start| *start <= offset);
+            u32::try_from(number).unwrap_or(u32::MAX)
+        };
+        LineSpan {
+            first: line(offset),
+            last: line(offset + part.trim_end().len().saturating_sub(1)),
+        }
     }
 }
 
@@ -511,6 +567,29 @@ mod tests {
                 .any(|passage| passage.text.contains("Some words"))
                 || between.title.is_some()
         );
+    }
+
+    #[test]
+    fn a_passage_has_the_lines_of_its_document() {
+        let text =
+            "---\ntitle: T\n---\n\nOne.\n\nTwo,\nthree.\n\n## Part\n\n| a | b |\n|---|---|\n| c | d |\n";
+        for words in [3, 100] {
+            let document = Document::parse(text, words);
+            for passage in &document.passages {
+                let LineSpan { first, last } = passage.lines;
+                let lines: Vec<&str> = text.lines().collect();
+                let stored = lines[first as usize - 1..last as usize].join("\n");
+                assert_eq!(stored, passage.text, "{words}");
+            }
+        }
+        // A long paragraph is split between its sentences, which may stand on the same line.
+        let sentences = Document::parse("One two three four. Five six\nseven eight. Nine ten eleven.", 3);
+        let lines: Vec<(u32, u32)> = sentences
+            .passages
+            .iter()
+            .map(|p| (p.lines.first, p.lines.last))
+            .collect();
+        assert_eq!(lines, [(1, 1), (1, 2), (2, 2)]);
     }
 
     #[test]

@@ -186,6 +186,7 @@ impl From<SearxngResult> for Hit {
             snippet: result.content.unwrap_or_default(),
             score: result.score,
             published: result.published,
+            ..Self::default()
         }
     }
 }
@@ -223,8 +224,8 @@ impl From<BraveResult> for Hit {
             title: without_tags(&result.title.unwrap_or_default()),
             url: result.url,
             snippet: words.join(" ").trim().to_owned(),
-            score: None,
             published: result.age,
+            ..Self::default()
         }
     }
 }
@@ -255,6 +256,7 @@ impl From<TavilyResult> for Hit {
             snippet: result.content.unwrap_or_default(),
             score: result.score,
             published: result.published_date,
+            ..Self::default()
         }
     }
 }

@@ -37,6 +37,8 @@ const EMBED_BATCH: usize = 64;
 const EMBED_FIRST: usize = 200;
 /// Time for embedding in one run; what is left is found by words, and embedded by the next run.
 const EMBED_TIME: Duration = Duration::from_secs(45);
+/// Skipped files that the report names.
+const MAX_SKIPPED_SHOWN: usize = 3;
 /// Passages from which on an index without vectors is worth a file.
 const MIN_PASSAGES_FOR_FILE: usize = 500;
 
@@ -82,6 +84,7 @@ impl<'e> Local<'e> {
                     .into(),
             );
         }
+        notes.extend(skipped_files(&stored));
         if let Some(embedder) = options.embedder {
             let (embedded, left) = embed(&mut stored, embedder, &options.task).await;
             changed |= embedded > 0;
@@ -226,6 +229,22 @@ fn finished<T>(path: &Path, done: Result<T, crate::EngineError>) -> Result<T, Se
     })
 }
 
+/// A note about the files that could not be read.
+fn skipped_files(stored: &PassageIndex) -> Option<String> {
+    let skipped: Vec<String> = stored
+        .files
+        .iter()
+        .filter_map(|(name, file)| Some(format!("{name} ({})", file.problem.as_ref()?)))
+        .collect();
+    let more = match skipped.len().saturating_sub(MAX_SKIPPED_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = skipped.iter().take(MAX_SKIPPED_SHOWN);
+    let shown = shown.map(String::as_str).collect::<Vec<_>>().join(", ");
+    (!skipped.is_empty()).then(|| format!("Files without text were skipped: {shown}{more}."))
+}
+
 /// Reads the documents of a directory as far as they changed. Returns the passages, whether they changed, and
 /// whether a kept index was unusable.
 fn read_directory(
@@ -275,9 +294,6 @@ fn read_directory(
         return Err(unreadable(format!(
             "no Markdown, text, HTML or PDF file found{why}"
         )));
-    }
-    for (name, reason) in skipped {
-        tracing::warn!(file = %name, %reason, "skipped a file");
     }
     if stored
         .files
@@ -409,7 +425,10 @@ fn hits(stored: &PassageIndex) -> Vec<Hit> {
             } else {
                 format!("{name}#{number}")
             };
-            hits.push(Hit::new(passage.title.as_str(), address, passage.text.as_str()));
+            hits.push(Hit {
+                lines: passage.lines,
+                ..Hit::new(passage.title.as_str(), address, passage.text.as_str())
+            });
         }
     }
     hits
@@ -458,7 +477,13 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Vec<IndexedPassage>, String> {
         .file_stem()
         .map(|stem| stem.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let (title, text) = match kind_of(path).unwrap_or(Form::Text) {
+    let form = kind_of(path).unwrap_or(Form::Text);
+    // UTF-16 has zero bytes, and a byte order mark.
+    let has_mark = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    if form != Form::Pdf && !has_mark && bytes.contains(&0) {
+        return Err("not a text file".into());
+    }
+    let (title, text) = match form {
         Form::Text => (None, content::decoded(bytes, None)),
         Form::Html => {
             let page = content::extract_html(&content::decoded(bytes, None), None)?;
@@ -477,6 +502,8 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Vec<IndexedPassage>, String> {
             .collect::<Vec<_>>()
             .join(" > "),
         text: passage.text,
+        // Lines of a converted file are not those of the file.
+        lines: (form == Form::Text).then_some(passage.lines),
         vector: None,
     });
     Ok(passages.collect())
@@ -552,6 +579,7 @@ mod tests {
             ("Ports > Firewall", "Open 8787.")
         );
         assert_eq!(hit.url, "ports.md#2");
+        assert_eq!(hit.lines.map(|lines| (lines.first, lines.last)), Some((12, 12)));
         assert!(local.search("secret", 5).await.unwrap().is_empty());
     }
 
@@ -561,6 +589,16 @@ mod tests {
         let error = open(empty.path()).await.unwrap_err().to_string();
         assert!(error.contains("no Markdown, text, HTML or PDF file"), "{error}");
         assert!(open(Path::new("/nowhere/at/all")).await.is_err());
+        let binary = folder(&[("x.md", b"\x7fELF\0\0port"), ("y.md", b"---\ntitle: T\n---\n")]);
+        let error = open(binary.path()).await.unwrap_err().to_string();
+        assert!(error.contains("x.md: not a text file"), "{error}");
+        fs_err::write(binary.path().join("z.md"), "The port is 8787.").unwrap();
+        let local = open(binary.path()).await.unwrap();
+        assert_eq!(
+            local.notes(),
+            ["Files without text were skipped: x.md (not a text file), y.md (no text in the file)."]
+        );
+        assert_eq!(local.search("port", 5).await.unwrap().len(), 1);
         let broken = folder(&[("x.pdf", b"%PDF-1.4 broken")]);
         let error = open(broken.path()).await.unwrap_err().to_string();
         assert!(error.contains("x.pdf: "), "{error}");

@@ -9,12 +9,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use satiety::text::document::LineSpan;
 use serde::{Deserialize, Serialize};
 
 use crate::memory::write_private_file;
 
 /// First line of every file; its number changes with the layout and with the splitting of documents.
-const HEADER: &str = "satiety-passages-1\n";
+const HEADER: &str = "satiety-passages-2\n";
 /// Files that changed within this time before the index was written are read again: their clock may be coarse.
 const CLOCK_MICROS: i64 = 2_000_000;
 
@@ -48,6 +49,9 @@ pub(super) struct IndexedPassage {
     /// Title of the document and headings above the passage.
     pub(super) title: String,
     pub(super) text: String,
+    /// Lines of the file; absent for converted files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lines: Option<LineSpan>,
     /// Vector as the memory stores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) vector: Option<String>,
@@ -209,6 +213,7 @@ mod tests {
         let passage = |text: &str| IndexedPassage {
             title: String::new(),
             text: text.to_owned(),
+            lines: None,
             vector: None,
         };
         Ok(text.lines().map(passage).collect())
