@@ -1,6 +1,6 @@
 //! Eviction on recorded runs of coding agents: what it is billed, and whether learning helps.
 //!
-//! `cargo run --release --manifest-path studies/Cargo.toml --bin eviction_recorded -- [--splits=N] FILE...`
+//! `cargo run --release --manifest-path studies/Cargo.toml --bin eviction_recorded -- [--splits=N] [--seed=N] [--every=N] FILE...`
 //!
 //! With prices alone, the policy drops nearly everything, because a file that is read again costs fewer tokens than
 //! one that stays. `loss` of the items sets what a re-read is worth avoiding: the policy is compared with the others
@@ -8,7 +8,9 @@
 //!
 //! A file has runs in any format that `satiety score` reads; `.gz` files are unpacked with `gzip`. Sessions are
 //! grouped by repository, the part of a run's id before its last hyphen: scorers are fitted on half of the
-//! repositories and judged on the rest, in 20 random splits. Tokens are a quarter of the characters.
+//! repositories and judged on the rest, in 20 random splits (`--seed` is the seed of the first). The shipped scorer
+//! must not have a higher log loss than the plainly rescaled one in any of them. The items of a session are labelled in
+//! every third turn (`--every`). Tokens are a quarter of the characters.
 
 #![expect(clippy::print_stdout, reason = "prints the measurements")]
 
@@ -18,17 +20,17 @@ use std::process::Command;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use satiety::eviction::calibration::{FitSettings, FittedModel, fit};
+use satiety::eviction::calibration::{FitSettings, FittedModel, fit, rescale};
 use satiety::eviction::features::Features;
 use satiety::eviction::simulation::{Budget, Policy, ReplayOptions, Session, observed_needs, replay};
-use satiety::eviction::{ConvertOptions, Weights, convert, score};
+use satiety::eviction::{ConvertOptions, EvictionError, Weights, convert, score};
 use satiety::stats::log_loss;
 use satiety::trajectory::read::{ReadOptions, read};
 
 const SPLITS: u64 = 20;
 /// Values of `loss` for the policy with prices.
 const LOSSES: [f64; 7] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
-/// Every how many turns the items of a session are labelled.
+/// Every how many turns the items of a session are labelled, if the caller does not say.
 const EVERY: u64 = 3;
 /// Smallest number of turns of a session.
 const MIN_TURNS: usize = 10;
@@ -37,10 +39,19 @@ const RESAMPLES: usize = 400;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut sessions = Vec::new();
-    let mut splits = SPLITS;
+    let (mut seeds, mut every) = (0..SPLITS, EVERY);
     for file in std::env::args().skip(1) {
         if let Some(number) = file.strip_prefix("--splits=") {
-            splits = number.parse()?;
+            seeds.end = seeds.start + number.parse::<u64>()?;
+            continue;
+        }
+        if let Some(number) = file.strip_prefix("--seed=") {
+            let first: u64 = number.parse()?;
+            seeds = first..first + (seeds.end - seeds.start);
+            continue;
+        }
+        if let Some(number) = file.strip_prefix("--every=") {
+            every = number.parse()?;
             continue;
         }
         sessions.extend(load(&file)?);
@@ -55,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             sessions.len(),
             repositories(sessions).len()
         );
-        let learned = learning(sessions, splits)?;
+        let learned = learning(sessions, seeds.clone(), every)?;
         bills(&learned.1, &learned.0)?;
     }
     Ok(())
@@ -101,60 +112,101 @@ fn split(sessions: &[Session], seed: u64) -> (Vec<Session>, Vec<Session>) {
     sessions.iter().cloned().partition(|session| first.contains(repository(session)))
 }
 
-/// Fits on half of the repositories and measures on the rest; returns the weights of the first split, and the
-/// sessions to judge them on.
-fn learning(sessions: &[Session], splits: u64) -> Result<(Weights, Vec<Session>), Box<dyn std::error::Error>> {
-    println!("| split | labels | old score | rescaled | shipped | model | slope | intercept |");
-    println!("|---|---|---|---|---|---|---|---|");
+/// What one split measured.
+struct Measured {
+    labels: usize,
+    /// Log loss on unseen repositories: old score, rescaled, shipped.
+    losses: [f64; 3],
+    model: FittedModel,
+    /// Gain by features on held-out sessions of the seen repositories, and the risk that it is none.
+    held_out: (f64, f64),
+    isotonic: bool,
+    weights: Weights,
+    test: Vec<Session>,
+}
+
+/// Fits on half of the repositories and measures on the rest.
+fn measure(sessions: &[Session], seed: u64, every: u64) -> Result<Measured, EvictionError> {
     let heuristic = Weights::heuristic();
-    let (mut worse, mut features) = (0, 0);
+    let (train, test) = split(sessions, seed);
+    let labels = observed_needs(&train, &heuristic, every)?;
+    let unseen = observed_needs(&test, &heuristic, every)?;
+    let outcomes: Vec<bool> = unseen.iter().map(|label| label.kept_back).collect();
+    let loss = |weights: &Weights| {
+        let predicted: Vec<f64> = unseen
+            .iter()
+            .map(|label| {
+                let features = Features {
+                    zone: label.zone.clone(),
+                    kind: label.kind.clone(),
+                    values: label.features,
+                };
+                score(weights, &features, 1.0, label.token_count).relevance_score
+            })
+            .collect();
+        log_loss(&predicted, &outcomes)
+    };
+    let settings = FitSettings {
+        seed,
+        ..FitSettings::default()
+    };
+    let shipped = fit(&labels, &heuristic, "learned", &settings)?;
+    let rescaled = rescale(&labels, &heuristic, "rescaled", &settings)?;
+    Ok(Measured {
+        labels: labels.len(),
+        losses: [loss(&heuristic)?, loss(&rescaled)?, loss(&shipped.weights)?],
+        model: shipped.model,
+        held_out: (shipped.gain.log_loss.estimate, shipped.gain.risk),
+        isotonic: shipped.weights.isotonic.is_some(),
+        weights: shipped.weights,
+        test,
+    })
+}
+
+/// Measures every split, two at a time; returns the weights of the first split, and the sessions to judge them on.
+fn learning(
+    sessions: &[Session],
+    seeds: std::ops::Range<u64>,
+    every: u64,
+) -> Result<(Weights, Vec<Session>), Box<dyn std::error::Error>> {
+    println!("| split | labels | old score | rescaled | shipped | difference | model | held-out gain | risk |");
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let (mut worse, mut features, mut sums) = (0, 0, [0.0; 3]);
     let mut first = None;
-    for seed in 0..splits {
-        let (train, test) = split(sessions, seed);
-        let labels = observed_needs(&train, &heuristic, EVERY)?;
-        let unseen = observed_needs(&test, &heuristic, EVERY)?;
-        let outcomes: Vec<bool> = unseen.iter().map(|label| label.kept_back).collect();
-        let loss = |weights: &Weights| {
-            let predicted: Vec<f64> = unseen
-                .iter()
-                .map(|label| {
-                    let features = Features {
-                        zone: label.zone.clone(),
-                        kind: label.kind.clone(),
-                        values: label.features,
-                    };
-                    score(weights, &features, 1.0, label.token_count).relevance_score
-                })
-                .collect();
-            log_loss(&predicted, &outcomes)
-        };
-        let settings = FitSettings {
-            seed,
-            ..FitSettings::default()
-        };
-        let shipped = fit(&labels, &heuristic, "learned", &settings)?;
-        // With this penalty the features have no effect: the score is only rescaled.
-        let only_rescaled = FitSettings {
-            ridge: 1e9,
-            ..settings
-        };
-        let rescaled = fit(&labels, &heuristic, "rescaled", &only_rescaled)?;
-        let (old, scaled, new) = (loss(&heuristic)?, loss(&rescaled.weights)?, loss(&shipped.weights)?);
-        // Rescaling by a huge penalty and without features differ by rounding.
-        worse += u32::from(new > scaled + 1e-5);
-        features += u32::from(shipped.model == FittedModel::Features);
-        println!(
-            "| {seed} | {} | {old:.4} | {scaled:.4} | {new:.4} | {:?} | {:.3} | {:.3} |",
-            labels.len(),
-            shipped.model,
-            rescaled.slope,
-            rescaled.intercept
-        );
-        if first.is_none() {
-            first = Some((shipped.weights, test));
+    let splits = seeds.end - seeds.start;
+    let numbers: Vec<u64> = seeds.collect();
+    for pair in numbers.chunks(2) {
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let started: Vec<_> = pair.iter().map(|&seed| scope.spawn(move || measure(sessions, seed, every))).collect();
+            started.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
+        for (seed, result) in pair.iter().zip(found) {
+            let found = result.map_err(|_| "a thread panicked")??;
+            let [old, scaled, new] = found.losses;
+            worse += u32::from(new > scaled + 1e-12);
+            features += u32::from(found.model == FittedModel::Features);
+            for (sum, loss) in sums.iter_mut().zip(found.losses) {
+                *sum += loss;
+            }
+            println!(
+                "| {seed} | {} | {old:.5} | {scaled:.5} | {new:.5} | {:+.5} | {:?}{} | {:+.5} | {:.1e} |",
+                found.labels,
+                new - scaled,
+                found.model,
+                if found.isotonic { " and mapping" } else { "" },
+                found.held_out.0,
+                found.held_out.1,
+            );
+            if first.is_none() {
+                first = Some((found.weights, found.test));
+            }
         }
     }
-    println!("\nThe shipped scorer is worse than the rescaled one in {worse} of {splits} splits (target: 0); features ship in {features}.\n");
+    let [old, scaled, new] = sums.map(|sum| sum / splits as f64);
+    println!(
+        "\nMeans: old score {old:.4}, rescaled {scaled:.4}, shipped {new:.4}. The shipped scorer is worse than the \
+         rescaled one in {worse} of {splits} splits (target: 0); features ship in {features}.\n"
+    );
     first.ok_or_else(|| "no sessions".into())
 }
 
@@ -212,16 +264,21 @@ fn bills(sessions: &[Session], learned: &Weights) -> Result<(), Box<dyn std::err
         }
         println!("{row} |");
     }
-    println!("\n| policy | hit rate at 25 % | re-reads | billed |\n|---|---|---|---|");
-    for policy in others.iter().chain([&Policy::Ours(Box::new(learned.clone())), &priced]) {
-        let point = run(sessions, policy, 0.25)?;
-        println!(
-            "| {} | {:.3} | {:.2} | {:.0} |",
-            policy.name(),
-            mean(point.iter().map(|p| p.2)),
-            mean(point.iter().map(|p| p.0)),
-            mean(point.iter().map(|p| p.1))
-        );
+    println!("\n| policy | context | hit rate | minus heuristic | re-reads | billed |\n|---|---|---|---|---|---|");
+    for share in [0.1, 0.25, 0.5] {
+        let heuristic = run(sessions, &others[3], share)?;
+        for policy in others.iter().chain([&Policy::Ours(Box::new(learned.clone()))]) {
+            let point = run(sessions, policy, share)?;
+            println!(
+                "| {} | {:.0} % | {:.3} | {} | {:.2} | {:.0} |",
+                policy.name(),
+                100.0 * share,
+                mean(point.iter().map(|p| p.2)),
+                interval_of(sessions.len(), 3, |pick| mean(pick.iter().map(|&i| point[i].2 - heuristic[i].2))),
+                mean(point.iter().map(|p| p.0)),
+                mean(point.iter().map(|p| p.1))
+            );
+        }
     }
     Ok(())
 }
@@ -250,8 +307,12 @@ fn at_equal_rereads(curve: &[Point], ours: &Point, pick: &[usize]) -> f64 {
     first.map_or(f64::NAN, |point| point.1)
 }
 
-/// Estimate with a percentile interval over resampled sessions.
 fn interval(count: usize, statistic: impl Fn(&[usize]) -> f64) -> String {
+    interval_of(count, 0, statistic)
+}
+
+/// Estimate with a percentile interval over resampled sessions.
+fn interval_of(count: usize, digits: usize, statistic: impl Fn(&[usize]) -> f64) -> String {
     let all: Vec<usize> = (0..count).collect();
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let mut replicates: Vec<f64> = (0..RESAMPLES)
@@ -269,7 +330,7 @@ fn interval(count: usize, statistic: impl Fn(&[usize]) -> f64) -> String {
     }
     let tail = replicates.len() / 40;
     format!(
-        "{estimate:+.0} ({:+.0} to {:+.0})",
+        "{estimate:+.digits$} ({:+.digits$} to {:+.digits$})",
         replicates[tail],
         replicates[replicates.len() - 1 - tail]
     )

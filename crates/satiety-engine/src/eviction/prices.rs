@@ -27,14 +27,19 @@ impl Default for EvictionSettings {
 }
 
 impl EvictionSettings {
-    /// Reads the price list of a file, or the built-in one, and checks that it has the provider.
+    /// Adds the prices of a file to the built-in ones, and checks that the provider is among them.
     pub fn load(prices: Option<&Path>, provider: &str) -> Result<Self, EngineError> {
         let list = match prices {
             None => PriceList::built_in(),
             Some(path) => {
                 let text =
                     fs_err::read_to_string(path).map_err(|cause| EngineError::file("read", path, cause))?;
-                PriceList::from_toml(&text)?
+                PriceList::built_in()
+                    .overridden(&text)
+                    .map_err(|error| EngineError::Invalid {
+                        message: format!("cannot read {}: {error}", path.display()),
+                        hint: error.hint(),
+                    })?
             }
         };
         list.find(provider)?;

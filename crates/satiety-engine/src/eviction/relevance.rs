@@ -132,7 +132,7 @@ impl EvictionOperations<'_> {
             .chat
             .clone()
             .ok_or(EngineError::NoChatModel)?;
-        let chat = extraction::open_chat(&model, &self.engine.settings)?;
+        let chat = extraction::open_chat(&model, self.engine)?;
         refreshed.model = Some(model.clone());
         let store = self.engine.store().await?;
         for (ctx_id, content) in items {

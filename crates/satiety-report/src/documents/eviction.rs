@@ -107,7 +107,8 @@ pub fn cost(cost: &EvictionCost) -> String {
 }
 
 fn count_turns(turns: f64) -> String {
-    format!("{turns:.0} further requests")
+    let plural = if (0.5..1.5).contains(&turns) { "" } else { "s" };
+    format!("{turns:.0} further request{plural}")
 }
 
 /// Reports a new scorer version: how well it predicts need on sessions it has not seen, and its reliability.
@@ -138,14 +139,18 @@ pub fn calibration(head: &str, fitted: Option<&Fitted>, after: &[String]) -> Doc
         ];
         blocks.push(Block::Table(Table::new(&header, &[1, 2, 3, 4], rows)));
         blocks.push(Block::text(format!(
-            "Rescaled: {:+.3} {:+.3} × old log-odds. Gain in log loss by rescaling: {}; by features beyond that: {}.",
+            "Rescaled: {:+.3} {:+.3} × old log-odds. Gain in log loss by rescaling: {}; by features beyond that: {}, \
+             with a risk of {:.2} % of losing on as many sessions again.",
             fitted.intercept,
             fitted.slope,
             gain(&fitted.rescaling),
-            gain(&fitted.gain)
+            gain(&fitted.gain),
+            100.0 * fitted.gain.risk
         )));
         blocks.push(Block::text(match fitted.model {
-            FittedModel::Rescaled => "The rescaled score ships: features show no gain on unseen sessions.",
+            FittedModel::Rescaled => {
+                "The rescaled score ships: the risk that features lose on unseen sessions is not below 0.1 %."
+            }
             FittedModel::Features => {
                 "Features ship: they predict unseen sessions better than the rescaled score."
             }

@@ -107,7 +107,7 @@ pub(super) fn proposal_page(
     let path = scope_path(&proposal.scope_id);
     let state = feedback.map_or_else(
         || badge(Tone::Unsure, "open"),
-        |feedback| badge(Tone::Plain, feedback.resolved_by.name()),
+        |feedback| badge(Tone::Plain, feedback.resolved_by.name().replace('_', " ")),
     );
     let facts = Block::fields([
         ("turn", Some(proposal.turn_number.to_string().into())),

@@ -23,6 +23,16 @@ pub struct PriceList {
     pub provider: Vec<CachePrices>,
 }
 
+/// A user's price list, in the form of [`PriceList`] with optional parts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PriceOverrides {
+    min_remaining_turns: Option<f64>,
+    reread_call_tokens: Option<f64>,
+    #[serde(default)]
+    provider: Vec<CachePrices>,
+}
+
 /// Prices of a provider's prompt cache, relative to one uncached input token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -54,9 +64,34 @@ impl PriceList {
         })
     }
 
-    /// Parses and checks a price list.
+    /// Parses and checks a complete price list.
     pub fn from_toml(text: &str) -> Result<Self, EvictionError> {
         let list: Self = toml::from_str(text).map_err(|error| EvictionError::Prices(error.to_string()))?;
+        list.check()
+    }
+
+    /// Parses a price list that adds to this one: its providers replace those of the same name, and what it
+    /// does not have stays.
+    pub fn overridden(self, text: &str) -> Result<Self, EvictionError> {
+        let own: PriceOverrides =
+            toml::from_str(text).map_err(|error| EvictionError::Prices(error.to_string()))?;
+        let is_replaced = |known: &CachePrices| own.provider.iter().any(|one| one.name == known.name);
+        let mut provider: Vec<CachePrices> = self
+            .provider
+            .into_iter()
+            .filter(|known| !is_replaced(known))
+            .collect();
+        provider.extend(own.provider);
+        let list = Self {
+            min_remaining_turns: own.min_remaining_turns.unwrap_or(self.min_remaining_turns),
+            reread_call_tokens: own.reread_call_tokens.unwrap_or(self.reread_call_tokens),
+            provider,
+        };
+        list.check()
+    }
+
+    fn check(self) -> Result<Self, EvictionError> {
+        let list = self;
         let wrong = |what: String| Err(EvictionError::Prices(what));
         if !(list.min_remaining_turns >= 1.0 && list.min_remaining_turns.is_finite()) {
             return wrong("`min_remaining_turns` must be at least 1".into());

@@ -196,3 +196,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn own_prices_are_added_to_the_built_in_ones() {
+    let own = "[[provider]]\nname = 'ours'\nwrite = 2.0\nread = 0.5\noutput = 3.0\nlifetime_seconds = 60\nsource = 's'\nas_of = '2026-11-01'\n";
+    let list = PriceList::built_in().overridden(own).unwrap();
+    assert!(list.find("ours").is_ok() && list.find("anthropic").is_ok());
+    assert!((list.min_remaining_turns - PriceList::built_in().min_remaining_turns).abs() < 1e-12);
+    let list = PriceList::built_in()
+        .overridden(&own.replace("ours", "openai"))
+        .unwrap();
+    assert_eq!(
+        list.provider
+            .iter()
+            .filter(|prices| prices.name == "openai")
+            .count(),
+        1
+    );
+    assert!((list.find("openai").unwrap().write - 2.0).abs() < 1e-12);
+    let list = PriceList::built_in()
+        .overridden("min_remaining_turns = 3\n")
+        .unwrap();
+    assert!(
+        (list.min_remaining_turns - 3.0).abs() < 1e-12
+            && list.provider.len() == PriceList::built_in().provider.len()
+    );
+    for wrong in [
+        "min_remaining_turns = 0",
+        "what = 1",
+        &own.replace("write = 2.0", "write = 0.1"),
+    ] {
+        assert!(PriceList::built_in().overridden(wrong).is_err(), "{wrong}");
+    }
+}

@@ -50,20 +50,24 @@ pub(crate) fn fit_logistic_towards<R: AsRef<[f64]>>(
     ridge: f64,
 ) -> Result<LogisticModel> {
     let penalties = vec![ridge; prior.weights.len()];
-    fit_logistic_penalized(rows, outcomes, importance, prior, &penalties)
+    fit_logistic_penalized(rows, outcomes, importance, prior, &penalties, prior)
 }
 
-/// Like [`fit_logistic_towards`] with a penalty of its own for each weight.
+/// Like [`fit_logistic_towards`] with a penalty of its own for each weight, and a starting point: the solution for
+/// a similar problem saves iterations and does not change the result.
 pub(crate) fn fit_logistic_penalized<R: AsRef<[f64]>>(
     rows: &[R],
     outcomes: &[bool],
     importance: &[f64],
     prior: &LogisticModel,
     penalties: &[f64],
+    start: &LogisticModel,
 ) -> Result<LogisticModel> {
     check_same_length(rows, outcomes)?;
     check_same_length(rows, importance)?;
     check_same_length(penalties, &prior.weights)?;
+    check_same_length(&start.weights, &prior.weights)?;
+    check_finite(&start.weights)?;
     for &penalty in penalties {
         check_ridge(penalty)?;
     }
@@ -104,7 +108,7 @@ pub(crate) fn fit_logistic_penalized<R: AsRef<[f64]>>(
         prior: &prior.weights,
         penalties,
     };
-    newton(&problem, prior)
+    newton(&problem, start)
 }
 
 /// Objective to minimize.
@@ -123,20 +127,27 @@ fn newton<R: AsRef<[f64]>>(problem: &Problem<'_, R>, start: &LogisticModel) -> R
         .chain(start.weights.iter().copied())
         .collect();
     let mut loss = objective(problem, &theta);
+    let mut previous = f64::INFINITY;
     for _ in 0..MOST {
         let mut gradient = vec![0.0; size];
         let mut hessian = vec![0.0; size * size];
+        let mut x = vec![1.0; size];
         let observations = problem.rows.iter().zip(problem.outcomes).zip(problem.importance);
         for ((row, &outcome), &importance) in observations {
             let features = row.as_ref();
             let p = sigmoid(theta[0] + dot(&theta[1..], features));
             let residual = importance * (p - f64::from(u8::from(outcome)));
             let weight = importance * p * (1.0 - p);
-            let x = |i: usize| if i == 0 { 1.0 } else { features[i - 1] };
-            for i in 0..size {
-                gradient[i] += residual * x(i);
-                for j in 0..=i {
-                    hessian[i * size + j] += weight * x(i) * x(j);
+            x[1..].copy_from_slice(features);
+            for (i, (slope, row)) in gradient
+                .iter_mut()
+                .zip(hessian.chunks_exact_mut(size))
+                .enumerate()
+            {
+                *slope += residual * x[i];
+                let scaled = weight * x[i];
+                for (entry, other) in row.iter_mut().zip(&x[..=i]) {
+                    *entry += scaled * other;
                 }
             }
         }
@@ -161,8 +172,11 @@ fn newton<R: AsRef<[f64]>>(problem: &Problem<'_, R>, start: &LogisticModel) -> R
             }
             factor *= 0.5;
         }
-        // Rounding may keep the last digits changing; accept a step this small.
-        if largest <= 1e-13 * scale || (largest <= 1e-10 * scale && factor < 1.0) {
+        // Newton's steps shrink quadratically until rounding, which grows with the number of observations, keeps the last
+        // digits changing: accept a small step that does not shrink, or cannot lower the loss.
+        let stalls = largest >= 0.5 * previous || factor < 1.0;
+        previous = largest;
+        if largest <= 1e-13 * scale || (largest <= 1e-9 * scale && stalls) {
             return Ok(LogisticModel {
                 intercept: theta[0],
                 weights: theta[1..].to_vec(),
@@ -194,7 +208,7 @@ fn objective<R: AsRef<[f64]>>(problem: &Problem<'_, R>, theta: &[f64]) -> f64 {
 }
 
 /// Solves `A x = b` for a symmetric positive definite matrix given by its lower triangle.
-fn solve_cholesky(matrix: &mut [f64], b: &[f64], size: usize) -> Result<Vec<f64>> {
+pub(crate) fn solve_cholesky(matrix: &mut [f64], b: &[f64], size: usize) -> Result<Vec<f64>> {
     for i in 0..size {
         for j in 0..=i {
             let known: f64 = (0..j).map(|k| matrix[i * size + k] * matrix[j * size + k]).sum();

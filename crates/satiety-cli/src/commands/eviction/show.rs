@@ -17,6 +17,18 @@ use serde::Serialize;
 use crate::printer::Render;
 use crate::table::table;
 
+/// A timeout in the largest unit that gives a whole number.
+fn readable_timeout(milliseconds: u64) -> String {
+    let units = [(3_600_000, "h"), (60_000, "min"), (1000, "s")];
+    let found = units
+        .iter()
+        .find(|(size, _)| milliseconds >= *size && milliseconds.is_multiple_of(*size));
+    match found {
+        Some((size, unit)) => format!("{} {unit}", milliseconds / size),
+        None => format!("{milliseconds} ms"),
+    }
+}
+
 impl Render for ScopeUpdated {
     fn human(&self) -> String {
         let mut text = format!(
@@ -127,11 +139,11 @@ impl Render for ProposeResponse {
         });
         let mut parts = vec![
             format!(
-                "{}: frees {} tokens, {} required; answer within {} ms",
+                "{}: frees {} tokens, {} required; answer within {}",
                 proposal.proposal_id.bold(),
                 proposal.candidate_tokens,
                 proposal.need_tokens,
-                proposal.timeout_ms
+                readable_timeout(proposal.timeout_ms)
             ),
             table(
                 &["item", "score", "tokens", "age", "", "content"],

@@ -1,10 +1,15 @@
 //! Fits a scorer to labels so that it cannot be worse than the old one on unseen sessions.
 //!
 //! The fit starts from the old scorer's log-odds `z` and rescales them freely: `a + b·z`, with neither `a` nor
-//! `b` shrunk. Features are added as a correction, `a + b·z + β·x`, with a ridge penalty on `β` alone. The
-//! correction ships only if it lowers the log loss on sessions that the fit has not seen, with an interval
-//! above zero; otherwise the rescaled score ships. The same holds for the isotonic mapping. A score is
-//! therefore a probability of being needed, calibrated on held-out sessions.
+//! `b` shrunk. Features are added as a correction, `a + b·z + β·x`, with a ridge penalty on `β` alone, from the
+//! largest penalty on and only as far as each step lowers the log loss on held-out sessions by more than its
+//! standard error. The correction ships only if the chance of losing to the rescaled score on as many sessions
+//! again is below 1 in 1,000; otherwise the rescaled score ships. The same holds for the isotonic mapping. A
+//! score is therefore a probability of being needed, calibrated on held-out sessions.
+//!
+//! A confidence interval of the gain is not enough for that promise: it says where the mean gain lies over all
+//! sessions there are, and the next sessions are another sample. The difference between two samples of the same
+//! size has twice the variance, so the bar is `√2` times as far from zero.
 //!
 //! Only proposed items have labels, so each label is weighted by the inverse of its propensity.
 
@@ -21,15 +26,15 @@ use super::report::{Prediction, prediction};
 use super::space::Space;
 use crate::stats::{
     BootstrapEstimate, BootstrapSettings, Isotonic, LogisticModel, StatsError, bootstrap_clustered_mean,
-    fit_logistic_penalized, isotonic,
+    clustered_mean_interval, distribution::student_sf, fit_logistic_penalized, isotonic,
 };
 
 /// Settings of a fit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FitSettings {
-    /// Smallest penalty on the correction by features; a tenfold and a hundredfold are tried, too, and
-    /// cross-validation chooses.
+    /// Smallest penalty on the correction by features; cross-validation chooses between it and multiples of
+    /// it, up to ten thousand times.
     pub ridge: f64,
     /// Number of cross-validation folds over sessions, at least 2.
     pub folds: usize,
@@ -107,16 +112,25 @@ impl Fitted {
 pub struct Gain {
     /// Reduction of the log loss on unseen groups.
     pub log_loss: BootstrapEstimate,
-    /// Whether the whole interval is above zero.
+    /// Chance that the new scorer has the higher log loss on as many unseen groups again, for each candidate
+    /// that was tried added up (at most 1).
+    pub risk: f64,
+    /// Whether the improvement counts: for rescaling, whether the whole interval is above zero; for features,
+    /// whether the risk is below 0.001.
     pub shown: bool,
 }
 
-/// Factors of [`FitSettings::ridge`] that cross-validation chooses from.
-const RIDGES: [f64; 3] = [1.0, 10.0, 100.0];
+/// Largest accepted chance that what ships has a higher log loss than the rescaled score on as many unseen groups.
+const MAX_RISK: f64 = 0.001;
+/// Factors of [`FitSettings::ridge`] that cross-validation chooses from, the most cautious first.
+const RIDGES: [f64; 5] = [10_000.0, 1000.0, 100.0, 10.0, 1.0];
 /// Penalties of the slope towards 1: the first that gives a solution. All but the first are for labels that the old
 /// score separates perfectly, where the best slope is infinite.
 const SLOPE_PENALTIES: [f64; 4] = [1e-6, 1e-4, 1e-2, 1.0];
 const CONFIDENCE: f64 = 0.95;
+
+/// Fits a correction without one fold: the number of the fold, and the labels of the others.
+type FoldFit<'f> = dyn FnMut(usize, &[usize]) -> Result<Correction, EvictionError> + 'f;
 
 /// Fits weights to labels and names them `version`.
 pub fn fit(
@@ -141,11 +155,11 @@ pub fn fit(
     let data = Data::new(labels, prior, settings.most_importance)?;
     let all: Vec<usize> = (0..labels.len()).collect();
     let fold = |i: usize| groups[i] % settings.folds;
-    let held_out = |of: &dyn Fn(&[usize]) -> Result<Correction, EvictionError>| {
+    let held_out = |of: &mut FoldFit<'_>| {
         let mut predicted = vec![0.0; labels.len()];
         for number in 0..settings.folds {
             let (test, train): (Vec<usize>, Vec<usize>) = all.iter().partition(|i| fold(**i) == number);
-            let correction = match of(&train) {
+            let correction = match of(number, &train) {
                 // Too few labels of one outcome for this fold: the old score stays.
                 Err(EvictionError::Fit(StatsError::NoVariation { what: "outcomes" })) => {
                     Correction::UNCHANGED
@@ -158,44 +172,56 @@ pub fn fit(
         }
         Ok::<_, EvictionError>(predicted)
     };
-    let judge = |old: &[f64], new: &[f64], tried: usize| -> Result<Gain, EvictionError> {
-        let gains: Vec<f64> = (0..labels.len())
+    let gains = |old: &[f64], new: &[f64]| -> Vec<f64> {
+        (0..labels.len())
             .map(|i| data.share[i] * (loss(old[i], data.outcomes[i]) - loss(new[i], data.outcomes[i])))
-            .collect();
+            .collect()
+    };
+    let judge = |old: &[f64], new: &[f64], tried: usize| -> Result<Gain, EvictionError> {
+        let gains = gains(old, new);
         let bootstrap = BootstrapSettings {
             seed: settings.seed,
-            // The best of several is chosen on the same labels, so each must clear a higher bar.
-            confidence: 1.0 - (1.0 - CONFIDENCE) / tried as f64,
+            confidence: CONFIDENCE,
             ..BootstrapSettings::default()
         };
         let gain = bootstrap_clustered_mean(&gains, groups, &bootstrap)?;
         Ok(Gain {
             shown: gain.interval.low > 0.0,
             log_loss: gain,
+            risk: (risk(&gains, groups)? * tried as f64).min(1.0),
         })
     };
     let before: Vec<f64> = data.odds.iter().map(|z| probability(prior, *z)).collect();
-    let rescaled = held_out(&|train| data.rescale(train))?;
-    let mut best: Option<(f64, f64, Vec<f64>)> = None;
+    let rescaled = held_out(&mut |_, train| data.rescale(train))?;
+    // The candidate so far: its penalty and its predictions.
+    let mut chosen: Option<(f64, Vec<f64>)> = None;
+    let mut tried = 0;
+    // The solution of each fold for one penalty is the starting point for the next.
+    let mut solutions: Vec<Option<LogisticModel>> = vec![None; settings.folds];
     for factor in RIDGES {
         let ridge = settings.ridge * factor;
-        let predicted = held_out(&|train| data.correct(train, ridge))?;
-        let total: f64 = (0..labels.len())
-            .map(|i| data.share[i] * loss(predicted[i], data.outcomes[i]))
-            .sum();
-        if best.as_ref().is_none_or(|(least, ..)| total < *least) {
-            best = Some((total, ridge, predicted));
+        let predicted = held_out(&mut |fold, train| data.correct(train, ridge, &mut solutions[fold]))?;
+        tried += 1;
+        let Some((_, current)) = &chosen else {
+            chosen = Some((ridge, predicted));
+            continue;
+        };
+        let step = clustered_mean_interval(&gains(current, &predicted), groups, CONFIDENCE)?;
+        if step.mean <= step.standard_error {
+            break;
         }
+        chosen = Some((ridge, predicted));
     }
-    let Some((_, ridge, corrected)) = best else {
+    let Some((ridge, corrected)) = chosen else {
         return Err(StatsError::TooFew { needed: 1, got: 0 }.into());
     };
     let rescaling = judge(&before, &rescaled, 1)?;
-    let gain = judge(&rescaled, &corrected, RIDGES.len())?;
+    let mut gain = judge(&rescaled, &corrected, tried)?;
+    gain.shown = gain.risk < MAX_RISK;
     let (model, correction, mut after) = if gain.shown {
         (
             FittedModel::Features,
-            data.correct(&all, ridge)?,
+            data.correct(&all, ridge, &mut solutions.first().cloned().flatten())?,
             corrected.clone(),
         )
     } else {
@@ -205,7 +231,7 @@ pub fn fit(
     weights.floor = floor(&after, &data.importance);
     if labels.len() >= settings.isotonic_from {
         let mapped = cross_fitted_mapping(&after, &data, settings.folds, &fold)?;
-        if judge(&after, &mapped, 1)?.shown {
+        if risk(&gains(&after, &mapped), groups)? < MAX_RISK {
             weights.isotonic = Some(mapping(&after, &data, &all)?);
             after = mapped;
         }
@@ -232,6 +258,30 @@ pub fn fit(
         rescaling,
         gain,
     })
+}
+
+/// Rescales the log-odds of the prior weights to the labels and changes nothing else: what [`fit`] ships if features
+/// do not help, and what they are compared with.
+pub fn rescale(
+    labels: &[Label],
+    prior: &Weights,
+    version: &str,
+    settings: &FitSettings,
+) -> Result<Weights, EvictionError> {
+    prior.check()?;
+    let data = Data::new(labels, prior, settings.most_importance)?;
+    let all: Vec<usize> = (0..labels.len()).collect();
+    Ok(data.rescale(&all)?.weights(&data, prior, version))
+}
+
+/// Chance that the mean of these gains is negative in another sample of as many groups.
+fn risk(gains: &[f64], groups: &[usize]) -> Result<f64, EvictionError> {
+    let found = clustered_mean_interval(gains, groups, CONFIDENCE)?;
+    if found.standard_error <= 0.0 {
+        return Ok(if found.mean > 0.0 { 0.0 } else { 1.0 });
+    }
+    let spread = found.standard_error * std::f64::consts::SQRT_2;
+    Ok(student_sf(found.mean / spread, found.degrees_of_freedom))
 }
 
 /// Labels as the regression needs them.
@@ -304,7 +354,7 @@ impl Data {
     /// Fits slope and intercept alone.
     fn rescale(&self, train: &[usize]) -> Result<Correction, EvictionError> {
         let rows: Vec<[f64; 1]> = train.iter().map(|&i| [self.odds[i]]).collect();
-        let model = self.regress(train, &rows, &[0.0])?;
+        let model = self.regress(train, &rows, &[0.0], None)?;
         Ok(Correction {
             intercept: model.intercept,
             slope: model.weights.first().copied().unwrap_or(1.0),
@@ -312,8 +362,14 @@ impl Data {
         })
     }
 
-    /// Fits slope, intercept and features, with a penalty on the features.
-    fn correct(&self, train: &[usize], ridge: f64) -> Result<Correction, EvictionError> {
+    /// Fits slope, intercept and features, with a penalty on the features. `solution` is a starting point and
+    /// receives the result.
+    fn correct(
+        &self,
+        train: &[usize],
+        ridge: f64,
+        solution: &mut Option<LogisticModel>,
+    ) -> Result<Correction, EvictionError> {
         let rows: Vec<Vec<f64>> = train
             .iter()
             .map(|&i| {
@@ -323,7 +379,8 @@ impl Data {
             })
             .collect();
         let penalties = vec![ridge; self.scales.len() + 1];
-        let model = self.regress(train, &rows, &penalties)?;
+        let model = self.regress(train, &rows, &penalties, solution.as_ref())?;
+        *solution = Some(model.clone());
         let mut weights = model.weights.into_iter();
         Ok(Correction {
             intercept: model.intercept,
@@ -338,14 +395,15 @@ impl Data {
         train: &[usize],
         rows: &[R],
         penalties: &[f64],
+        start: Option<&LogisticModel>,
     ) -> Result<LogisticModel, EvictionError> {
         let outcomes: Vec<bool> = train.iter().map(|&i| self.outcomes[i]).collect();
         let importance: Vec<f64> = train.iter().map(|&i| self.importance[i]).collect();
-        let mut start = LogisticModel {
+        let mut prior = LogisticModel {
             intercept: 0.0,
             weights: vec![0.0; penalties.len()],
         };
-        if let Some(slope) = start.weights.first_mut() {
+        if let Some(slope) = prior.weights.first_mut() {
             *slope = 1.0;
         }
         let mut penalties = penalties.to_vec();
@@ -354,7 +412,8 @@ impl Data {
             if let Some(slope) = penalties.first_mut() {
                 *slope = penalty;
             }
-            fitted = fit_logistic_penalized(rows, &outcomes, &importance, &start, &penalties);
+            let start = start.unwrap_or(&prior);
+            fitted = fit_logistic_penalized(rows, &outcomes, &importance, &prior, &penalties, start);
             if !matches!(
                 fitted,
                 Err(StatsError::NotConverged { .. } | StatsError::NoVariation { what: "features" })

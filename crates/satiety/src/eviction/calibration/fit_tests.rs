@@ -39,7 +39,7 @@ fn a_taste_is_learned_and_noise_is_not() {
                 weights: Box::new(taste),
                 error: 0.05,
             },
-            150,
+            1200,
         ),
         &Weights::heuristic(),
         "w",
@@ -141,3 +141,57 @@ fn rescaling_agrees_with_scikit_learn() {
 }
 
 const ORACLE: (f64, f64) = (-0.6550043399574762, 0.05316322666854706);
+
+/// Labels of sessions in which a feature helps, and of others in which it misleads by more.
+fn conflicting(helped: usize, misled: usize) -> Vec<Label> {
+    let mut labels = drawn(-1.0, 0.5, 1.2, helped);
+    for mut label in drawn(-1.0, 0.5, -2.4, misled) {
+        label.scope_id = format!("misled-{}", label.scope_id);
+        label.proposal_id = format!("misled-{}", label.proposal_id);
+        labels.push(label);
+    }
+    labels
+}
+
+/// A gain that a few sessions decide is not a gain on the next sessions: its interval may be above zero, its risk is not.
+#[test]
+fn a_gain_that_depends_on_the_sample_of_sessions_does_not_ship() {
+    let fitted = |labels: &[Label]| fit(labels, &Weights::heuristic(), "w", &FitSettings::default()).unwrap();
+    let mixed = fitted(&conflicting(12, 4));
+    assert_eq!(mixed.model, FittedModel::Rescaled, "{:?}", mixed.gain);
+    assert!(mixed.gain.risk >= MAX_RISK && !mixed.gain.shown);
+    // What ships is exactly the rescaled score.
+    let rescaled = rescale(
+        &conflicting(12, 4),
+        &Weights::heuristic(),
+        "w",
+        &FitSettings::default(),
+    )
+    .unwrap();
+    let mut shipped = mixed.weights;
+    shipped.floor = rescaled.floor;
+    assert_eq!(shipped, rescaled);
+    let helped = fitted(&conflicting(60, 0));
+    assert!(
+        helped.gain.risk < MAX_RISK && helped.model == FittedModel::Features,
+        "{:?}",
+        helped.gain
+    );
+}
+
+#[test]
+fn risk_is_that_of_another_sample_of_the_same_size() {
+    let groups: Vec<usize> = (0..40).collect();
+    let gains: Vec<f64> = groups
+        .iter()
+        .map(|number| if number % 2 == 0 { 1.1 } else { -0.9 })
+        .collect();
+    // Mean 0.1, standard error 0.1601: a difference of two such means has 0.2265.
+    let found = risk(&gains, &groups).unwrap();
+    assert!(
+        (found - student_sf(0.1 / 0.226_455_406, 39.0)).abs() < 1e-6,
+        "{found}"
+    );
+    assert!(risk(&vec![0.5; 40], &groups).unwrap() <= 0.0);
+    assert!(risk(&vec![0.0; 40], &groups).unwrap() >= 1.0);
+}

@@ -7,6 +7,6 @@ pub mod online;
 pub mod report;
 mod space;
 
-pub use fit::{FitSettings, Fitted, FittedModel, Gain, fit};
+pub use fit::{FitSettings, Fitted, FittedModel, Gain, fit, rescale};
 pub use online::{Online, OnlineSettings};
 pub use report::{FeedbackReport, Prediction, RateRow, Rates, feedback_report, prediction};
