@@ -1,6 +1,8 @@
 //! Labels of people on stored conversations and agents' runs. They are stored next to the verdicts, compared with them,
 //! and are the ground truth that `sweep` measures profiles on.
 
+use std::collections::BTreeSet;
+
 use satiety::dialogue::{Round, Signal};
 use satiety::trajectory::{Feed, RunOutcome, Trajectory};
 use satiety_store::labels::{AgentRunLabelRow, ConversationLabelRow};
@@ -53,9 +55,9 @@ pub struct ConversationLabel {
 pub struct ConversationLabels {
     /// Labels of this conversation, newest first.
     pub labels: Vec<ConversationLabel>,
-    /// Number of labels of all conversations.
+    /// Number of labels of all conversations, at most the latest 1,000.
     pub labelled: usize,
-    /// Number of labels that agree with the signal of their conversation.
+    /// Number of these labels that agree with the signal of their conversation.
     pub agreeing: usize,
 }
 
@@ -167,10 +169,10 @@ impl DialogueOperations<'_> {
     ) -> Result<Vec<(String, Signal, Option<u32>, Vec<Round>)>, EngineError> {
         let store = self.engine.store().await?;
         let mut found: Vec<(String, Signal, Option<u32>, Vec<Round>)> = Vec::new();
+        let mut seen = BTreeSet::new();
         for label in store.labels().conversation_labels(None, LABELS).await? {
             let signal = serde_json::from_value(serde_json::Value::from(label.signal));
-            let (Ok(signal), false) = (signal, found.iter().any(|(id, ..)| *id == label.conversation_id))
-            else {
+            let (Ok(signal), true) = (signal, seen.insert(label.conversation_id.clone())) else {
                 continue;
             };
             let rounds = store
@@ -241,8 +243,9 @@ impl ProgressOperations<'_> {
     pub(crate) async fn labelled_trajectories(self) -> Result<Vec<Trajectory>, EngineError> {
         let store = self.engine.store().await?;
         let mut found: Vec<Trajectory> = Vec::new();
+        let mut seen = BTreeSet::new();
         for label in store.labels().agent_run_labels(None, LABELS).await? {
-            if found.iter().any(|one| one.id.as_ref() == Some(&label.run_id)) {
+            if !seen.insert(label.run_id.clone()) {
                 continue;
             }
             let mut feed = Feed::new();

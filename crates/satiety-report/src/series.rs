@@ -312,19 +312,32 @@ fn truncate(name: &str) -> String {
     format!("{kept}…")
 }
 
-/// Course of a share, from 0 to 1, as a small drawing without axes, for cards. The values follow as text for readers
-/// that do not see it.
-pub fn sparkline(label: &str, values: &[Option<f64>]) -> Html {
+/// Course of a share, from 0 to 1, as a small drawing without axes, for cards, with the interval of each value where it is
+/// known. The values follow as text for readers that do not see it.
+pub fn sparkline(label: &str, values: &[Option<f64>], intervals: &[Option<(f64, f64)>]) -> Html {
     const WIDTH: f64 = 160.0;
     const HEIGHT: f64 = 36.0;
     const EDGE: f64 = 4.0;
     let last = values.len().saturating_sub(1).max(1) as f64;
+    let x_of = |index: usize| EDGE + (WIDTH - 2.0 * EDGE) * index as f64 / last;
+    let y_of = |value: f64| HEIGHT - EDGE - (HEIGHT - 2.0 * EDGE) * value.clamp(0.0, 1.0);
     let place = |(index, value): (usize, &Option<f64>)| {
-        let value = value.filter(|value| value.is_finite())?.clamp(0.0, 1.0);
-        let x = EDGE + (WIDTH - 2.0 * EDGE) * index as f64 / last;
-        let y = HEIGHT - EDGE - (HEIGHT - 2.0 * EDGE) * value;
-        Some((x, y))
+        let value = value.filter(|value| value.is_finite())?;
+        Some((x_of(index), y_of(value)))
     };
+    let whiskers: String = intervals
+        .iter()
+        .enumerate()
+        .filter_map(|(index, interval)| {
+            let (low, high) = interval.filter(|(low, high)| low.is_finite() && high.is_finite())?;
+            let x = x_of(index);
+            Some(format!(
+                "<line class=\"range\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
+                y_of(low),
+                y_of(high)
+            ))
+        })
+        .collect();
     let points: Vec<(f64, f64)> = values.iter().enumerate().filter_map(place).collect();
     let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let end = points.last().map_or_else(String::new, |(x, y)| {
@@ -332,14 +345,20 @@ pub fn sparkline(label: &str, values: &[Option<f64>]) -> Html {
     });
     let said: Vec<String> = values
         .iter()
-        .flatten()
-        .map(|value| format!("{:.1} %", 100.0 * value))
+        .enumerate()
+        .filter_map(|(index, value)| {
+            let value = format!("{:.1} %", 100.0 * (*value)?);
+            Some(match intervals.get(index).copied().flatten() {
+                Some((low, high)) => format!("{value} ({:.1} to {:.1})", 100.0 * low, 100.0 * high),
+                None => value,
+            })
+        })
         .collect();
     Html(format!(
         "<svg class=\"spark\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" aria-hidden=\"true\">\
          <line class=\"axis\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{EDGE}\" y2=\"{EDGE}\"/>\
          <line class=\"axis\" x1=\"0\" x2=\"{WIDTH}\" y1=\"{bottom}\" y2=\"{bottom}\"/>\
-         <polyline class=\"line\" points=\"{}\"/>{end}</svg><p class=\"hidden\">{}: {}</p>",
+         {whiskers}<polyline class=\"line\" points=\"{}\"/>{end}</svg><p class=\"hidden\">{}: {}</p>",
         path.join(" "),
         escape(label),
         said.join(", "),

@@ -43,10 +43,6 @@ impl AgentRuns<'_> {
     ) -> Result<bool, StoreError> {
         let now = now_micros();
         let bodies: Vec<String> = messages.iter().map(ToString::to_string).collect();
-        let rows: Vec<_> = (expected + 1..)
-            .zip(&bodies)
-            .map(|(position, body)| values! { &run.id, position, body })
-            .collect();
         let behind = expected + i64::try_from(messages.len()).unwrap_or(i64::MAX);
         let mut attempts = 0;
         in_transaction!(&self.0.pool, |connection| {
@@ -54,23 +50,28 @@ impl AgentRuns<'_> {
             // The run's row is the lock: the second writer sees the messages of the first.
             let upsert = sql!(
                 "INSERT INTO agent_runs (id, kind, signal, reason, messages, steps, wasted_steps, first_nudge_step,
-                     first_stop_step, created_at, updated_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
+                     first_stop_step, created_at, updated_at, partition_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10)
                  ON CONFLICT (id) DO UPDATE SET kind = excluded.kind, signal = excluded.signal,
                      reason = excluded.reason, messages = excluded.messages, steps = excluded.steps,
                      wasted_steps = excluded.wasted_steps, first_nudge_step = excluded.first_nudge_step,
-                     first_stop_step = excluded.first_stop_step, updated_at = excluded.updated_at";
+                     first_stop_step = excluded.first_stop_step, updated_at = excluded.updated_at
+                 RETURNING partition_at";
                 &run.id, &run.kind, &run.signal, &run.reason, behind, run.steps, run.wasted_steps,
                 run.first_nudge_step, run.first_stop_step, now
             );
-            connection.execute(upsert).await?;
-            let select = sql!("SELECT COUNT(*) FROM agent_messages WHERE run_id = $1"; &run.id);
+            let place: i64 = connection.one(upsert).await?.get(0)?;
+            let select = sql!(
+                "SELECT COUNT(*) FROM agent_messages WHERE run_id = $1 AND partition_at = $2";
+                &run.id, place
+            );
             let there: i64 = connection.one(select).await?.get(0)?;
             // After a connection loss during the commit, our own messages may already be there.
             let done = attempts > 1 && !bodies.is_empty() && there == behind && {
                 let select = sql!(
-                    "SELECT body FROM agent_messages WHERE run_id = $1 AND position > $2 ORDER BY position";
-                    &run.id, expected
+                    "SELECT body FROM agent_messages WHERE run_id = $1 AND position > $2 AND partition_at = $3
+                     ORDER BY position";
+                    &run.id, expected, place
                 );
                 first_column::<String>(&connection.rows(select).await?)? == bodies
             };
@@ -78,10 +79,13 @@ impl AgentRuns<'_> {
                 // Dropping the transaction rolls the update back.
                 return Ok(false);
             }
-            if !done && !rows.is_empty() {
-                connection
-                    .insert("INSERT INTO agent_messages (run_id, position, body) ", &rows, "")
-                    .await?;
+            if !done && !bodies.is_empty() {
+                let rows: Vec<_> = (expected + 1..)
+                    .zip(&bodies)
+                    .map(|(position, body)| values! { &run.id, position, body, place })
+                    .collect();
+                let head = "INSERT INTO agent_messages (run_id, position, body, partition_at) ";
+                connection.insert(head, &rows, "").await?;
             }
             true
         })
@@ -101,7 +105,11 @@ impl AgentRuns<'_> {
 
     /// Returns the messages of a run in order.
     pub async fn messages(self, id: &str) -> Result<Vec<Value>, StoreError> {
-        let select = sql!("SELECT body FROM agent_messages WHERE run_id = $1 ORDER BY position"; id);
+        let select = sql!(
+            "SELECT body FROM agent_messages WHERE run_id = $1
+             AND partition_at = (SELECT partition_at FROM agent_runs WHERE id = $1) ORDER BY position";
+            id
+        );
         let rows = self.0.pool.rows(select).await?;
         rows.iter()
             .map(|row| row.json("body", format_args!("a message of run {id}")))

@@ -71,7 +71,6 @@ impl Conversations<'_> {
         let now = now_micros();
         let report = conversation.report.to_string();
         let bodies: Vec<String> = rounds.iter().map(|round| round.body.to_string()).collect();
-        let rows = round_values(&conversation.id, rounds, &bodies);
         let behind = expected + i64::try_from(rounds.len()).unwrap_or(i64::MAX);
         let mut attempts = 0;
         in_transaction!(&self.0.pool, |connection| {
@@ -79,30 +78,40 @@ impl Conversations<'_> {
             // The conversation's row is the lock: the second writer sees the rounds of the first.
             let update = sql!(
                 "UPDATE conversations SET embedder = $2, signal = $3, score = $4, report = $5, updated_at = $6
-                 WHERE id = $1";
+                 WHERE id = $1 RETURNING partition_at";
                 &conversation.id, conversation.embedder.as_deref(), &conversation.signal, conversation.score,
                 &report, now
             );
-            let changed = connection.execute(update).await?;
-            let select = sql!("SELECT COUNT(*) FROM rounds WHERE conversation_id = $1"; &conversation.id);
+            let Some(changed) = connection.row(update).await? else {
+                return Ok(None);
+            };
+            let place: i64 = changed.get(0)?;
+            let select = sql!(
+                "SELECT COUNT(*) FROM rounds WHERE conversation_id = $1 AND partition_at = $2";
+                &conversation.id, place
+            );
             let there = connection.one(select).await?;
             let there: i64 = there.get(0)?;
             // After a connection loss during the commit, our own rounds may already be there.
-            let done = attempts > 1 && !rounds.is_empty() && there == behind && {
-                let select = sql!(
-                    "SELECT body FROM rounds WHERE conversation_id = $1 AND position > $2 ORDER BY position";
-                    &conversation.id, expected
-                );
-                let stored = connection.rows(select).await?;
-                first_column::<String>(&stored)? == bodies
-            };
-            let fits = changed == 1 && (there == expected || done);
-            if fits && !done && !rounds.is_empty() {
-                connection.insert(INSERT_ROUNDS, &rows, "").await?;
-            }
-            if !fits {
+            let done = attempts > 1
+                && !rounds.is_empty()
+                && there == behind
+                && {
+                    let select = sql!(
+                        "SELECT body FROM rounds WHERE conversation_id = $1 AND position > $2 AND partition_at = $3
+                         ORDER BY position";
+                        &conversation.id, expected, place
+                    );
+                    let stored = connection.rows(select).await?;
+                    first_column::<String>(&stored)? == bodies
+                };
+            if there != expected && !done {
                 // Dropping the transaction rolls the update back.
                 return Ok(None);
+            }
+            if !done && !rounds.is_empty() {
+                let rows = round_values(&conversation.id, place, rounds, &bodies);
+                connection.insert(INSERT_ROUNDS, &rows, "").await?;
             }
             Some(now)
         })
@@ -113,8 +122,9 @@ impl Conversations<'_> {
         let now = now_micros();
         let report = conversation.report.to_string();
         let insert = sql!(
-            "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT (id) DO NOTHING";
+            "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at,
+                 partition_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $8) ON CONFLICT (id) DO NOTHING";
             &conversation.id, &conversation.topic, &conversation.profile, conversation.embedder.as_deref(),
             &conversation.signal, conversation.score, &report, now
         );
@@ -125,7 +135,8 @@ impl Conversations<'_> {
     /// Returns the time of the last write and the number of rounds.
     pub async fn state(self, id: &str) -> Result<Option<(i64, i64)>, StoreError> {
         let select = sql!(
-            "SELECT updated_at, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id)
+            "SELECT updated_at, (SELECT COUNT(*) FROM rounds r WHERE r.conversation_id = conversations.id
+                 AND r.partition_at = conversations.partition_at)
              FROM conversations WHERE id = $1";
             id
         );
@@ -137,7 +148,9 @@ impl Conversations<'_> {
     pub async fn rounds_after(self, id: &str, after: i64, limit: i64) -> Result<Vec<RoundRow>, StoreError> {
         let select = sql!(
             "SELECT position, agent, signal, novelty, readiness, body FROM rounds
-             WHERE conversation_id = $1 AND position > $2 ORDER BY position LIMIT $3";
+             WHERE conversation_id = $1 AND position > $2
+             AND partition_at = (SELECT partition_at FROM conversations WHERE id = $1)
+             ORDER BY position LIMIT $3";
             id, after, limit
         );
         let rounds = self.0.pool.rows(select).await?;
@@ -152,8 +165,9 @@ impl Conversations<'_> {
     ) -> Result<Vec<ConversationSummaryRow>, StoreError> {
         let (at, id) = before.unwrap_or((i64::MAX, "\u{10FFFF}"));
         let select = sql!(
-            "SELECT id, topic, profile, signal, score, (SELECT COUNT(*) FROM rounds WHERE conversation_id = conversations.id)
-                    AS rounds, created_at, updated_at
+            "SELECT id, topic, profile, signal, score,
+                    (SELECT COUNT(*) FROM rounds r WHERE r.conversation_id = conversations.id
+                     AND r.partition_at = conversations.partition_at) AS rounds, created_at, updated_at
              FROM conversations WHERE updated_at < $1 OR (updated_at = $1 AND id < $2)
              ORDER BY updated_at DESC, id DESC LIMIT $3";
             at, id, limit
@@ -172,20 +186,25 @@ impl Conversations<'_> {
         let now = now_micros();
         let report = conversation.report.to_string();
         let bodies: Vec<String> = rounds.iter().map(|round| round.body.to_string()).collect();
-        let rows = round_values(&conversation.id, rounds, &bodies);
         in_transaction!(&self.0.pool, |connection| {
             let insert = sql!(
-                "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)
+                "INSERT INTO conversations (id, topic, profile, embedder, signal, score, report, created_at, updated_at,
+                     partition_at)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $8)
                  ON CONFLICT (id) DO UPDATE SET topic = excluded.topic, profile = excluded.profile,
                      embedder = excluded.embedder, signal = excluded.signal, score = excluded.score,
-                     report = excluded.report, updated_at = excluded.updated_at";
+                     report = excluded.report, updated_at = excluded.updated_at
+                 RETURNING partition_at";
                 &conversation.id, &conversation.topic, &conversation.profile,
                 conversation.embedder.as_deref(), &conversation.signal, conversation.score, &report, now
             );
-            connection.execute(insert).await?;
-            let delete = sql!("DELETE FROM rounds WHERE conversation_id = $1"; &conversation.id);
+            let place: i64 = connection.one(insert).await?.get(0)?;
+            let delete = sql!(
+                "DELETE FROM rounds WHERE conversation_id = $1 AND partition_at = $2";
+                &conversation.id, place
+            );
             connection.execute(delete).await?;
+            let rows = round_values(&conversation.id, place, rounds, &bodies);
             connection.insert(INSERT_ROUNDS, &rows, "").await?;
         })
     }
@@ -200,7 +219,8 @@ impl Conversations<'_> {
         let Some(row) = row else { return Ok(None) };
         let select = sql!(
             "SELECT position, agent, signal, novelty, readiness, body FROM rounds
-             WHERE conversation_id = $1 ORDER BY position";
+             WHERE conversation_id = $1 AND partition_at = (SELECT partition_at FROM conversations WHERE id = $1)
+             ORDER BY position";
             id
         );
         let rounds = self.0.pool.rows(select).await?;
@@ -216,11 +236,19 @@ impl Conversations<'_> {
 }
 
 const INSERT_ROUNDS: &str =
-    "INSERT INTO rounds (conversation_id, position, agent, signal, novelty, readiness, body) ";
+    "INSERT INTO rounds (conversation_id, position, agent, signal, novelty, readiness, body, partition_at) ";
 
-fn round_values<'a>(id: &'a str, rounds: &'a [RoundRow], bodies: &'a [String]) -> Vec<Vec<Bound<'a>>> {
+/// Values of [`INSERT_ROUNDS`]; `place` is the time that assigns the conversation to a partition.
+fn round_values<'a>(
+    id: &'a str,
+    place: i64,
+    rounds: &'a [RoundRow],
+    bodies: &'a [String],
+) -> Vec<Vec<Bound<'a>>> {
     let row = |(round, body): (&'a RoundRow, &'a String)| {
-        values! { id, round.position, &round.agent, &round.signal, round.novelty, round.readiness, body }
+        values! {
+            id, round.position, &round.agent, &round.signal, round.novelty, round.readiness, body, place
+        }
     };
     rounds.iter().zip(bodies).map(row).collect()
 }

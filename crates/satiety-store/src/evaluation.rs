@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use crate::partitions::time_of_id;
 use crate::pool::in_transaction;
-use crate::sql::{Row, Sql, Value as Bound, columns, sql, values};
+use crate::sql::{BATCH, Row, Sql, Value as Bound, columns, sql, values};
 use crate::{Store, StoreError, now_micros};
 
 /// A query and its results.
@@ -110,6 +111,16 @@ impl Evaluation<'_> {
         judgments: &[EvalJudgmentRow],
     ) -> Result<(), StoreError> {
         let now = now_micros();
+        // A query has one row, in the partition of its id or, for those of the query set, in the first one.
+        let (key, moved): (&str, Vec<(&str, i64)>) = if self.0.pool.is_postgres() {
+            let moved = queries.iter().filter_map(|row| {
+                let time = Some(time_of_id(&row.query_id)).filter(|time| *time != 0)?;
+                Some((row.query_id.as_str(), if row.is_eval_corpus { time } else { 0 }))
+            });
+            ("query_id, partition_at", moved.collect())
+        } else {
+            ("query_id", Vec::new())
+        };
         let queries: Vec<_> = queries.iter().map(|row| query_values(row, now)).collect();
         let judgments: Vec<_> = judgments
             .iter()
@@ -121,16 +132,25 @@ impl Evaluation<'_> {
             })
             .collect();
         in_transaction!(&self.0.pool, |connection| {
-            let tail =
-                " ON CONFLICT (query_id) DO UPDATE SET query = excluded.query, intent = excluded.intent,
+            for ids in moved.chunks(BATCH) {
+                // The same query in the log becomes this one.
+                let delete = Sql::build("DELETE FROM eval_queries WHERE (query_id, partition_at) IN (")
+                    .push_values(ids.iter().map(|(id, place)| values! { *id, *place }))
+                    .push(")");
+                connection.execute(delete).await?;
+            }
+            let tail = format!(
+                " ON CONFLICT ({key}) DO UPDATE SET query = excluded.query, intent = excluded.intent,
                  mode = excluded.mode, session_id = excluded.session_id, tool_name = excluded.tool_name,
                  result_ids = excluded.result_ids, result_count = excluded.result_count,
                  channel_contributions = excluded.channel_contributions,
                  total_latency_ms = excluded.total_latency_ms, fusion_weights = excluded.fusion_weights,
                  quality_proxy_score = excluded.quality_proxy_score, trace_id = excluded.trace_id,
                  is_eval_corpus = excluded.is_eval_corpus, eval_category = excluded.eval_category,
-                 detail = excluded.detail";
-            connection.insert(INSERT_QUERIES, &queries, tail).await?;
+                 detail = excluded.detail, partition_at = excluded.partition_at"
+            );
+            let head = format!("INSERT INTO eval_queries ({QUERY_COLUMNS}) ");
+            connection.insert(&head, &queries, &tail).await?;
             let head = "INSERT INTO eval_judgments (query_id, memory_id, source, relevance, annotator, confidence, created_at) ";
             let tail =
                 " ON CONFLICT (query_id, memory_id, source) DO UPDATE SET relevance = excluded.relevance,
@@ -151,7 +171,7 @@ impl Evaluation<'_> {
                 "SELECT query_id, query, intent, mode, session_id, tool_name, result_ids, channel_contributions,
                      total_latency_ms, fusion_weights, quality_proxy_score, trace_id, is_eval_corpus, eval_category,
                      detail, created_at
-                 FROM eval_queries WHERE is_eval_corpus AND query_id > $1 ORDER BY query_id LIMIT $2",
+                 FROM eval_queries WHERE is_eval_corpus AND partition_at = 0 AND query_id > $1 ORDER BY query_id LIMIT $2",
                 after,
                 limit,
             )
@@ -256,18 +276,28 @@ impl Evaluation<'_> {
     }
 }
 
-pub(crate) const INSERT_QUERIES: &str = "INSERT INTO eval_queries (query_id, query, intent, mode, session_id, tool_name,
-     result_ids, result_count, channel_contributions, total_latency_ms, fusion_weights, quality_proxy_score, trace_id,
-     created_at, is_eval_corpus, eval_category, detail) ";
+/// Columns of a query, in the order of [`query_values`].
+pub(crate) const QUERY_COLUMNS: &str = "query_id, query, intent, mode, session_id, tool_name, result_ids, result_count,
+     channel_contributions, total_latency_ms, fusion_weights, quality_proxy_score, trace_id, created_at, is_eval_corpus,
+     eval_category, detail, partition_at";
 
-/// Values of [`INSERT_QUERIES`] for a query made at `at`.
+/// Time that assigns a query to a partition: 0 for those of the query set, which stay.
+fn query_place(row: &EvalQueryRow) -> i64 {
+    if row.is_eval_corpus {
+        0
+    } else {
+        time_of_id(&row.query_id)
+    }
+}
+
+/// Values of [`QUERY_COLUMNS`] for a query made at `at`.
 pub(crate) fn query_values(row: &EvalQueryRow, at: i64) -> Vec<Bound<'_>> {
     let count = i64::try_from(row.result_ids.len()).unwrap_or(i64::MAX);
     values! {
         &row.query_id, &row.query, &row.intent, &row.mode, &row.session_id, &row.tool_name,
         Value::from(row.result_ids.clone()).to_string(), count, row.channel_contributions.to_string(),
         row.total_latency_ms, row.fusion_weights.as_ref().map(Value::to_string), row.quality_proxy_score,
-        &row.trace_id, at, row.is_eval_corpus, &row.eval_category, row.detail.to_string()
+        &row.trace_id, at, row.is_eval_corpus, &row.eval_category, row.detail.to_string(), query_place(row)
     }
 }
 

@@ -4,6 +4,9 @@
 use crate::sql::{Row, columns, sql};
 use crate::{Store, StoreError};
 
+/// Number of the latest labels that the agreement is counted over, so that its cost does not grow with their number.
+const AGREEMENT_LABELS: i64 = 1000;
+
 /// Label of a conversation by one person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationLabelRow {
@@ -77,12 +80,16 @@ impl Labels<'_> {
         rows.iter().map(label).collect()
     }
 
-    /// Returns the number of labels of conversations, and how many agree with the signal of their conversation.
+    /// Returns the number of labels of conversations, at most the latest 1,000, and how many of them agree with the signal
+    /// of their conversation.
     pub async fn agreement(self) -> Result<(usize, usize), StoreError> {
         let select = sql!(
             "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.signal = c.signal THEN 1 ELSE 0 END), 0)
-             FROM conversation_labels l JOIN conversations c ON c.id = l.conversation_id"
+             FROM (SELECT conversation_id, signal FROM conversation_labels ORDER BY created_at DESC LIMIT $1) l
+             CROSS JOIN conversations c WHERE c.id = l.conversation_id";
+            AGREEMENT_LABELS
         );
+        // `CROSS JOIN` makes SQLite begin with the labels; it would scan all conversations otherwise.
         let row = self.0.pool.one(select).await?;
         let count = |number: i64| usize::try_from(number).unwrap_or_default();
         Ok((count(row.get(0)?), count(row.get(1)?)))

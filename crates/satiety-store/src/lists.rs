@@ -6,8 +6,9 @@ use crate::bench::like_pattern;
 use crate::conversations::{ConversationSummaryRow, Conversations};
 use crate::evaluation::{EvalQueryRow, Evaluation, query};
 use crate::memory::FeedbackRow;
+use crate::partitions::{DAY, time_of_id};
 use crate::sql::{Row, Sql, columns, sql, values};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, now_micros};
 
 /// Maximum number of rows that a search for a text looks at for one page.
 pub const WINDOW: i64 = 10_000;
@@ -36,8 +37,71 @@ struct Source {
     time: &'static str,
     key: &'static str,
     searched: &'static [&'static str],
-    /// The key and the searched columns, each once.
+    /// Columns that identify a row without looking into every partition.
+    identity: &'static str,
+    /// The identity and the searched columns, each once.
     narrow: &'static str,
+    /// Times of the partitions to read, besides the first; `None` reads all.
+    within: Option<(i64, i64)>,
+}
+
+impl Source {
+    /// Adds the place in the list, the filter and the partitions to a statement.
+    fn narrowed(
+        &self,
+        select: Sql<'static>,
+        filter: &ListFilter,
+        before: Option<(i64, &str)>,
+    ) -> Sql<'static> {
+        let (at, id) = before.unwrap_or((i64::MAX, "\u{10FFFF}"));
+        let mut select = select
+            .push(&format!(" WHERE ({}, {}) < ", self.time, self.key))
+            .push_list(values! { at, id.to_owned() });
+        select = self.in_partitions(select);
+        match &filter.signal {
+            Some(signal) => select.push(" AND signal = ").push_bind(signal.clone()),
+            None => select,
+        }
+    }
+
+    fn in_partitions(&self, select: Sql<'static>) -> Sql<'static> {
+        let Some((from, to)) = self.within else {
+            return select;
+        };
+        select
+            .push(" AND (partition_at = 0 OR (partition_at >= ")
+            .push_bind(from)
+            .push(" AND partition_at <= ")
+            .push_bind(to)
+            .push("))")
+    }
+
+    /// Returns the last row of the window that a search for a text looks at, if there are as many rows.
+    async fn window_end(
+        &self,
+        store: &Store,
+        filter: &ListFilter,
+        before: Option<(i64, &str)>,
+    ) -> Result<Option<(i64, String)>, StoreError> {
+        let select = Sql::build(&format!(
+            "SELECT {time} AS time, {key} AS id FROM {table}",
+            time = self.time,
+            key = self.key,
+            table = self.table
+        ));
+        let end = self
+            .narrowed(select, filter, before)
+            .push(&self.order())
+            .push_bind(1_i64)
+            .push(" OFFSET ")
+            .push_bind(WINDOW - 1);
+        let end = store.pool.row(end).await?;
+        end.map(|row| Ok((row.get("time")?, row.get("id")?))).transpose()
+    }
+
+    fn order(&self) -> String {
+        format!(" ORDER BY {} DESC, {} DESC LIMIT ", self.time, self.key)
+    }
 }
 
 /// Reads one page. Without a text, the page ends at its last row; with one, at the end of the window.
@@ -50,17 +114,8 @@ async fn read_page<T>(
     read: impl Fn(&Row) -> Result<T, StoreError>,
     place: impl Fn(&T) -> (i64, String),
 ) -> Result<ListPage<T>, StoreError> {
-    let (at, id) = before.unwrap_or((i64::MAX, "\u{10FFFF}"));
-    let order = format!(" ORDER BY {} DESC, {} DESC LIMIT ", source.time, source.key);
-    let narrowed = |select: Sql<'static>| {
-        let select = select
-            .push(&format!(" WHERE ({}, {}) < ", source.time, source.key))
-            .push_list(values! { at, id.to_owned() });
-        match &filter.signal {
-            Some(signal) => select.push(" AND signal = ").push_bind(signal.clone()),
-            None => select,
-        }
-    };
+    let order = source.order();
+    let narrowed = |select: Sql<'static>| source.narrowed(select, filter, before);
     let Some(text) = &filter.text else {
         let select = narrowed(Sql::build(&format!(
             "SELECT {} FROM {}",
@@ -77,10 +132,10 @@ async fn read_page<T>(
     let pattern = like_pattern(text);
     // The window has only the columns that are searched; the large ones are read for the rows of the page.
     let mut select = narrowed(Sql::build(&format!(
-        "SELECT {columns} FROM {table} WHERE {key} IN (SELECT {key} FROM (SELECT {time}, {narrow} FROM {table}",
+        "SELECT {columns} FROM {table} WHERE ({identity}) IN (SELECT {identity} FROM (SELECT {time}, {narrow} FROM {table}",
         columns = source.columns,
         table = source.table,
-        key = source.key,
+        identity = source.identity,
         time = source.time,
         narrow = source.narrow,
     )))
@@ -94,13 +149,8 @@ async fn read_page<T>(
             .push_bind(pattern.clone())
             .push(" ESCAPE '!'");
     }
-    let select = select
-        .push(")")
-        .push(&order)
-        .push_bind(limit + 1)
-        .push(")")
-        .push(&order)
-        .push_bind(limit + 1);
+    let select = select.push(")").push(&order).push_bind(limit + 1).push(")");
+    let select = source.in_partitions(select).push(&order).push_bind(limit + 1);
     let rows = store.pool.rows(select).await?;
     let mut rows = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let more = rows.len() > limit as usize;
@@ -110,20 +160,8 @@ async fn read_page<T>(
         return Ok(ListPage { rows, next });
     }
     // The rest of the window does not match: the next page starts behind the window, if anything is there.
-    let end = narrowed(Sql::build(&format!(
-        "SELECT {} AS time, {} AS id FROM {}",
-        source.time, source.key, source.table
-    )))
-    .push(&order)
-    .push_bind(1_i64)
-    .push(" OFFSET ")
-    .push_bind(WINDOW - 1);
-    let end = store.pool.row(end).await?;
-    let next = end.map(|row| Ok::<_, StoreError>((row.get("time")?, row.get("id")?)));
-    Ok(ListPage {
-        rows,
-        next: next.transpose()?,
-    })
+    let next = source.window_end(store, filter, before).await?;
+    Ok(ListPage { rows, next })
 }
 
 impl Conversations<'_> {
@@ -140,7 +178,9 @@ impl Conversations<'_> {
             time: "updated_at",
             key: "id",
             searched: &["topic", "id"],
+            identity: "id",
             narrow: "id, topic",
+            within: None,
         };
         let read = |row: &Row| {
             Ok(columns!(row => ConversationSummaryRow {
@@ -181,7 +221,9 @@ impl AgentRuns<'_> {
             time: "updated_at",
             key: "id",
             searched: &["id", "reason"],
+            identity: "id",
             narrow: "id, reason",
+            within: None,
         };
         let place = |row: &AgentRunRow| (row.updated_at, row.id.clone());
         read_page(self.0, &source, filter, before, limit, agent_run, place).await
@@ -197,13 +239,15 @@ impl Evaluation<'_> {
         limit: u32,
     ) -> Result<ListPage<(EvalQueryRow, i64)>, StoreError> {
         self.0.query_log().flush().await;
-        let source = Source {
+        let mut source = Source {
             columns: QUERY_COLUMNS,
             table: "eval_queries",
             time: "created_at",
             key: "query_id",
             searched: &["query"],
-            narrow: "query_id, query",
+            identity: "query_id, partition_at",
+            narrow: "query_id, partition_at, query",
+            within: None,
         };
         // Searches have no signal.
         let filter = ListFilter {
@@ -212,6 +256,22 @@ impl Evaluation<'_> {
         };
         let read = |row: &Row| Ok((query(row)?, row.get("created_at")?));
         let place = |(row, at): &(EvalQueryRow, i64)| (*at, row.query_id.clone());
+        if self.0.pool.is_postgres() {
+            // The latest rows are in the latest partitions, mostly; if these have too few, all are read.
+            let latest = before.map_or(i64::MAX, |(at, _)| at).min(now_micros());
+            source.within = Some((latest - DAY, latest + DAY));
+            let is_full = match &filter.text {
+                Some(_) => source.window_end(self.0, &filter, before).await?.is_some(),
+                None => true,
+            };
+            if is_full {
+                let page = read_page(self.0, &source, &filter, before, limit, read, place).await?;
+                if page.next.is_some() {
+                    return Ok(page);
+                }
+            }
+            source.within = None;
+        }
         read_page(self.0, &source, &filter, before, limit, read, place).await
     }
 
@@ -224,7 +284,9 @@ impl Evaluation<'_> {
         let select = Sql::build(&format!(
             "SELECT {QUERY_COLUMNS} FROM eval_queries WHERE query_id = "
         ))
-        .push_bind(query_id);
+        .push_bind(query_id)
+        .push(" AND partition_at IN ")
+        .push_list(values! { 0_i64, time_of_id(query_id) });
         let Some(row) = self.0.pool.row(select).await? else {
             return Ok(None);
         };

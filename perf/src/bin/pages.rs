@@ -1,22 +1,25 @@
 //! Measures the server time of every page of the dashboard over a large store: `cargo build --release && cargo run
 //! --release -p perf --bin pages`.
 //!
-//! The store has 100,000 benchmark results, 10,000 conversations, 10,000 agents' runs and 1,000,000 logged searches. One
-//! of each is created with the program itself, and SQL multiplies it, so that the rows are real and the store is made in a
-//! minute or two. The same pages are measured over a store of a tenth of the size: a page whose cost grows with the store
-//! shows as a ratio near ten.
+//! The store has 100,000 benchmark results of one suite, 1,000 runs of another, 10,000 conversations, 10,000 agents' runs,
+//! 1,000 research runs and 1,000,000 logged searches. One of each is created with the program itself, and SQL multiplies it,
+//! so that the rows are real and the store is made in a minute or two. The large suite is a harness with a recorded cycle.
+//! The same pages are measured over a store of a tenth of the size: a page whose cost grows with the store shows as a ratio
+//! near ten. The first request of a page, which fills caches, is reported separately.
 
 #![expect(clippy::print_stdout, reason = "prints the measurements")]
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use perf::rows::Row;
+use perf::server::Server;
 use serde_json::{Value, json};
 
 #[derive(Debug, Parser)]
@@ -45,6 +48,8 @@ struct Size {
     cases: usize,
     conversations: usize,
     queries: usize,
+    /// Research runs, and runs of the small suite.
+    others: usize,
 }
 
 impl Size {
@@ -61,25 +66,13 @@ impl Size {
             cases: 1000,
             conversations: scale(10_000),
             queries: scale(1_000_000),
+            others: scale(1000),
         }
     }
 }
 
 /// Limit of the p95 in milliseconds.
 const LIMIT_MS: f64 = 200.0;
-
-/// Server that is stopped on drop.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
@@ -110,14 +103,17 @@ fn main() -> Result<()> {
             arguments.requests,
         )?
     };
-    println!("\n| page | p50 ms | p95 ms | kB | p50 at a tenth | ratio |\n|---|---|---|---|---|---|");
+    println!(
+        "\n| page | first ms | p50 ms | p95 ms | kB | p50 at a tenth | ratio |\n|---|--:|--:|--:|--:|--:|--:|"
+    );
     let mut slow = 0;
     for (number, page) in large.iter().enumerate() {
         let tenth = small.get(number);
         let ratio = tenth.map(|tenth| page.p50 / tenth.p50.max(0.5));
         println!(
-            "| {} | {:.1} | {:.1} | {:.0} | {} | {} |",
+            "| {} | {:.1} | {:.1} | {:.1} | {:.0} | {} | {} |",
             page.name,
+            page.first,
             page.p50,
             page.p95,
             page.kilobytes,
@@ -133,6 +129,8 @@ fn main() -> Result<()> {
 
 struct PageTime {
     name: &'static str,
+    /// Time of the first request.
+    first: f64,
     p50: f64,
     p95: f64,
     kilobytes: f64,
@@ -148,6 +146,7 @@ fn measure(satiety: &Path, place: &Path, share: f64, requests: usize) -> Result<
     if !known {
         templates(satiety, place)?;
         multiply(&store, size)?;
+        record_cycle(satiety, place, size)?;
     }
     println!(
         "{}: {} results, {} conversations, {} searches, {} MB, {:.0} s",
@@ -160,7 +159,12 @@ fn measure(satiety: &Path, place: &Path, share: f64, requests: usize) -> Result<
     );
     let server = serve(satiety, place)?;
     let last_case = size.cases / 2;
-    let pages: [(&'static str, String); 19] = [
+    let cycle = shell(
+        &store,
+        "SELECT json_extract(body, '$.cycle_id') FROM harness_ledger WHERE kind = 'cycle' LIMIT 1;",
+    )?;
+    let cycle = cycle.trim();
+    let pages: [(&'static str, String); 33] = [
         ("overview", "/".into()),
         ("conversations", "/conversations".into()),
         ("conversations by signal", "/conversations?signal=ESCALATE".into()),
@@ -186,18 +190,42 @@ fn measure(satiety: &Path, place: &Path, share: f64, requests: usize) -> Result<
             "/bench/compare?baseline=run-1&candidate=run-2".into(),
         ),
         ("memory", "/memory".into()),
+        ("a step", "/progress/agent-1/steps/6".into()),
+        ("research", "/research".into()),
+        ("a research run", "/research/research-1".into()),
+        ("a research round", "/research/research-1/rounds/1".into()),
+        ("a passage", "/research/research-1/rounds/1/results/1".into()),
+        ("harness", "/harness".into()),
+        ("a cycle", format!("/harness/cycles/{cycle}")),
+        (
+            "a cycle, differing cases",
+            format!("/harness/cycles/{cycle}?differ=1"),
+        ),
+        (
+            "a case of the harness",
+            format!("/harness/cases/load/case-{last_case}?cycle={cycle}"),
+        ),
+        ("retrieval", "/retrieval".into()),
+        ("annotation", "/retrieval/annotate?annotator=perf".into()),
+        ("experiments", "/ab".into()),
+        ("eviction", "/eviction".into()),
+        ("jobs", "/bench/jobs".into()),
     ];
-    let mut connection = Connection::open(&server.address)?;
+    let mut connection = Connection::open(server.url.trim_start_matches("http://"))?;
     let mut found = Vec::new();
     for (name, path) in pages {
         let mut times = Vec::with_capacity(requests);
         let mut bytes = 0;
+        let mut first = 0.0;
         for number in 0..=requests {
             let started = Instant::now();
             bytes = connection.get(&path).with_context(|| format!("page {path}"))?;
+            let took = started.elapsed().as_secs_f64() * 1e3;
             // The first request of a page fills caches.
-            if number > 0 {
-                times.push(started.elapsed().as_secs_f64() * 1e3);
+            if number == 0 {
+                first = took;
+            } else {
+                times.push(took);
             }
         }
         times.sort_by(f64::total_cmp);
@@ -210,6 +238,7 @@ fn measure(satiety: &Path, place: &Path, share: f64, requests: usize) -> Result<
         let at = |share: f64| times[(((times.len() - 1) as f64) * share).round() as usize];
         found.push(PageTime {
             name,
+            first,
             p50: at(0.5),
             p95: at(0.95),
             #[expect(clippy::cast_precision_loss, reason = "pages are small")]
@@ -228,51 +257,80 @@ fn command(satiety: &Path, place: &Path) -> Command {
             format!("sqlite:{}", place.join("store.db").display()),
         )
         .env("SATIETY_MODELS_EMBEDDER", "none")
+        .env("SATIETY_HARNESS_FOLDER", place.join("harness"))
         .env("HOME", place);
     command
 }
 
 fn serve(satiety: &Path, place: &Path) -> Result<Server> {
-    let mut child = command(satiety, place)
-        .args(["--format", "json", "serve", "--listen", "127.0.0.1:0"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start the server")?;
-    let output = child.stdout.take().context("the server has no output")?;
-    let mut text = String::new();
-    let mut lines = BufReader::new(output);
-    let started = loop {
-        let read = lines.read_line(&mut text)?;
-        ensure!(read > 0, "the server ended: {text}");
-        if let Ok(started) = serde_json::from_str::<Value>(&text) {
-            break started;
-        }
-    };
-    let url = started["url"].as_str().context("the server has no address")?;
-    let address = url.trim_start_matches("http://").to_owned();
-    // The pipe stays open, so that the server can write.
-    std::mem::forget(lines);
-    Ok(Server { child, address })
+    let mut command = command(satiety, place);
+    command.args(["--format", "json", "serve", "--listen", "127.0.0.1:0"]);
+    Server::start(command)
+}
+
+/// Writes the suite of the harness: cases that expect the word, or not.
+fn write_suite(place: &Path, cases: &[(String, bool)]) -> Result<()> {
+    let cases: Vec<Value> = cases
+        .iter()
+        .map(|(case_id, passes)| {
+            let goal = if *passes { "say queue" } else { "say nothing" };
+            json!({"case_id": case_id, "input": {"goal": goal}, "expected": {"mode": "contains", "value": "queue"}, "tags": ["a"]})
+        })
+        .collect();
+    let suite = json!({"suite_id": "load", "cases": cases});
+    fs_err::create_dir_all(place.join("harness/load"))?;
+    fs_err::write(place.join("harness/load/suite.json"), suite.to_string())?;
+    fs_err::write(place.join("harness/load/target.toml"), "type = \"echo\"\n")?;
+    Ok(())
+}
+
+/// Runs a command of the program, which may end with the code of an unmet check.
+fn run(satiety: &Path, place: &Path, arguments: &[&str]) -> Result<()> {
+    let output = command(satiety, place).args(arguments).output()?;
+    ensure!(
+        output.status.code().is_some_and(|code| code <= 3),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+/// Records a cycle of the harness over the multiplied runs.
+fn record_cycle(satiety: &Path, place: &Path, size: Size) -> Result<()> {
+    let cases: Vec<(String, bool)> = (1..=size.cases)
+        .map(|number| (format!("case-{number}"), number % 10 != 0))
+        .collect();
+    write_suite(place, &cases)?;
+    run(satiety, place, &["harness", "record"])
 }
 
 /// One row of each kind, made with the program.
 fn templates(satiety: &Path, place: &Path) -> Result<()> {
-    let suite = json!({"suite_id": "load", "cases": [
-        {"case_id": "template-pass", "input": {"goal": "say queue"}, "expected": {"mode": "contains", "value": "queue"}, "tags": ["a"]},
-        {"case_id": "template-fail", "input": {"goal": "say nothing"}, "expected": {"mode": "contains", "value": "queue"}}]});
-    fs_err::create_dir_all(place.join("suite"))?;
-    fs_err::write(place.join("suite/suite.json"), suite.to_string())?;
-    let output = command(satiety, place)
-        .args(["bench", "run", "suite", "--target", "echo"])
-        .output()?;
-    ensure!(
-        output.status.code().is_some_and(|code| code <= 3),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    write_suite(
+        place,
+        &[("template-pass".into(), true), ("template-fail".into(), false)],
+    )?;
+    run(satiety, place, &["bench", "run", "harness/load"])?;
+    fs_err::create_dir_all(place.join("pages"))?;
+    for (name, text) in [
+        (
+            "queue.md",
+            "# Queues\n\nA queue needs workers.\n\n## Durability\n\nA durable queue survives a restart.\n",
+        ),
+        (
+            "workers.md",
+            "# Workers\n\nWorkers take jobs from the queue one by one.\n",
+        ),
+    ] {
+        fs_err::write(place.join("pages").join(name), text)?;
+    }
+    run(
+        satiety,
+        place,
+        &["research", "how does a durable queue work", "--in", "pages"],
+    )?;
     let server = serve(satiety, place)?;
-    let mut connection = Connection::open(&server.address)?;
+    let mut connection = Connection::open(server.url.trim_start_matches("http://"))?;
     let rounds: Vec<Value> = (1..=6)
         .map(|round| {
             json!({"round": round, "agent": "a", "outputs": {
@@ -295,6 +353,15 @@ fn templates(satiety: &Path, place: &Path) -> Result<()> {
         )?;
     }
     connection.post("/v1/memory/search", &json!({"query": "rollback", "session": "s"}))?;
+    let corpus: Vec<String> = (1..=50)
+        .map(|number| {
+            let query = json!({"queryId": format!("golden-{number}"), "query": "rollback", "judgmentSource": "manual",
+                "judgments": [{"memoryId": format!("memory-{number}"), "relevance": number % 4}]});
+            query.to_string()
+        })
+        .collect();
+    fs_err::write(place.join("corpus.jsonl"), corpus.join("\n"))?;
+    run(satiety, place, &["retrieval", "import", "corpus.jsonl"])?;
     // The query log is written in the background.
     std::thread::sleep(std::time::Duration::from_secs(2));
     Ok(())
@@ -307,6 +374,7 @@ fn multiply(store: &Path, size: Size) -> Result<()> {
         cases,
         conversations,
         queries,
+        others,
     } = size;
     let columns = |table: &str| -> Result<Vec<String>> {
         let text = shell(store, &format!("SELECT name FROM pragma_table_info('{table}');"))?;
@@ -381,7 +449,10 @@ fn multiply(store: &Path, size: Size) -> Result<()> {
             ("query", "'rollback ' || n.i"),
             ("created_at", "t.created_at - n.i * 1000"),
         ],
-        &format!("(SELECT * FROM eval_queries LIMIT 1) t, {}", numbers(queries)),
+        &format!(
+            "(SELECT * FROM eval_queries WHERE NOT is_eval_corpus LIMIT 1) t, {}",
+            numbers(queries)
+        ),
     )?;
     script += &copy(
         "bench_runs",
@@ -391,11 +462,50 @@ fn multiply(store: &Path, size: Size) -> Result<()> {
         ],
         &format!("(SELECT * FROM bench_runs LIMIT 1) t, {}", numbers(runs)),
     )?;
+    script += &copy(
+        "bench_runs",
+        &[
+            ("run_id", "'small-' || n.i"),
+            ("suite_id", "'small'"),
+            ("started_at", "t.started_at - n.i * 1000000"),
+        ],
+        &format!("(SELECT * FROM bench_runs LIMIT 1) t, {}", numbers(others)),
+    )?;
+    script += &copy(
+        "research_runs",
+        &[
+            ("run_id", "'research-' || n.i"),
+            ("started_at", "t.started_at - n.i * 1000000"),
+        ],
+        &format!("(SELECT * FROM research_runs LIMIT 1) t, {}", numbers(others)),
+    )?;
+    script += &copy(
+        "research_rounds",
+        &[("run_id", "'research-' || n.i")],
+        &format!(
+            "(SELECT * FROM research_rounds WHERE run_id = (SELECT run_id FROM research_runs LIMIT 1)) t, {}",
+            numbers(others)
+        ),
+    )?;
+    write!(
+        script,
+        "INSERT INTO bench_gates (gate_id, suite_id, baseline_run, candidate_run, verdict, decided_at, report)
+         SELECT 'gate-' || n.i, 'load', 'run-1', 'run-' || n.i, 'pass', n.i, '{{}}' FROM {};\n",
+        numbers(runs)
+    )?;
     // Every tenth case fails, others in each run.
     let template = "CASE WHEN (n.i + r.i) % 10 = 0 THEN 'template-fail' ELSE 'template-pass' END";
     script += &copy(
         "bench_results",
-        &[("run_id", "'run-' || r.i"), ("case_id", "'case-' || n.i")],
+        &[
+            ("run_id", "'run-' || r.i"),
+            ("case_id", "'case-' || n.i"),
+            // The body names its case, and its content is that of the case.
+            (
+                "body",
+                "replace(t.body, '\"' || t.case_id || '\"', '\"case-' || n.i || '\"')",
+            ),
+        ],
         &format!(
             "{} JOIN {} JOIN bench_results t ON t.case_id = {template} AND t.run_id = '{template_run}'",
             numbers(cases),

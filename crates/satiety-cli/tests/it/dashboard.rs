@@ -116,7 +116,7 @@ fn every_page_renders_in_a_browser() {
 
 /// Questions of users, each answered from the overview in at most four interactions: what is asked, the interactions, and
 /// words of the answer.
-const QUESTIONS: [(&str, &[&str], &[&str]); 20] = [
+const QUESTIONS: [(&str, &[&str], &[&str]); 25] = [
     (
         "why did a case fail in the last gated run?",
         &["link:See which cases got worse", "link:failed 0/8"],
@@ -235,6 +235,40 @@ const QUESTIONS: [(&str, &[&str], &[&str]); 20] = [
         &["link:Research", "link:cold climates"],
         &["Sources", "02-cold-climates.md"],
     ),
+    (
+        "which passage did a research round find, and which finding quotes it?",
+        &[
+            "link:Research",
+            "link:cold climates",
+            "link:Round 1",
+            "link:Heat pumps in cold climates",
+        ],
+        &["found by", "rank", "Passage", "quoted in the findings"],
+    ),
+    (
+        "which versions passed a case of the harness?",
+        &["link:Harness", "link:cycle …", "link:ticket-8"],
+        &["Distinguishes versions", "5 of 8 passed", "whole suite"],
+    ),
+    (
+        "which cases did the versions of a cycle differ on?",
+        &[
+            "link:Harness",
+            "link:cycle …",
+            "link:Show only cases that versions differ on",
+        ],
+        &["cases that versions differ on", "ticket-8", "5 of 8"],
+    ),
+    (
+        "which variant of an ablation is worse, and how sure is it?",
+        &["link:Bench", "link:ablation …"],
+        &["Difference from", "pass", "Intervals are 90 %"],
+    ),
+    (
+        "when was the context of an agent compacted?",
+        &["link:Agent runs", "link:fix-import"],
+        &["Changes of the context", "compaction before step 5"],
+    ),
 ];
 
 /// Answers all questions in the browser, if it is available.
@@ -293,7 +327,7 @@ fn exported_pages_open_offline() {
 }
 
 #[test]
-fn twenty_questions_are_answered_in_four_interactions() {
+fn questions_are_answered_in_four_interactions() {
     let place = Place::new();
     let seeded = fill(&place, None);
     answer_questions(&place, &seeded, &["wide", "phone"]);
@@ -328,7 +362,7 @@ fn every_page_renders_on_postgres() {
     sql(&url, &format!("DROP DATABASE {name} WITH (FORCE)"));
 }
 
-fn sql(url: &str, statement: &str) {
+pub(crate) fn sql(url: &str, statement: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -163,10 +163,34 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
         &format!("/research/{}", text(&research["run_id"])),
         &["Novelty by round", "Round 1", "Sources", "02-cold-climates.md"],
     );
-    let [first, second] = bench(&seeding);
+    page(
+        &format!("/research/{}/rounds/2", text(&research["run_id"])),
+        &[
+            "Kept.",
+            "novelty",
+            "Results",
+            "Previous round",
+            "Summary after this round",
+        ],
+    );
+    page(
+        &format!("/research/{}/rounds/1/results/1", text(&research["run_id"])),
+        &["found by", "rank 1", "cited", "Next result"],
+    );
+    let [first, second, ablation] = bench(&seeding);
     page(
         "/bench",
-        &["concierge", "support", "Compare selected runs", "Ablations"],
+        &[
+            "concierge",
+            "support",
+            "Compare selected runs",
+            "Ablations",
+            "control 0.",
+        ],
+    );
+    page(
+        &format!("/bench/ablations/{ablation}"),
+        &["Difference from", "verdict", "pass", " to +"],
     );
     page(
         &format!("/bench/runs/{first}"),
@@ -214,10 +238,26 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
         &format!("/bench/runs/{labelled}"),
         &["Review", "Label 2 open results", "Add note"],
     );
-    harness(&seeding);
+    let cycle = harness(&seeding);
+    page(
+        &format!("/harness/cycles/{cycle}"),
+        &[
+            "Cases of support",
+            "8 versions",
+            "ticket-8",
+            "5 of 8",
+            "Previous cycle",
+            "harness version",
+        ],
+    );
+    page(
+        &format!("/harness/cases/support/ticket-8?cycle={cycle}"),
+        &["Distinguishes versions", "5 of 8 passed", "whole suite"],
+    );
     page(
         "/harness",
         &[
+            "A cycle opens its cases",
             "Saturation over cycles",
             "The suites can no longer show an improvement",
             "Awaiting approval",
@@ -249,6 +289,10 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
             "ImportError",
             "Tools",
             "Open ends",
+            "Changes of the context",
+            "compaction before step 5",
+            "eviction before",
+            "See the items and why",
         ],
     );
     page(
@@ -288,7 +332,10 @@ pub(crate) fn fill(place: &Place, store: Option<&str>) -> Seeded {
     );
     page("/bench/jobs", &["retrieval run", "done"]);
     page("/retrieval/annotate", &["Your name"]);
-    page("/retrieval/annotate?annotator=mira", &["Query:", "not relevant"]);
+    page(
+        "/retrieval/annotate?annotator=mira&double=10",
+        &["Query:", "not relevant", "Agreement"],
+    );
     eviction(&seeding, address);
     page(
         "/eviction",
@@ -368,7 +415,7 @@ fn agent_runs(address: &str) {
     for round in 0..7 {
         let cost = 0.02 + 0.002 * f64::from(round);
         steps.push(
-            json!({"agent": "fixer", "usage": {"tokens": 2000 + 200 * round, "cost": cost},
+            json!({"agent": "fixer", "compacted": round == 1, "usage": {"tokens": 2000 + 200 * round, "cost": cost},
             "calls": [call("bash", json!({"command": "python -m pytest tests/test_app.py"}), test, 1)]}),
         );
     }
@@ -377,6 +424,13 @@ fn agent_runs(address: &str) {
         "/v1/conversations/fix-import/messages",
         &json!({ "messages": steps }),
     );
+    // Part of the context of the same agent is proposed for eviction.
+    let items = json!([{"ctx_id": "log", "zone": "workspace", "kind": "log", "token_count": 900, "snippet": "output of the tests"},
+        {"ctx_id": "plan", "zone": "workspace", "kind": "plan", "token_count": 90, "snippet": "rename the import"}]);
+    let scope = json!({"scope_id": "fix-import", "turn": 8, "goal": "mend the import", "add": items});
+    post(address, "/v1/eviction/scopes", &scope);
+    let propose = json!({"scope_id": "fix-import", "free_tokens": 500, "timeout_ms": 60000, "seed": 1});
+    post(address, "/v1/eviction/propose", &propose);
     let steps: Vec<Value> = TOPICS
         .iter()
         .map(|topic| {
@@ -392,7 +446,8 @@ fn agent_runs(address: &str) {
 }
 
 /// Two versions of an agent: the second fixes two cases and breaks one, and two cases are flaky.
-fn bench(seeding: &Seeding<'_>) -> [String; 2] {
+/// Returns the ids of both runs and of an ablation.
+fn bench(seeding: &Seeding<'_>) -> [String; 3] {
     const CASES: [(&str, &str); 10] = [
         ("greets-a-guest", "plain"),
         ("greets-in-french", "french"),
@@ -462,8 +517,9 @@ esac
         "--runs",
         "2",
     ];
-    seeding.run_to(&[0, 1, 3], &ablation);
-    [&first, &second].map(|run| text(&run["run_id"]).to_owned())
+    let ablation = seeding.run_to(&[0, 1, 3], &ablation);
+    let ids = [&first["run_id"], &second["run_id"], &ablation["ablation_id"]];
+    ids.map(|id| text(id).to_owned())
 }
 
 /// A suite that a person grades, with one label; returns the run.
@@ -486,8 +542,8 @@ fn human_suite(seeding: &Seeding<'_>) -> String {
     run
 }
 
-/// Versions that improve until every case passes, the resulting expansion, and a proposal.
-fn harness(seeding: &Seeding<'_>) {
+/// Versions that improve until every case passes, the resulting expansion, and a proposal. Returns the id of the last cycle.
+fn harness(seeding: &Seeding<'_>) -> String {
     let place = seeding.place;
     place.write(
         "harness/support/suite.json",
@@ -508,6 +564,7 @@ fn harness(seeding: &Seeding<'_>) {
             &case.to_string(),
         );
     }
+    let mut cycle = String::new();
     for level in [3, 4, 4, 6, 7, 8, 8, 8, 8, 8] {
         let agent = format!(
             "n=$(sed -n 's/.*\"goal\":\"Ticket \\([0-9]*\\).*/\\1/p')\n\
@@ -515,9 +572,11 @@ fn harness(seeding: &Seeding<'_>) {
         );
         place.write("harness/support/agent.sh", &agent);
         seeding.run(&["bench", "run", "harness/support"]);
-        seeding.run(&["harness", "record"]);
+        let recorded = seeding.run(&["harness", "record"]);
+        text(&recorded["snapshot"]["cycle_id"]).clone_into(&mut cycle);
     }
     seeding.run(&["harness", "expand"]);
+    cycle
 }
 
 /// For each topic two notes that mention it often and a decision, which is usually relevant but mentions it once. A lexical
@@ -721,7 +780,8 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
     place.write("harness/evil/target.toml", "type = \"echo\"\n");
     let first = seeding.run(&["bench", "run", "harness/evil"]);
     let second = seeding.run(&["bench", "run", "harness/evil"]);
-    seeding.run(&["harness", "record"]);
+    let cycle = seeding.run(&["harness", "record"]);
+    let cycle = text(&cycle["snapshot"]["cycle_id"]).to_owned();
     let proposals = json!({"expansion_proposals": {"new_edge_cases": [{"category": evil, "description": evil, "expected_failure_mode": evil,
         "suite": "evil", "case": {"case_id": "three", "input": {"goal": evil}, "expected": {"mode": "contains", "value": evil}}}]}});
     place.write("proposals.json", &proposals.to_string());
@@ -767,6 +827,8 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         "/progress/evil-run".into(),
         "/research".into(),
         format!("/research/{}", text(&research["run_id"])),
+        format!("/research/{}/rounds/1", text(&research["run_id"])),
+        format!("/research/{}/rounds/1/results/1", text(&research["run_id"])),
         "/memory".into(),
         format!("/memory/{memory}"),
         format!("/memory/search?q={scope}"),
@@ -784,6 +846,8 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         "/eviction".into(),
         format!("/eviction/{scope}"),
         "/harness".into(),
+        format!("/harness/cycles/{cycle}"),
+        format!("/harness/cases/evil/one?cycle={cycle}"),
         format!("/conversations/{scope}"),
     ];
     // Every stored script is displayed as text; some pages have only ids, numbers and forms.

@@ -145,7 +145,7 @@ impl BenchOperations<'_> {
                 variants,
                 limits: options.limits.clone(),
                 gate: RateLimiter::new(&options.limits),
-                judges: Judges::open(&options.judges, self.engine.settings())?,
+                judges: Judges::open(&options.judges, self.engine)?,
                 cache: options
                     .cache
                     .then(|| Box::new(StoredResponses(store.clone())) as _),

@@ -18,11 +18,13 @@ use serde_json::Value;
 
 use super::ablation::ABLATION;
 use super::executor::enum_name;
+use super::exported::exported_run;
 use super::finalize::new_gate_id;
 use super::history::{Detail, from_file, time, trim};
 use super::import::results::{is_file, read_results};
 use super::outline::SANDBOX;
 use super::suites::{LoadedSuite, load};
+use crate::database::stored_export::ExportedName;
 use crate::{Engine, EngineError};
 
 /// File of the accepted run in the suite's directory.
@@ -172,6 +174,9 @@ impl BenchOperations<'_> {
         named: &str,
         options: &ResultOptions,
     ) -> Result<(BenchmarkRun, Vec<String>), EngineError> {
+        if let Some(exported) = ExportedName::parse(named) {
+            return Ok((exported_run(&exported, Detail::Full)?, Vec::new()));
+        }
         let path = Path::new(named);
         if !is_file(path) {
             return Ok((self.find_run(named, Detail::Full).await?, Vec::new()));
@@ -185,6 +190,14 @@ impl BenchOperations<'_> {
 
     /// Loads one side of a comparison. The run of another tool's file is named by the file.
     async fn find_side(self, named: &str, options: &ResultOptions) -> Result<Side, EngineError> {
+        if let Some(exported) = ExportedName::parse(named) {
+            return Ok(Side {
+                run: exported_run(&exported, Detail::Metrics)?,
+                is_file: true,
+                names_suite: true,
+                notes: Vec::new(),
+            });
+        }
         let path = Path::new(named);
         if !is_file(path) {
             return Ok(Side {
@@ -249,6 +262,15 @@ impl BenchOperations<'_> {
     /// Accepts a run as the baseline of its suite, in the database and in the suite's directory. A run in a
     /// result file is stored first.
     pub async fn accept(self, request: AcceptRequest) -> Result<AcceptResponse, EngineError> {
+        if ExportedName::parse(&request.run).is_some() {
+            return Err(EngineError::Invalid {
+                message: format!(
+                    "cannot accept {}: a run in a Parquet export is not stored here",
+                    request.run
+                ),
+                hint: "accept it in the database that was exported".into(),
+            });
+        }
         let path = Path::new(&request.run);
         let file = is_file(path)
             .then(|| read_results(path, &request.options))

@@ -216,7 +216,7 @@ impl MatrixRow {
 impl BenchOperations<'_> {
     /// Lists runs page by page, newest first.
     pub async fn run_page(self, request: &RunListRequest) -> Result<RunPage, EngineError> {
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let before = request.before.as_ref().map(|(at, id)| (*at, id.as_str()));
         let mut rows = store
             .bench()
@@ -233,7 +233,7 @@ impl BenchOperations<'_> {
 
     /// Returns a run without its results.
     pub async fn run_head(self, run_id: &str) -> Result<RunHead, EngineError> {
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let row = store.bench().run_head(run_id).await?;
         let row = row.ok_or_else(|| not_found(&format!("run `{run_id}`")))?;
         let (counts, summary, gate) = tokio::try_join!(
@@ -281,7 +281,7 @@ impl BenchOperations<'_> {
 
     /// Lists cases of a run page by page.
     pub async fn case_page(self, request: &CaseListRequest) -> Result<CasePage, EngineError> {
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let order = (request.sort, request.descending);
         let mut rows = store
             .bench()
@@ -337,7 +337,7 @@ impl BenchOperations<'_> {
         case_id: &str,
         chosen: Option<(&str, i64)>,
     ) -> Result<CaseDetail, EngineError> {
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let row = store.bench().run_head(run_id).await?;
         let row = row.ok_or_else(|| not_found(&format!("run `{run_id}`")))?;
         let (results, case, neighbors) = tokio::try_join!(
@@ -383,7 +383,7 @@ impl BenchOperations<'_> {
 
     /// Compares runs case by case; lists only cases whose outcome differs, unless asked for all.
     pub async fn run_matrix(self, request: &MatrixRequest) -> Result<RunMatrix, EngineError> {
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let mut runs = Vec::new();
         for run_id in &request.runs {
             let row = store.bench().run_head(run_id).await?;
@@ -395,8 +395,13 @@ impl BenchOperations<'_> {
         let mut compared = 0;
         let mut after = request.after.clone();
         let mut next = None;
+        // If every case is listed, one more than the page is enough.
+        let size = match u32::try_from(request.limit) {
+            Ok(limit) if request.unchanged => limit.saturating_add(1).min(MATRIX_BATCH),
+            _ => MATRIX_BATCH,
+        };
         'pages: while compared < MATRIX_SCAN {
-            let (batch, last) = matrix_batch(store, &request.runs, after.as_ref()).await?;
+            let (batch, last) = matrix_batch(&store, &request.runs, after.as_ref(), size).await?;
             for (key, cells) in batch {
                 let row = MatrixRow {
                     case_id: key.0.clone(),
@@ -438,14 +443,70 @@ impl BenchOperations<'_> {
         })
     }
 
+    /// Which of these runs are still stored, in the same order.
+    pub async fn existing_runs(self, runs: &[String]) -> Result<Vec<String>, EngineError> {
+        let ids: Vec<&str> = runs.iter().map(String::as_str).collect();
+        let found = self.engine.store().await?.bench().existing_runs(&ids).await?;
+        Ok(runs.iter().filter(|id| found.contains(id)).cloned().collect())
+    }
+
+    /// Intervals of the pass rates of runs by run id; runs of earlier versions have none.
+    pub async fn pass_intervals(
+        self,
+        runs: &[RunSummary],
+    ) -> Result<HashMap<String, (f64, f64)>, EngineError> {
+        let ids: Vec<&str> = runs.iter().map(|run| run.run_id.as_str()).collect();
+        let found = self.engine.store().await?.bench().pass_intervals(&ids).await?;
+        Ok(found
+            .into_iter()
+            .map(|(run_id, low, high)| (run_id, (low, high)))
+            .collect())
+    }
+
+    /// Outcomes of one case in several runs, in the order of the runs.
+    pub async fn case_versions(
+        self,
+        runs: &[String],
+        case_id: &str,
+    ) -> Result<Vec<CaseVersion>, EngineError> {
+        let store = self.engine.store().await?;
+        let mut versions = Vec::new();
+        for run_id in runs {
+            let Some(row) = store.bench().run_head(run_id).await? else {
+                continue;
+            };
+            let described = store.bench().run_cases(run_id, &[case_id]).await?;
+            let described = described.into_iter().next();
+            versions.push(CaseVersion {
+                run: run_summary(row),
+                outcomes: store.bench().outcomes_of(run_id, &[case_id]).await?,
+                title: described.as_ref().map(|case| case.title.clone()),
+                case_hash: described.map(|case| case.case_hash),
+            });
+        }
+        Ok(versions)
+    }
+
     /// Number of results of a run.
     pub async fn result_total(self, run_id: &str) -> Result<u64, EngineError> {
-        let counts = self.engine.store().await?.bench().result_counts(run_id).await?;
+        let counts = self.engine.reader().await?.bench().result_counts(run_id).await?;
         Ok(counts
             .iter()
             .map(|(_, count)| u64::try_from(*count).unwrap_or(0))
             .sum())
     }
+}
+
+/// One case in one run of its suite.
+#[derive(Debug, Clone)]
+pub struct CaseVersion {
+    pub run: RunSummary,
+    /// Outcome of each variant; empty if the run has no result of the case.
+    pub outcomes: Vec<CaseOutcomeRow>,
+    /// What the case asked in this run, if its content is stored.
+    pub title: Option<String>,
+    /// Content hash of the case in this run.
+    pub case_hash: Option<String>,
 }
 
 type MatrixKey = (String, String);
@@ -455,6 +516,7 @@ async fn matrix_batch(
     store: &Store,
     runs: &[String],
     after: Option<&MatrixKey>,
+    size: u32,
 ) -> Result<(BTreeMap<MatrixKey, Vec<MatrixCell>>, Option<MatrixKey>), EngineError> {
     let cursor = after.map(|(case_id, variant)| CaseCursor {
         value: 0.0,
@@ -468,15 +530,9 @@ async fn matrix_batch(
         let order = (CaseSort::Case, false);
         let rows = store
             .bench()
-            .case_outcomes(
-                run_id,
-                &CaseFilter::default(),
-                order,
-                cursor.as_ref(),
-                MATRIX_BATCH,
-            )
+            .case_outcomes(run_id, &CaseFilter::default(), order, cursor.as_ref(), size)
             .await?;
-        if rows.len() == MATRIX_BATCH as usize
+        if rows.len() == size as usize
             && let Some(last) = rows.last()
         {
             let last = (last.case_id.clone(), last.variant.clone());

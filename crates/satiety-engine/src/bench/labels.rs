@@ -285,7 +285,7 @@ impl LabelSession {
         if result.human_label.is_none() {
             return Ok(());
         }
-        unsettle(result, self.cases.get(&result.case_id));
+        settle(result, self.cases.get(&result.case_id), None);
         self.store
             .bench()
             .replace_result(&self.run.run_id, &row(result)?)
@@ -364,7 +364,7 @@ impl LabelSession {
         let Some(result) = self.run.results.get_mut(index) else {
             return Ok(());
         };
-        settle(result, self.cases.get(&result.case_id), pass);
+        settle(result, self.cases.get(&result.case_id), Some(pass));
         self.store
             .bench()
             .replace_result(&self.run.run_id, &row(result)?)
@@ -556,10 +556,10 @@ fn observed(result: &BenchmarkResult) -> Observed {
     }
 }
 
-/// Applies a label to a result and decides its status again.
-fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: bool) {
-    result.human_label = Some(if pass { PASS } else { FAIL }.into());
-    let said = f64::from(u8::from(pass));
+/// Applies a label to a result, or removes it, and decides its status again: without a label as the checks and the judge
+/// alone decide it.
+fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: Option<bool>) {
+    result.human_label = pass.map(|pass| if pass { PASS } else { FAIL }.into());
     let Some(case) = case else {
         let open = matches!(result.status, Status::Pending | Status::Error);
         // An earlier label may be revised.
@@ -567,8 +567,13 @@ fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: bool
             .reasons
             .iter()
             .any(|reason| [FOUND_RIGHT, FOUND_WRONG].contains(&reason.as_str()));
-        if open || by_label {
-            decide(result, pass);
+        match pass {
+            Some(pass) if open || by_label => decide(result, pass),
+            None if by_label => {
+                (result.status, result.score) = (Status::Pending, None);
+                result.reasons.clear();
+            }
+            _ => {}
         }
         return;
     };
@@ -582,46 +587,16 @@ fn settle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>, pass: bool
         .filter(|pending| pending.rubric.is_some())
         .map(|pending| pending.place.as_str())
         .collect();
-    answers.labelled.insert(String::new(), pass);
     let each = judges_by_place(result, places.len());
     for (index, place) in places.iter().enumerate() {
-        let score = each.get(index).copied().unwrap_or(said);
-        answers.judged.insert((*place).to_owned(), score);
-    }
-    let found = assess(&case.expected, &observed, &answers);
-    result.status = found.status;
-    result.score = found.score;
-    result.reasons = found.reasons;
-    (result.error, result.error_kind, result.error_owner) = (None, None, None);
-}
-
-/// Removes a label from a result and decides its status again: as the checks and the judge alone decide it.
-fn unsettle(result: &mut BenchmarkResult, case: Option<&BenchmarkCase>) {
-    result.human_label = None;
-    let Some(case) = case else {
-        let by_label = result
-            .reasons
-            .iter()
-            .any(|reason| [FOUND_RIGHT, FOUND_WRONG].contains(&reason.as_str()));
-        if by_label {
-            (result.status, result.score) = (Status::Pending, None);
-            result.reasons.clear();
+        let said = pass.map(|pass| f64::from(u8::from(pass)));
+        if let Some(score) = each.get(index).copied().or(said) {
+            answers.judged.insert((*place).to_owned(), score);
         }
-        return;
-    };
-    let observed = observed(result);
-    let mut answers = Answers::default();
-    answers.restore_checks(&case.expected, &result.scores);
-    let open = assess(&case.expected, &observed, &answers);
-    let places: Vec<&str> = open
-        .pending
-        .iter()
-        .filter(|pending| pending.rubric.is_some())
-        .map(|pending| pending.place.as_str())
-        .collect();
-    let each = judges_by_place(result, places.len());
-    for (place, score) in places.iter().zip(each) {
-        answers.judged.insert((*place).to_owned(), score);
+    }
+    if let Some(pass) = pass {
+        answers.labelled.insert(String::new(), pass);
+        (result.error, result.error_kind, result.error_owner) = (None, None, None);
     }
     let found = assess(&case.expected, &observed, &answers);
     result.status = found.status;
@@ -687,12 +662,12 @@ mod tests {
             (&judge, "x", false, Status::Fail),
         ] {
             let mut result = answered(output, Status::Pending);
-            settle(&mut result, Some(&case(expected.clone())), pass);
+            settle(&mut result, Some(&case(expected.clone())), Some(pass));
             assert_eq!(result.status, status, "{expected} {output} {pass}");
             // Revising a label gives the same outcome as giving the other label first.
             let mut other = answered(output, Status::Pending);
-            settle(&mut other, Some(&case(expected.clone())), !pass);
-            settle(&mut result, Some(&case(expected.clone())), !pass);
+            settle(&mut other, Some(&case(expected.clone())), Some(!pass));
+            settle(&mut result, Some(&case(expected.clone())), Some(!pass));
             assert_eq!(result, other);
         }
     }
@@ -718,7 +693,7 @@ mod tests {
             opinion("b", 0.2),
         ];
         result.llm_judge_score = Some(0.6);
-        settle(&mut result, Some(&case), true);
+        settle(&mut result, Some(&case), Some(true));
         assert_eq!(
             (result.status, result.human_label.as_deref()),
             (Status::Fail, Some(PASS))
@@ -728,14 +703,14 @@ mod tests {
     #[test]
     fn without_the_suite_a_label_decides_only_pending_results() {
         let mut open = answered("x", Status::Pending);
-        settle(&mut open, None, false);
+        settle(&mut open, None, Some(false));
         assert_eq!(open.status, Status::Fail);
-        settle(&mut open, None, true);
+        settle(&mut open, None, Some(true));
         assert_eq!((open.status, open.score), (Status::Pass, Some(1.0)));
         let mut failed = answered("x", Status::Fail);
         failed.reasons = vec!["is not `y`".into()];
-        settle(&mut failed, None, true);
-        settle(&mut failed, None, true);
+        settle(&mut failed, None, Some(true));
+        settle(&mut failed, None, Some(true));
         assert_eq!(
             (failed.status, failed.human_label.as_deref()),
             (Status::Fail, Some(PASS))

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use satiety::Hint;
+use satiety::bench::contract::TargetSpec;
 use satiety::bench::{
     BenchmarkSuite, DERIVED_METRICS, SandboxIsolation, SandboxPolicy, WITH_SKILL, WITHOUT_SKILL,
     content_hash, suite_hash_from_cases,
@@ -161,6 +162,17 @@ impl Outline {
         );
     }
 
+    /// Name of the rate limit that workers share: the same for all runs that call the same service, or else
+    /// the same target. A hash, because addresses may contain credentials.
+    pub(super) fn limit_name(&self) -> String {
+        match &self.described.spec {
+            _ if self.providers.len() > 1 => format!("target/{}", self.target_hash),
+            TargetSpec::Chat(chat) => format!("chat/{}", content_hash(&chat.model)),
+            TargetSpec::Http(http) => format!("http/{}", content_hash(&origin(&http.url))),
+            _ => format!("target/{}", self.target_hash),
+        }
+    }
+
     /// Hash for cached responses: those from a weaker isolation are kept separate.
     pub(super) fn answer_hash(&self, described: &LocatedTarget) -> String {
         let hash = target_hash(&described.spec, &described.base);
@@ -169,6 +181,13 @@ impl Outline {
             _ => hash,
         }
     }
+}
+
+/// Scheme, host and port of an address: everything before its path.
+fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let end = url[host..].find(['/', '?', '#']);
+    end.map_or(url, |end| &url[..host + end])
 }
 
 /// Creates a new run, or finds the one to resume.

@@ -81,9 +81,8 @@ impl HarnessOperations<'_> {
         check_approval(&state, &expansion, &keys)?;
         while !expansion.is_over() && !stop.is_requested() {
             check_rigor(&state, &expansion, &request.folder).await?;
-            let step = self
-                .step(&mut state, &mut expansion, &keys, &request, stop, &mut progress)
-                .await?;
+            let step = self.step(&mut state, &mut expansion, &keys, &request, stop, &mut progress);
+            let step = Box::pin(step).await?;
             on_step(&step);
         }
         let mut applied = finished(&mut state, expansion, &request.folder)?;
@@ -218,8 +217,8 @@ impl HarnessOperations<'_> {
             }
             Step::VerifyBaseline => {
                 let expected = before_retirements(state, expansion).await?;
-                let Some((passes, detail)) = self.verify_baseline(request, &expected, stop, progress).await?
-                else {
+                let verification = self.verify_baseline(request, &expected, stop, progress);
+                let Some((passes, detail)) = Box::pin(verification).await? else {
                     return Ok("interrupted".into());
                 };
                 let message = format!(

@@ -254,18 +254,20 @@ impl HarnessOperations<'_> {
         }
         // Recording the same cycle again is not an event.
         if !known {
-            let mut writing = writing.event(
-                "cycle",
-                json!({
-                    "cycle_id": snapshot.cycle_id,
-                    "version": version,
-                    "snapshot": content_hash(&snapshot),
-                    "score": snapshot.driving(request.driver).0,
-                    "level": snapshot.driving(request.driver).1,
-                    "action": consistency.action,
-                    "unverified": snapshot.unverified,
-                }),
-            );
+            let mut event = json!({
+                "cycle_id": snapshot.cycle_id,
+                "version": version,
+                "snapshot": content_hash(&snapshot),
+                "score": snapshot.driving(request.driver).0,
+                "level": snapshot.driving(request.driver).1,
+                "action": consistency.action,
+                "unverified": snapshot.unverified,
+            });
+            // Which runs were measured, so that a cycle can be looked into after further runs.
+            if let Some(measurement) = &measurement {
+                event["runs"] = json!(measurement.runs);
+            }
+            let mut writing = writing.event("cycle", event);
             writing = writing.record(snapshot.record().map_err(HarnessError::from)?);
             if let Some((expansion, events)) = &opened {
                 for event in events {

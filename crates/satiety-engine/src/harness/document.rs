@@ -23,6 +23,11 @@ const LEVELS: [&str; 3] = ["elevated", "high", "critical"];
 impl HarnessStatus {
     /// Report with levels, the window, suites, signals and thresholds.
     pub fn document(&self) -> Document {
+        Document::new("", self.blocks(|case| case.into()))
+    }
+
+    /// The same with cases named by a function, such as one that links them.
+    pub fn blocks(&self, case: impl Fn(&str) -> Text) -> Vec<Block> {
         let recorded = match self.recorded {
             Some(true) => badge(Tone::Good, "recorded"),
             Some(false) => badge(Tone::Unsure, "not the recorded one"),
@@ -66,7 +71,7 @@ impl HarnessStatus {
         blocks.push(Block::fields(fields));
         blocks.push(curve(self.driver, &self.history));
         blocks.extend(suites(&self.suites));
-        blocks.extend(self.measured.as_ref().map(dead));
+        blocks.extend(self.measured.as_ref().map(|measured| dead(measured, case)));
         if let Some(evidence) = &self.evidence {
             let significance = match evidence.shown_after {
                 Some(_) => "significant",
@@ -88,7 +93,7 @@ impl HarnessStatus {
             blocks.push(Block::section(title, vec![changes(&drift.changes)]));
         }
         blocks.push(Block::Note(Tone::Plain, "next".into(), (&self.next).into()));
-        Document::new("", blocks)
+        blocks
     }
 }
 
@@ -275,7 +280,7 @@ fn suites(suites: &[SuiteState]) -> Option<Block> {
 }
 
 /// Cases that do not distinguish versions; listed on pages only.
-fn dead(measured: &Measured) -> Block {
+fn dead(measured: &Measured, case: impl Fn(&str) -> Text) -> Block {
     let items = &measured.items;
     let summary = match items.dead_share {
         Some(_) => format!(
@@ -294,7 +299,7 @@ fn dead(measured: &Measured) -> Block {
         if !cases.is_empty() {
             parts.push(Block::details(
                 format!("{name}: {}", cases.len()),
-                vec![Block::list(cases)],
+                vec![Block::List(cases.iter().map(|name| case(name)).collect())],
             ));
         }
     }

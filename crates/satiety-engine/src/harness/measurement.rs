@@ -14,7 +14,7 @@ use satiety::harness::sources::{AuditVerdict, Evidence, collect, regression_case
 use satiety::harness::thresholds::{MetricValue, REPORTED_BY_TARGET, is_met, metric_value};
 use satiety::harness::{MeasureError, SignalMetrics};
 use satiety_store::Store;
-use satiety_store::bench::{BaselineRow, BenchRunRow};
+use satiety_store::bench::{BaselineRow, BenchRunRow, RunFilter};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -27,15 +27,17 @@ use crate::bench::history::{Detail, load};
 use crate::bench::suites::LoadedSuite;
 
 /// Number of versions considered per suite.
-const VERSIONS: u32 = 8;
+pub(super) const VERSIONS: u32 = 8;
 /// Number of recent gate and audit verdicts considered; the number of cycles in the window.
-const RECENT_VERDICTS: u32 = 20;
+pub(super) const RECENT_VERDICTS: u32 = 20;
 
 /// Measurement of a harness.
 #[derive(Debug)]
 pub(super) struct Measurement {
     /// Each suite with a run.
     pub(super) suites: Vec<SuiteState>,
+    /// Ids of the runs considered, oldest first, by suite id.
+    pub(super) runs: BTreeMap<String, Vec<String>>,
     /// The newest run of each suite, by suite id.
     pub(super) newest: BTreeMap<String, BenchmarkRun>,
     /// All suites together, or the reason why they cannot be measured.
@@ -183,8 +185,14 @@ pub(super) async fn take(
         .map_err(|why| first.unwrap_or_else(|| why.to_string()));
     let metrics = signals(state, folder, &newest, since).await?;
     let (thresholds, metric_values) = thresholds(folder, &all_runs);
+    let ids = |runs: Vec<BenchmarkRun>| runs.into_iter().map(|run| run.run_id).collect();
+    let runs = all_runs
+        .into_iter()
+        .map(|(suite, runs)| (suite, ids(runs)))
+        .collect();
     Ok(Measurement {
         suites,
+        runs,
         newest,
         overall,
         evidence,
@@ -212,15 +220,8 @@ pub(super) async fn complete_runs(
     most: u32,
 ) -> Result<Vec<BenchmarkRun>, EngineError> {
     let (suite, hash) = (&loaded.suite, &loaded.hash());
-    let described = described_target(loaded, None)?;
-    let rows = store.bench().runs(Some(&suite.suite_id), 4 * most).await?;
     let mut runs = Vec::new();
-    let counts = |row: &BenchRunRow| {
-        is_whole(row, suite)
-            && is_of_target(row, described.as_ref())
-            && is_confined(row, folder.rules.sandbox)
-    };
-    for row in rows.into_iter().filter(counts) {
+    for row in counted_rows(store, folder, loaded, most, None).await? {
         let same_suite = row.suite_hash == *hash;
         let mut run = load(store, row, Detail::Metrics).await?;
         // A skill that is run with and without itself is measured with it.
@@ -235,6 +236,32 @@ pub(super) async fn complete_runs(
     }
     runs.reverse();
     Ok(runs)
+}
+
+/// Rows of the newest runs that may count as evidence, newest first, by what is known without their results. With `until`,
+/// a time in microseconds, those that had completed by then.
+pub(super) async fn counted_rows(
+    store: &Store,
+    folder: &HarnessDirectory,
+    loaded: &LoadedSuite,
+    most: u32,
+    until: Option<i64>,
+) -> Result<Vec<BenchRunRow>, EngineError> {
+    let suite = &loaded.suite;
+    let described = described_target(loaded, None)?;
+    let filter = RunFilter {
+        suite_id: Some(suite.suite_id.clone()),
+        ..RunFilter::default()
+    };
+    let before = until.map(|until| (until.saturating_add(1), ""));
+    let mut rows = store.bench().run_heads(&filter, before, 4 * most).await?;
+    rows.retain(|row| {
+        is_whole(row, suite)
+            && is_of_target(row, described.as_ref())
+            && is_confined(row, folder.rules.sandbox)
+            && until.is_none_or(|until| row.completed_at.is_some_and(|at| at <= until))
+    });
+    Ok(rows)
 }
 
 /// Whether a run covered its whole suite, with at least the repeats and limits that the suite specifies.

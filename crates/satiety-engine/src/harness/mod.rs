@@ -6,6 +6,7 @@ mod apply_steps;
 mod approval;
 mod check;
 mod cycle;
+mod cycle_cases;
 mod directory;
 mod disk;
 mod document;
@@ -32,6 +33,7 @@ pub use check::{
     PendingTransition, SignedTransition,
 };
 pub use cycle::{RecordCycleRequest, RecordedCycle};
+pub use cycle_cases::{CycleDetail, CycleHead, CycleSuite};
 pub use document::changes;
 pub use error::HarnessError;
 pub use expansion::{ExpandRequest, ProposeExpansionResponse, ProposeRequest};
@@ -39,5 +41,6 @@ pub(crate) use gate_lock::{confine_harness_run, hold_to_lock, is_locked_suite};
 pub use keys::KeyFile;
 pub use measurement::{SuiteState, ThresholdState};
 pub use satiety_store::harness::AuditRow;
+pub(crate) use state::entries as ledger_entries;
 pub use status::{AuditRequest, HarnessStatus, History, OpenExpansion};
 pub use verification::VerifyResponse;

@@ -25,7 +25,7 @@ impl HarnessOperations<'_> {
         folder: &HarnessDirectory,
         brief: &Brief,
     ) -> Result<(String, ExpansionProposals), EngineError> {
-        let chat = open_chat(model, self.engine.settings())?;
+        let chat = open_chat(model, self.engine)?;
         let request = ChatRequest {
             messages: vec![
                 ChatMessage::system(SYSTEM),

@@ -90,7 +90,7 @@ pub(super) fn active_version(entries: &[Entry]) -> Option<&str> {
 }
 
 /// Loads every log entry of a harness.
-pub(super) async fn entries(store: &Store, harness_id: &str) -> Result<Vec<Entry>, EngineError> {
+pub(crate) async fn entries(store: &Store, harness_id: &str) -> Result<Vec<Entry>, EngineError> {
     let mut entries: Vec<Entry> = Vec::new();
     loop {
         let from = i64::try_from(entries.len()).unwrap_or(i64::MAX);

@@ -1,5 +1,7 @@
 //! Judges what agents do: logs read from files, and runs that are reported message by message.
 
+mod context_events;
+mod exported;
 mod runs;
 mod traces;
 
@@ -20,6 +22,7 @@ use crate::handles::ProgressOperations;
 #[cfg(feature = "imports")]
 use crate::zip_log::ZipLog;
 
+pub use context_events::{ContextChange, ContextEvent};
 pub use runs::{AppendMessagesRequest, AppendedMessages, RunList, RunSummary, StoredRun};
 pub(crate) use runs::{RunCache, agent_run_summary};
 pub(crate) use traces::TraceConversations;

@@ -3,11 +3,13 @@
 
 use jiff::Timestamp;
 use satiety::harness::{Entry, Phase, Proposal};
-use satiety_engine::harness::{HarnessStatus, History, changes};
+use satiety_engine::harness::{CycleHead, HarnessStatus, History, changes};
+use satiety_report::document::{link, or_dash};
 use satiety_report::html::blocks;
 use satiety_report::{Block, Table, Text, Tone, row};
 
-use super::shell::{ago, count, empty_state, frame};
+use super::harness_cycle::{case_path, cycle_path, level};
+use super::shell::{ago, count, empty_state, frame, short_id};
 
 /// Number of log entries shown at first.
 const LATEST: usize = 6;
@@ -18,8 +20,9 @@ pub(super) fn page(
     proposal: Option<&Proposal>,
     now: Timestamp,
 ) -> String {
-    let mut body = status.document().blocks;
+    let mut body = status.blocks(|case| linked_case(status, case));
     body.extend(open_expansion(status, proposal, now));
+    body.extend(cycles(&history.entries, now));
     if !history.entries.is_empty() {
         body.push(Block::section("History", log(&history.entries, now)));
     }
@@ -36,6 +39,45 @@ pub(super) fn absent(why: &str) -> String {
         ),
     ];
     frame("/harness", "Harness", &body)
+}
+
+/// A case that the measurement names as `suite/case`, with a link to the versions that passed it.
+fn linked_case(status: &HarnessStatus, name: &str) -> Text {
+    // Ids of suites may contain slashes.
+    let found = status.suites.iter().find_map(|suite| {
+        let case = name.strip_prefix(&suite.suite_id)?.strip_prefix('/')?;
+        Some(case_path(&suite.suite_id, case, None))
+    });
+    found.map_or_else(|| name.into(), |to| link(to, name))
+}
+
+/// Recorded cycles, newest first.
+fn cycles(entries: &[Entry], now: Timestamp) -> Option<Block> {
+    let newest_first: Vec<CycleHead> = entries.iter().rev().filter_map(CycleHead::from_entry).collect();
+    if newest_first.is_empty() {
+        return None;
+    }
+    let rows = newest_first.iter().map(|cycle| {
+        row![
+            link(cycle_path(&cycle.cycle_id), short_id(&cycle.cycle_id)),
+            ago(cycle.at, now),
+            or_dash(cycle.score, |score| format!("{score:.2}")),
+            level(&cycle.level),
+            cycle.action.replace('_', " ").to_lowercase(),
+            if cycle.is_unverified {
+                "metrics from a file"
+            } else {
+                ""
+            },
+        ]
+    });
+    let header = ["cycle", "recorded", "saturation", "level", "action", ""];
+    let table = Table::new(&header, &[2], rows);
+    let lead = "A cycle opens its cases, and a case the versions that passed it.";
+    Some(Block::section(
+        "Cycles",
+        vec![Block::text(lead), Block::Table(table)],
+    ))
 }
 
 fn open_expansion(status: &HarnessStatus, proposal: Option<&Proposal>, now: Timestamp) -> Option<Block> {

@@ -11,9 +11,11 @@ mod experiments;
 mod export;
 mod forms;
 mod harness;
+mod harness_cycle;
 mod labels;
 mod memory;
 mod overview;
+mod passage;
 mod progress;
 mod queries;
 mod research;
@@ -23,6 +25,7 @@ mod shell;
 mod step;
 mod table;
 mod timeline;
+mod usage;
 
 pub use export::{ExportError, ExportedPages, Selection, export};
 
@@ -37,12 +40,13 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 use satiety::dialogue::Round;
-use satiety_engine::conversations::ListConversationsRequest;
+use satiety_engine::conversations::{ConversationSummary, ListConversationsRequest};
 use satiety_engine::harness::HarnessStatus;
 use satiety_engine::lists::ListFilter;
 use satiety_engine::memory::{ListRequest, SearchRequest};
-use satiety_engine::retrieval::{AnnotateRequest, AnnotationVerdict};
-use satiety_engine::{EngineError, ErrorCategory};
+use satiety_engine::progress::RunSummary;
+use satiety_engine::retrieval::{AnnotateRequest, AnnotationStep, AnnotationVerdict};
+use satiety_engine::{Engine, EngineError, ErrorCategory};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -69,6 +73,11 @@ pub fn pages() -> Router<Arc<App>> {
         .route("/progress/{id}/steps/{step}", get(agent_step))
         .route("/research", get(research_list))
         .route("/research/{id}", get(research_run))
+        .route("/research/{id}/rounds/{round}", get(research_round))
+        .route(
+            "/research/{id}/rounds/{round}/results/{number}",
+            get(research_passage),
+        )
         .route("/memory", get(memory_list))
         .route("/memory/search", get(memory_search))
         .route("/memory/queries", get(query_list))
@@ -79,6 +88,7 @@ pub fn pages() -> Router<Arc<App>> {
         .route("/eviction/{scope}", get(eviction_scope))
         .route("/eviction/{scope}/proposals/{id}", get(eviction_proposal))
         .route("/harness", get(harness_page))
+        .merge(harness_cycle::routes())
         .route("/retrieval", get(retrieval_list))
         .route("/retrieval/runs/{id}", get(retrieval_run))
         .route("/retrieval/annotate", get(annotate_next).post(annotate))
@@ -106,18 +116,25 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
         engine.research().stored_runs(20),
         engine.memory().health(),
         engine.bench().runs(None, 20),
-        engine.bench().gates(None, 20),
+        engine.bench().gates(None, LATEST_GATES),
         engine.eviction().list(None),
         overview_harness(&at),
         engine.experiments().list(),
         engine.retrieval().latest_metrics(),
     );
-    let pending = match &runs {
-        Ok(runs) => engine.bench().pending_results(runs).await.unwrap_or_default(),
-        Err(_) => Vec::new(),
+    let (pending, intervals) = match &runs {
+        Ok(runs) => tokio::join!(
+            async { engine.bench().pending_results(runs).await.unwrap_or_default() },
+            async { engine.bench().pass_intervals(runs).await.unwrap_or_default() }
+        ),
+        Err(_) => Default::default(),
     };
+    let (escalated, stuck) = tokio::join!(escalated_conversations(engine), stuck_agents(engine));
     let seen = overview::Overview {
         pending,
+        intervals,
+        escalated,
+        stuck,
         jobs: at.jobs.list(),
         conversations: conversations.map(|found| found.conversations).map_err(words),
         agent_runs: agent_runs.map(|found| found.runs).map_err(words),
@@ -130,21 +147,65 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
         features: features.map_err(words),
         measured: measured.map_err(words),
     };
-    Ok(Html(overview::page(&seen, Timestamp::now())))
+    let page = overview::page(&seen, Timestamp::now());
+    Ok(Html(usage::with_usage(&page, engine)))
 }
 
-/// State of the harness for the overview; `None` if the server has none. Measuring it reads all results of its suites, so
-/// that a state of an earlier visit is shown and measured again in the background.
+/// Latest gate decisions that the overview looks at: enough for the latest one of every suite.
+const LATEST_GATES: u32 = 500;
+/// Maximum number of entries of one kind that need a person.
+const NEEDY: u32 = 5;
+
+/// The latest conversations that need a person, of all conversations. An error is shown on their card.
+async fn escalated_conversations(engine: &Engine) -> Vec<ConversationSummary> {
+    let filter = ListFilter {
+        signal: Some("ESCALATE".into()),
+        text: None,
+    };
+    let found = engine.dialogue().find_conversations(&filter, &None, NEEDY).await;
+    found.map(|found| found.conversations).unwrap_or_default()
+}
+
+/// The latest agents' runs that should not go on by themselves, of all runs.
+async fn stuck_agents(engine: &Engine) -> Vec<RunSummary> {
+    let mut stuck = Vec::new();
+    for signal in ["STOP", "ESCALATE"] {
+        let filter = ListFilter {
+            signal: Some(signal.into()),
+            text: None,
+        };
+        let found = engine.progress().find_runs(&filter, &None, NEEDY).await;
+        stuck.extend(found.map(|found| found.runs).unwrap_or_default());
+    }
+    stuck.sort_by_key(|run| std::cmp::Reverse(run.updated_at));
+    stuck.truncate(NEEDY as usize);
+    stuck
+}
+
+/// State of a harness that was measured before.
+#[derive(Debug, Clone)]
+pub(crate) struct MeasuredHarness {
+    at: Instant,
+    /// What the state depends on.
+    key: String,
+    status: HarnessStatus,
+}
+
+/// State of the harness for the overview; `None` if the server has none. The state of an earlier visit is shown, and
+/// measured again in the background.
 async fn overview_harness(at: &Arc<App>) -> Option<HarnessStatus> {
     const FRESH: Duration = Duration::from_secs(15);
     let known = at.harness.lock().unwrap_or_else(PoisonError::into_inner).clone();
     match known {
         None => measured_harness(at).await.ok(),
-        Some((measured, status)) => {
-            if measured.elapsed() > FRESH {
+        Some(known) => {
+            if known.at.elapsed() > FRESH {
+                let again = MeasuredHarness {
+                    at: Instant::now(),
+                    ..known.clone()
+                };
                 // Other visits show this state until the new one is there.
-                let again = Some((Instant::now(), status.clone()));
-                *at.harness.lock().unwrap_or_else(PoisonError::into_inner) = again;
+                *at.harness.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
                 let at = at.clone();
                 tokio::spawn(async move {
                     if measured_harness(&at).await.is_err() {
@@ -152,17 +213,27 @@ async fn overview_harness(at: &Arc<App>) -> Option<HarnessStatus> {
                     }
                 });
             }
-            Some(status)
+            Some(known.status)
         }
     }
 }
 
-/// Measures the harness and keeps its state for the overview.
+/// Measures the harness, which reads the results of the newest runs of its suites, unless nothing has changed since the
+/// last time.
 async fn measured_harness(at: &App) -> Result<HarnessStatus, EngineError> {
     let harness = at.engine.harness();
+    let key = harness.status_key(&at.folders.harness).await?;
+    let known = at.harness.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some(known) = known.filter(|known| known.key == key) {
+        return Ok(known.status);
+    }
     let status = harness.status(&at.folders.harness, at.folders.driver).await?;
-    let measured = Some((Instant::now(), status.clone()));
-    *at.harness.lock().unwrap_or_else(PoisonError::into_inner) = measured;
+    let measured = MeasuredHarness {
+        at: Instant::now(),
+        key,
+        status: status.clone(),
+    };
+    *at.harness.lock().unwrap_or_else(PoisonError::into_inner) = Some(measured);
     Ok(status)
 }
 
@@ -223,10 +294,11 @@ async fn agent_run(
     let messages = at.engine.progress().run_summary(&id).await?.messages;
     let run = at.engine.progress().run(&id).await?;
     let labels = at.engine.progress().run_labels(&id).await?;
+    let events = at.engine.progress().context_events(&run).await?;
     let now = Timestamp::now();
     let labels = labels::agent_run(&run, &labels, visitor.has(Scope::Admin), now);
     Ok(Html(progress::detail_page(
-        &run, messages, first.from, labels, now,
+        &run, messages, &events, first.from, labels, now,
     )))
 }
 
@@ -265,6 +337,34 @@ async fn research_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Pag
     let mut run = at.engine.research().stored_run(&id).await?;
     run.source = at.folders.research.sources.shown(&run.source);
     Ok(Html(research::detail_page(&run, Timestamp::now())))
+}
+
+async fn research_round(State(at): State<Arc<App>>, Path((id, number)): Path<(String, u32)>) -> Page {
+    let run = at.engine.research().stored_run(&id).await?;
+    let round = research::round_numbered(&run, number).ok_or_else(|| no_round(&id, number))?;
+    Ok(Html(research::round_page(&run, round)))
+}
+
+async fn research_passage(
+    State(at): State<Arc<App>>,
+    Path((id, number, result)): Path<(String, u32, usize)>,
+) -> Page {
+    let run = at.engine.research().stored_run(&id).await?;
+    let round = research::round_numbered(&run, number).ok_or_else(|| no_round(&id, number))?;
+    let page = research::passage_page(&run, round, result);
+    page.map(Html).ok_or_else(|| ErrorPage {
+        status: StatusCode::NOT_FOUND,
+        words: format!("round {number} of research `{id}` has no result {result}"),
+        hint: Some("choose a result from the round".into()),
+    })
+}
+
+fn no_round(id: &str, number: u32) -> ErrorPage {
+    ErrorPage {
+        status: StatusCode::NOT_FOUND,
+        words: format!("research `{id}` has no round {number}"),
+        hint: Some("choose a round from the run".into()),
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -433,30 +533,37 @@ async fn retrieval_run(State(at): State<Arc<App>>, Path(id): Path<String>, Query
 #[derive(Debug, Deserialize)]
 struct Annotator {
     annotator: Option<String>,
+    double: Option<f64>,
+}
+
+/// What an annotator asks for. Of the results, `double` percent are judged by a second person, so that agreement can be
+/// measured.
+fn annotate_request(annotator: &str, double: Option<f64>) -> AnnotateRequest {
+    let mut request = AnnotateRequest::of(annotator);
+    request.settings.double = double.unwrap_or(0.0) / 100.0;
+    request
 }
 
 async fn annotate_next(State(at): State<Arc<App>>, Fields(who): Fields<Annotator>) -> Page {
     let Some(annotator) = who.annotator.filter(|name| !name.trim().is_empty()) else {
         return Ok(Html(retrieval::annotator()));
     };
-    let step = at
-        .engine
-        .retrieval()
-        .next_annotation(&AnnotateRequest::of(&annotator))
-        .await?;
-    Ok(Html(retrieval::annotate(&annotator, &step)))
+    let request = annotate_request(&annotator, who.double);
+    let step = at.engine.retrieval().next_annotation(&request).await?;
+    annotation_page(&at, &request, &step).await
 }
 
 #[derive(Debug, Deserialize)]
 struct JudgedForm {
     annotator: String,
+    double: Option<f64>,
     query_id: String,
     memory_id: String,
     grade: String,
 }
 
 async fn annotate(State(at): State<Arc<App>>, FormFields(said): FormFields<JudgedForm>) -> Page {
-    let request = AnnotateRequest::of(&said.annotator);
+    let request = annotate_request(&said.annotator, said.double);
     let step = if said.grade == "undo" {
         at.engine.retrieval().undo_annotation(&request).await?
     } else {
@@ -468,7 +575,14 @@ async fn annotate(State(at): State<Arc<App>>, FormFields(said): FormFields<Judge
         };
         at.engine.retrieval().annotate(&request, &verdict).await?
     };
-    Ok(Html(retrieval::annotate(&said.annotator, &step)))
+    annotation_page(&at, &request, &step).await
+}
+
+/// Next result to judge, with the agreement of all annotators so far.
+async fn annotation_page(at: &App, request: &AnnotateRequest, step: &AnnotationStep) -> Page {
+    // Without resamples: an interval would take longer than the page.
+    let agreement = at.engine.retrieval().annotation_agreement(0, 0, 0).await?;
+    Ok(Html(retrieval::annotate(&request.settings, step, &agreement)))
 }
 
 const SCRIPT: &str = include_str!("../assets/dashboard.js");
@@ -565,7 +679,7 @@ async fn status_words(app: &App) -> String {
         return words;
     }
     let database = app.engine.database();
-    let (instances, queue) = tokio::join!(database.instances(), app.engine.bench().queue());
+    let (instances, queue) = tokio::join!(database.instances(), app.engine.bench().queue_size());
     let mut words = database.store_kind().to_owned();
     match instances {
         Ok(found) => {
@@ -574,13 +688,17 @@ async fn status_words(app: &App) -> String {
                 many => shell::count(many, "worker", "workers"),
             };
             words = format!("{words}, {workers} connected");
+            let draining = found.workers.iter().filter(|worker| worker.draining).count();
+            if draining > 0 {
+                words = format!("{words} ({draining} draining)");
+            }
         }
         Err(_) => words.push_str(" unavailable"),
     }
     if let Ok(queue) = queue
-        && queue.waiting + queue.taken > 0
+        && queue.waiting + queue.in_progress > 0
     {
-        let cases = shell::count(queue.waiting + queue.taken, "case", "cases");
+        let cases = shell::count(queue.waiting + queue.in_progress, "case", "cases");
         words = format!("{words}, {cases} queued");
     }
     let made = Some((Instant::now(), words.clone()));

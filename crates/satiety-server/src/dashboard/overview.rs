@@ -15,16 +15,22 @@ use satiety_engine::retrieval::MeasuredRun;
 use jiff::Timestamp;
 use satiety_report::document;
 use satiety_report::html::{Html, escape, joined, line, link, paragraph, render_inline};
-use satiety_report::series::sparkline;
 
 use crate::http::JobView;
 
+use super::bench::{PassIntervals, trend};
 use super::shell::{ago, badge, card, command, count, frame, percent, run_tone, segment, signal_tone};
 
 /// Data of each card, or the error.
 pub(super) struct Overview {
     /// Recent benchmark runs with results that wait for a person or a judge, and their number.
     pub(super) pending: Vec<(String, i64)>,
+    /// Intervals of the pass rates of recent benchmark runs.
+    pub(super) intervals: PassIntervals,
+    /// Conversations that need a person, newest first.
+    pub(super) escalated: Vec<ConversationSummary>,
+    /// Agents' runs that should not go on by themselves, newest first.
+    pub(super) stuck: Vec<AgentRunSummary>,
     /// Jobs of this server, newest first.
     pub(super) jobs: Vec<JobView>,
     pub(super) conversations: Result<Vec<ConversationSummary>, String>,
@@ -69,7 +75,7 @@ pub(super) fn page(seen: &Overview, now: Timestamp) -> String {
         memory(&seen.memory),
         retrieval(&seen.measured),
         features(&seen.features),
-        bench(&seen.runs, &seen.gates),
+        bench(seen),
         eviction(&seen.scopes),
     ];
     cards.extend(seen.harness.as_ref().map(harness));
@@ -128,15 +134,11 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
             let action = link("/harness", "See which cases always pass");
             items.push(item("bad", "saturated", &what, &action));
         }
+        items.extend(saturated_suites(status));
     }
     items.extend(regressions(seen, now));
     items.extend(agents(seen, now));
-    for one in seen
-        .conversations
-        .iter()
-        .flatten()
-        .filter(|one| one.signal == "ESCALATE")
-    {
+    for one in &seen.escalated {
         let to = format!("/conversations/{}", segment(&one.conversation_id));
         let name = if one.topic.is_empty() {
             &one.conversation_id
@@ -232,6 +234,32 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
     ))
 }
 
+/// Suites that can no longer show an improvement; if all of them are saturated, the harness is named instead.
+fn saturated_suites(status: &HarnessStatus) -> Vec<Html> {
+    let is_saturated = |measured: Option<&satiety::harness::Measured>| {
+        measured.is_some_and(|found| found.verdict == Verdict::Saturated)
+    };
+    if is_saturated(status.measured.as_ref()) {
+        return Vec::new();
+    }
+    let suites = status.suites.iter();
+    let saturated = suites.filter(|suite| is_saturated(suite.measured.as_ref()));
+    saturated
+        .map(|suite| {
+            let what = Html(format!(
+                "suite {} can no longer show an improvement",
+                escape(&suite.suite_id)
+            ));
+            item(
+                "unsure",
+                "saturated",
+                &what,
+                &link("/harness", "Add harder cases"),
+            )
+        })
+        .collect()
+}
+
 /// Regressions that are still open: the latest verdict of a suite counts.
 fn regressions(seen: &Overview, now: Timestamp) -> Vec<Html> {
     let mut suites: Vec<&str> = Vec::new();
@@ -265,8 +293,7 @@ fn agents(seen: &Overview, now: Timestamp) -> Vec<Html> {
     const RECENT: i64 = 24 * 60 * 60;
     const RUNNING: i64 = 10 * 60;
     let age = |run: &AgentRunSummary| now.as_second() - run.updated_at.as_second();
-    let runs = seen.agent_runs.iter().flatten();
-    let stuck = runs.filter(|run| is_stuck(run) && age(run) < RECENT);
+    let stuck = seen.stuck.iter().filter(|run| age(run) < RECENT);
     stuck
         .map(|run| {
             let state = if age(run) < RUNNING { ", running now" } else { "" };
@@ -429,8 +456,8 @@ fn memory(found: &Result<MemoryHealth, String>) -> Html {
     }
 }
 
-fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision>, String>) -> Html {
-    match runs {
+fn bench(seen: &Overview) -> Html {
+    match &seen.runs {
         Err(why) => error_card("Bench", "/bench", why),
         Ok(runs) => {
             let rated = runs.iter().find(|run| run.pass_rate.is_some());
@@ -440,22 +467,31 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
                     let label = format!("pass rate of the latest run, {}", run.suite_id);
                     Html(joined(&[
                         large(&percent(run.pass_rate), &label),
-                        course(run, runs),
+                        trend(
+                            &run.suite_id,
+                            runs.iter().rev().filter(|one| one.suite_id == run.suite_id),
+                            &seen.intervals,
+                        ),
                     ]))
                 },
             );
-            let gate = gates.as_ref().ok().and_then(|gates| gates.first()).map(|gate| {
-                let class = match gate.verdict.as_str() {
-                    "pass" => "good",
-                    "regression" => "bad",
-                    _ => "unsure",
-                };
-                Html(format!(
-                    "<p>{} latest gate, {}</p>",
-                    badge(class, &gate.verdict),
-                    escape(&gate.suite_id)
-                ))
-            });
+            let gate = seen
+                .gates
+                .as_ref()
+                .ok()
+                .and_then(|gates| gates.first())
+                .map(|gate| {
+                    let class = match gate.verdict.as_str() {
+                        "pass" => "good",
+                        "regression" => "bad",
+                        _ => "unsure",
+                    };
+                    Html(format!(
+                        "<p>{} latest gate, {}</p>",
+                        badge(class, &gate.verdict),
+                        escape(&gate.suite_id)
+                    ))
+                });
             card(
                 "Bench",
                 "/bench",
@@ -463,19 +499,6 @@ fn bench(runs: &Result<Vec<RunSummary>, String>, gates: &Result<Vec<GateDecision
             )
         }
     }
-}
-
-/// Course of the pass rate of a run's suite; a single run is a number, not a chart.
-fn course(latest: &RunSummary, runs: &[RunSummary]) -> Html {
-    let same = runs.iter().rev().filter(|run| run.suite_id == latest.suite_id);
-    let rates: Vec<Option<f64>> = same.map(|run| run.pass_rate).collect();
-    if rates.iter().flatten().count() < 2 {
-        return Html::default();
-    }
-    sparkline(
-        &format!("Pass rate of {} over {} runs", latest.suite_id, rates.len()),
-        &rates,
-    )
 }
 
 fn retrieval(found: &Result<Option<MeasuredRun>, String>) -> Html {

@@ -8,7 +8,7 @@ use satiety::progress::{
     Waste, telling_line,
 };
 use satiety::trajectory::{Call, CallResult, Step};
-use satiety_engine::progress::{RunList, StoredRun};
+use satiety_engine::progress::{ContextEvent, RunList, StoredRun};
 use satiety_report::document::{badge, link};
 use satiety_report::html::{Html, blocks, escape, joined, line, paragraph};
 use satiety_report::series::{Lines, Series};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::shell::{ago, command, count, frame, lead, moment, run_tone, segment};
 use super::table::{Address, Column, Filter, List, ListRow, number_column, text_column};
-use super::timeline::Timeline;
+use super::timeline::{Timeline, event_list};
 
 /// Maximum number of steps on a page.
 const MAX_STEPS: usize = 500;
@@ -128,6 +128,7 @@ pub(super) fn run_path(id: &str) -> String {
 pub(super) fn detail_page(
     run: &StoredRun,
     messages: i64,
+    events: &[ContextEvent],
     from: Option<usize>,
     labels: Html,
     now: Timestamp,
@@ -165,9 +166,11 @@ pub(super) fn detail_page(
         limits: ProgressProfile::built_in().decision,
         first_nudge: report.first_nudge_step,
         first_stop: report.first_stop_step,
+        events,
     };
     body.push(timeline.figure());
-    body.extend(usage(&shown).map(|chart| blocks(&[chart])));
+    body.extend(event_list(events, |step| shown.link(step.min(shown.total))).map(|list| blocks(&[list])));
+    body.extend(usage(run, &shown).map(|chart| blocks(&[chart])));
     body.push(step_table(&shown));
     if !report.tools.is_empty() {
         let rows = report.tools.iter().map(|tool| {
@@ -323,19 +326,26 @@ impl<'a> StepRange<'a> {
     }
 }
 
-/// Cost by step, or tokens if costs are unknown.
-fn usage(shown: &StepRange<'_>) -> Option<Block> {
-    let costs: Vec<Option<f64>> = shown.actions.iter().map(cost).collect();
-    let tokens: Vec<Option<f64>> = shown.actions.iter().map(tokens).collect();
-    let (name, values) = [("cost", costs), ("tokens", tokens)]
+/// Cost or tokens accumulating over the steps, with the spending of earlier pages included; tokens if costs are unknown.
+fn usage(run: &StoredRun, shown: &StepRange<'_>) -> Option<Block> {
+    type Spending = fn(&Step) -> Option<f64>;
+    let known: [(&str, &str, Spending); 2] = [
+        ("cost", "Cost by step, accumulated", cost),
+        ("tokens", "Tokens by step, accumulated", tokens),
+    ];
+    let (name, title, value) = known
         .into_iter()
-        .find(|(_, values)| values.iter().any(Option::is_some))?;
-    let most = values.iter().flatten().copied().fold(0.0, f64::max);
-    let title = if name == "cost" {
-        "Cost by step"
-    } else {
-        "Tokens by step"
-    };
+        .find(|(_, _, value)| shown.actions.iter().any(|step| value(step).is_some()))?;
+    let before = run.actions.iter().take(shown.start).filter_map(value).sum();
+    let totals: Vec<Option<f64>> = shown
+        .actions
+        .iter()
+        .scan(before, |total: &mut f64, step| {
+            *total += value(step).unwrap_or(0.0);
+            Some(Some(*total))
+        })
+        .collect();
+    let most = totals.iter().flatten().copied().fold(0.0, f64::max);
     Some(Block::Chart(Chart::Lines(Lines {
         title: title.into(),
         axis: "step",
@@ -344,7 +354,7 @@ fn usage(shown: &StepRange<'_>) -> Option<Block> {
             .iter()
             .map(|verdict| verdict.step.to_string())
             .collect(),
-        series: vec![Series::new(name, values)],
+        series: vec![Series::new(name, totals)],
         thresholds: Vec::new(),
         range: (most > 0.0 && most.is_finite()).then_some((0.0, most)),
     })))
@@ -634,7 +644,7 @@ mod tests {
     }
 
     fn page(run: &StoredRun, from: Option<usize>) -> String {
-        detail_page(run, 0, from, Html::default(), Timestamp::UNIX_EPOCH)
+        detail_page(run, 0, &[], from, Html::default(), Timestamp::UNIX_EPOCH)
     }
 
     #[test]

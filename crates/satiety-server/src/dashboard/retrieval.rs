@@ -1,5 +1,6 @@
 //! Retrieval pages: metrics over time, and annotation of results.
 
+use satiety::retrieval::{Agreement, AnnotationSettings};
 use satiety_engine::retrieval::{AnnotationStep, MeasuredRun, MeasuredRuns, RunChanges};
 
 use jiff::Timestamp;
@@ -9,7 +10,7 @@ use satiety_report::html::{Html, blocks, escape, joined};
 use satiety_report::series::{Lines, Series};
 use satiety_report::{Block, Chart, Table, Tone, row};
 
-use super::shell::{ago_text, empty_state, frame, segment, short_id, trail};
+use super::shell::{ago_text, count, empty_state, frame, percent, segment, short_id, trail};
 use super::table::{Address, Column, Filter, List, number_column, text_column};
 
 /// Metrics in the chart, with their labels. The first one has a stored confidence interval.
@@ -46,12 +47,12 @@ pub(super) fn list_page(found: &MeasuredRuns, per_query: Option<&RunChanges>, no
     let chart = Lines::shares(title, "run", places, series.into());
     let about = "Each run replays the judged query set. Higher is better; 1 means that every relevant result is \
         found and ranked first.";
-    let mut body = vec![
-        Block::text(about),
-        judge,
-        Block::Chart(Chart::Lines(chart)),
-        Block::section("Runs", vec![Block::Table(runs(found, now))]),
-    ];
+    let mut body = vec![Block::text(about), judge];
+    // A single run is a number, not a chart.
+    if oldest_first.len() > 1 {
+        body.push(Block::Chart(Chart::Lines(chart)));
+    }
+    body.push(Block::section("Runs", vec![Block::Table(runs(found, now))]));
     body.extend(per_query.map(differences));
     frame("/retrieval", "Retrieval", &[blocks(&body)])
 }
@@ -223,7 +224,8 @@ fn differences(found: &RunChanges) -> Block {
 pub(super) fn annotator() -> String {
     let form = Html(
         "<form class=\"line\" action=\"/retrieval/annotate\" method=\"get\"><label>Your name\
-         <input name=\"annotator\" required maxlength=\"64\" autocomplete=\"username\"></label><button class=\"primary\">Start</button></form>"
+         <input name=\"annotator\" required maxlength=\"64\" autocomplete=\"username\"></label>\
+         <label>Judged by two people, in %<input name=\"double\" type=\"number\" min=\"0\" max=\"100\" value=\"10\"></label><button class=\"primary\">Start</button></form>"
             .into(),
     );
     let hint = "Results are shown one by one, without ranks or systems. You can stop at any time and continue later, here or with `satiety retrieval annotate`.";
@@ -231,14 +233,47 @@ pub(super) fn annotator() -> String {
     frame("/retrieval", "Judge results", &body)
 }
 
+/// Agreement of the people who judged the same results.
+fn agreement(found: &Agreement) -> Block {
+    if found.results == 0 {
+        return Block::text("Agreement: no result is judged by two people yet.");
+    }
+    let alpha = or_dash(found.alpha, |alpha| format!("{alpha:.2}"));
+    let rows = found.pairs.iter().map(|pair| {
+        row![
+            format!("{} and {}", pair.one, pair.other),
+            pair.results,
+            percent(Some(pair.same)),
+            or_dash(pair.kappa, |kappa| format!("{kappa:.2}")),
+            format!("{:+.2}", pair.shift),
+        ]
+    });
+    let header = ["people", "results", "same grade", "kappa", "mean difference"];
+    let summary = format!(
+        "Agreement: Krippendorff's alpha {alpha} over {} judged by two or more people",
+        count(found.results, "result", "results")
+    );
+    Block::details(
+        summary,
+        vec![
+            Block::text(&found.verdict),
+            Block::Table(Table::new(&header, &[1, 2, 3, 4], rows)),
+        ],
+    )
+}
+
 /// Next result to judge.
-pub(super) fn annotate(annotator: &str, step: &AnnotationStep) -> String {
-    let name = escape(annotator);
+pub(super) fn annotate(settings: &AnnotationSettings, step: &AnnotationStep, agreed: &Agreement) -> String {
+    let name = escape(&settings.annotator);
+    let double = 100.0 * settings.double;
     let progress = &step.progress;
-    let summary = blocks(&[Block::text(format!(
-        "{} judged by you, {} pending; {} of {} judged in all.",
-        progress.yours, progress.waiting, progress.judged, progress.results
-    ))]);
+    let summary = blocks(&[
+        Block::text(format!(
+            "{} judged by you, {} pending; {} of {} judged in all.",
+            progress.yours, progress.waiting, progress.judged, progress.results
+        )),
+        agreement(agreed),
+    ]);
     let Some(next) = &step.next else {
         let done = Block::verdict(Tone::Good, "Done.", "All results in the pool are judged.", &[]);
         return frame("/retrieval", "Judge results", &[blocks(&[done]), summary]);
@@ -257,7 +292,7 @@ pub(super) fn annotate(annotator: &str, step: &AnnotationStep) -> String {
         .collect();
     let form = Html(format!(
         "<form class=\"grades\" method=\"post\" action=\"/retrieval/annotate\">\
-         <input type=\"hidden\" name=\"annotator\" value=\"{name}\">\
+         <input type=\"hidden\" name=\"annotator\" value=\"{name}\"><input type=\"hidden\" name=\"double\" value=\"{double}\">\
          <input type=\"hidden\" name=\"query_id\" value=\"{}\"><input type=\"hidden\" name=\"memory_id\" value=\"{}\">\
          {}<button name=\"grade\" value=\"skip\" data-key=\"s\"><kbd>s</kbd> skip</button>\
          <button name=\"grade\" value=\"undo\" data-key=\"u\" formnovalidate><kbd>u</kbd> undo</button></form>",

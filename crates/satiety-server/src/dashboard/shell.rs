@@ -70,6 +70,23 @@ pub(super) fn trail(levels: &[(&str, &str)]) -> Html {
     ))
 }
 
+/// Links to the previous and the next page of a kind: address, words and key of each.
+pub(super) fn neighbors(label: &str, links: &[Option<(String, &str, &str)>]) -> Html {
+    let links: Vec<String> = links
+        .iter()
+        .flatten()
+        .map(|(to, words, key)| format!("<a href=\"{}\" data-key=\"{key}\">{words}</a>", escape(to)))
+        .collect();
+    if links.is_empty() {
+        return Html::default();
+    }
+    Html(format!(
+        "<nav class=\"pages\" aria-label=\"{}\">{}</nav>",
+        escape(label),
+        links.concat()
+    ))
+}
+
 /// Word in a colored frame; the color repeats the meaning of the word.
 pub(super) fn badge(class: &str, word: &str) -> Html {
     Html(format!("<span class=\"badge {class}\">{}</span>", escape(word)))
@@ -172,11 +189,16 @@ pub(super) fn lead(text: &str) -> Html {
     Html(format!("<p class=\"lead\">{}</p>", render_inline(text)))
 }
 
+/// The text with a capital letter.
+pub(super) fn sentence_case(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
 /// Writes a message as a sentence: with a capital letter and a full stop.
 pub(super) fn sentence(message: &str) -> String {
-    let mut letters = message.trim().chars();
-    let first = letters.next().map(char::to_uppercase);
-    let mut text: String = first.into_iter().flatten().chain(letters).collect();
+    let mut text = sentence_case(message.trim());
     if !text.ends_with(['.', '!', '?', ':']) {
         text.push('.');
     }

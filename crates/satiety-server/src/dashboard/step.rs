@@ -10,7 +10,7 @@ use satiety_report::html::{Html, blocks, escape, joined, marked, paragraph};
 use satiety_report::{Block, Text};
 
 use super::progress::{action, arguments, failure, run_path};
-use super::shell::{ago, frame, run_tone, trail};
+use super::shell::{ago, frame, neighbors, run_tone, sentence_case, trail};
 
 /// Maximum number of characters of one text.
 const MAX_TEXT: usize = 8000;
@@ -24,7 +24,14 @@ pub(super) fn page(run: &StoredRun, number: usize, now: Timestamp) -> Option<Str
     let signal = verdict.signal.as_str();
     let mut body = vec![
         trail(&[("/progress", "Agent runs"), (&path, &run.conversation_id)]),
-        neighbors(&path, number, run.report.steps.len()),
+        neighbors(
+            "Steps",
+            &[
+                (number > 1).then(|| (format!("{path}/steps/{}", number - 1), "← Previous step", "k")),
+                (number < run.report.steps.len())
+                    .then(|| (format!("{path}/steps/{}", number + 1), "Next step →", "j")),
+            ],
+        ),
         blocks(&[Block::verdict(
             run_tone(signal),
             format!("{signal}."),
@@ -71,12 +78,6 @@ pub(super) fn page(run: &StoredRun, number: usize, now: Timestamp) -> Option<Str
     ))
 }
 
-fn sentence_case(words: &str) -> String {
-    let mut letters = words.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).collect()
-}
-
 fn section(title: &str, parts: &[Html]) -> Html {
     Html(format!(
         "<section>\n<h2>{}</h2>\n{}\n</section>",
@@ -88,22 +89,6 @@ fn section(title: &str, parts: &[Html]) -> Html {
 /// One side; the title is markup.
 fn column(title: &str, content: &Html) -> Html {
     Html(format!("<div><h3>{title}</h3>{content}</div>"))
-}
-
-fn neighbors(path: &str, number: usize, total: usize) -> Html {
-    let one = |to: usize, words: &str, key: &str| {
-        format!(
-            "<a href=\"{}/steps/{to}\" data-key=\"{key}\">{words}</a>",
-            escape(path)
-        )
-    };
-    let before = (number > 1).then(|| one(number - 1, "← Previous step", "k"));
-    let after = (number < total).then(|| one(number + 1, "Next step →", "j"));
-    Html(format!(
-        "<nav class=\"pages\" aria-label=\"Steps\">{}{}</nav>",
-        before.unwrap_or_default(),
-        after.unwrap_or_default()
-    ))
 }
 
 fn facts(run: &StoredRun, verdict: &StepVerdict, step: &Step, now: Timestamp) -> Block {

@@ -1,12 +1,15 @@
-//! Timeline of an agent's run: the level after each step as a bar, and a letter for what was found.
+//! Timeline of an agent's run: the level after each step as a bar, a letter for what was found, arcs between repeated steps,
+//! and marks where the context was compacted or items were proposed for eviction.
 
 use std::fmt::Write;
 
 use satiety::progress::{DecisionLimits, EvidenceKind, ProgressSignal, StepVerdict};
+use satiety_engine::progress::{ContextChange, ContextEvent};
+use satiety_report::document::{badge, link};
 use satiety_report::html::{Html, blocks, escape, joined};
-use satiety_report::{Block, Table, row};
+use satiety_report::{Block, Table, Text, Tone, row};
 
-use super::shell::count;
+use super::shell::{count, segment, sentence_case};
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 54.0;
@@ -19,6 +22,8 @@ const STRIP: f64 = 18.0;
 const ARCS: f64 = 44.0;
 /// Minimum width of a letter.
 const LETTER: f64 = 10.0;
+/// Half the width of the mark of a context event.
+const EVENT: f64 = 5.0;
 
 /// Steps to draw, with the levels and steps at which the judge acts.
 pub(super) struct Timeline<'a> {
@@ -26,6 +31,57 @@ pub(super) struct Timeline<'a> {
     pub(super) limits: DecisionLimits,
     pub(super) first_nudge: Option<usize>,
     pub(super) first_stop: Option<usize>,
+    /// Changes of the agent's context, in order.
+    pub(super) events: &'a [ContextEvent],
+}
+
+/// Name of a change of the context, which is also its CSS class.
+fn event_name(event: &ContextEvent) -> &'static str {
+    match event.kind {
+        ContextChange::Compaction => "compaction",
+        ContextChange::Eviction { .. } => "eviction",
+    }
+}
+
+/// List of the changes of an agent's context, each with its step.
+pub(super) fn event_list(events: &[ContextEvent], step: impl Fn(usize) -> Text) -> Option<Block> {
+    /// Maximum number of events in the list.
+    const MOST: usize = 100;
+    if events.is_empty() {
+        return None;
+    }
+    let mut items: Vec<Text> = events
+        .iter()
+        .take(MOST)
+        .map(|event| {
+            let words = if event.detail.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", event.detail)
+            };
+            let text = badge(Tone::Plain, event_name(event))
+                .then(" before ")
+                .then(step(event.step))
+                .then(words);
+            match &event.kind {
+                ContextChange::Compaction => text,
+                ContextChange::Eviction {
+                    scope_id,
+                    proposal_id,
+                } => {
+                    let to = format!(
+                        "/eviction/{}/proposals/{}",
+                        segment(scope_id),
+                        segment(proposal_id)
+                    );
+                    text.then(" ").then(link(to, "See the items and why"))
+                }
+            }
+        })
+        .collect();
+    let hidden = events.len() - items.len();
+    items.extend((hidden > 0).then(|| format!("… and {hidden} more.").into()));
+    Some(Block::section("Changes of the context", vec![Block::List(items)]))
 }
 
 /// The finding with the greatest weight, which the letter stands for.
@@ -75,6 +131,7 @@ impl Timeline<'_> {
         self.draw_letters(&mut inside, width);
         self.draw_scale(&mut inside);
         self.draw_marks(&mut inside, width);
+        self.draw_events(&mut inside, width);
         let arcs = self.draw_arcs(&mut inside, width);
         let bottom = TOP + HEIGHT + STRIP + if arcs { ARCS } else { 0.0 };
         for (index, anchor, x) in [
@@ -228,6 +285,38 @@ impl Timeline<'_> {
         }
     }
 
+    /// Marks the changes of the context between two steps: a triangle above the bars, and a line through them.
+    fn draw_events(&self, inside: &mut String, width: f64) {
+        let Some(first) = self.verdicts.first().map(|verdict| verdict.step) else {
+            return;
+        };
+        let shown = first..=first + self.verdicts.len();
+        for event in self.events.iter().filter(|event| shown.contains(&event.step)) {
+            let x = LEFT + (event.step - first) as f64 * width - width * 0.05;
+            let name = event_name(event);
+            let detail = if event.detail.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", event.detail)
+            };
+            let _ = write!(
+                inside,
+                "<g class=\"event {name}\"><title>{} before step {}{}</title>\
+                 <line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
+                 <path d=\"M{:.1} {:.1} L{:.1} {:.1} L{x:.1} {:.1} Z\"/></g>",
+                sentence_case(name),
+                event.step,
+                escape(&detail),
+                TOP + HEIGHT + STRIP + 2.0,
+                x - EVENT,
+                TOP - 2.0 * EVENT,
+                x + EVENT,
+                TOP - 2.0 * EVENT,
+                TOP,
+            );
+        }
+    }
+
     /// The letters in the order of their first use, with their meaning and number of steps.
     fn legend(&self) -> Html {
         let mut used: Vec<((char, &str), usize)> = Vec::new();
@@ -237,7 +326,7 @@ impl Timeline<'_> {
                 None => used.push((found, 1)),
             }
         }
-        let entries: Vec<Html> = used
+        let mut entries: Vec<Html> = used
             .iter()
             .map(|((letter, meaning), steps)| {
                 Html(format!(
@@ -246,7 +335,26 @@ impl Timeline<'_> {
                 ))
             })
             .collect();
+        for name in ["compaction", "eviction"] {
+            let events = self.events.iter().filter(|event| event_name(event) == name);
+            let number = events.count();
+            if number > 0 {
+                entries.push(Html(format!(
+                    "<li><span class=\"event {name}\" aria-hidden=\"true\">▼</span> {name} <small>({number})</small></li>"
+                )));
+            }
+        }
         Html(format!("<ul class=\"letters\">{}</ul>", joined(&entries)))
+    }
+
+    /// What changed in the context before a step, for the table.
+    fn events_before(&self, step: usize) -> String {
+        let names = self
+            .events
+            .iter()
+            .filter(|event| event.step == step)
+            .map(event_name);
+        names.collect::<Vec<_>>().join(", ")
     }
 
     fn table(&self) -> Html {
@@ -256,9 +364,11 @@ impl Timeline<'_> {
                 format!("{:.2}", verdict.level),
                 verdict.signal.as_str(),
                 letter(verdict).1,
+                self.events_before(verdict.step),
             ]
         });
-        let table = Table::new(&["step", "level", "signal", "finding"], &[0, 1], rows);
+        let header = ["step", "level", "signal", "finding", "context before"];
+        let table = Table::new(&header, &[0, 1], rows);
         blocks(&[Block::details("As a table", vec![Block::Table(table)])])
     }
 }

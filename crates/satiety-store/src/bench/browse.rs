@@ -191,6 +191,7 @@ impl Bench<'_> {
     pub async fn failed_cases(self, run_id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
         let select = sql!(
             "SELECT DISTINCT case_id FROM bench_results WHERE run_id = $1 AND status IN ('fail', 'error', 'timeout')
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)
              ORDER BY case_id LIMIT $2";
             run_id, limit
         );
@@ -208,6 +209,30 @@ impl Bench<'_> {
                 .push(" GROUP BY run_id ORDER BY run_id DESC");
         let rows = self.0.pool.rows(select).await?;
         rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+    }
+
+    /// Returns which of these runs are stored.
+    pub async fn existing_runs(self, runs: &[&str]) -> Result<Vec<String>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let select = Sql::build("SELECT run_id FROM bench_runs WHERE run_id IN ")
+            .push_list(runs.iter().map(|id| Value::from(*id)));
+        first_column(&self.0.pool.rows(select).await?)
+    }
+
+    /// Returns the intervals of the pass rates of runs, where known: id, lower and upper bound.
+    pub async fn pass_intervals(self, runs: &[&str]) -> Result<Vec<(String, f64, f64)>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let select = Sql::build("SELECT run_id, pass_low, pass_high FROM bench_runs WHERE run_id IN ")
+            .push_list(runs.iter().map(|id| Value::from(*id)))
+            .push(" AND pass_low IS NOT NULL AND pass_high IS NOT NULL");
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter()
+            .map(|row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .collect()
     }
 
     /// Adds a note of a person to a run.
@@ -255,7 +280,7 @@ impl Bench<'_> {
         after: Option<&CaseCursor>,
         limit: u32,
     ) -> Result<Vec<CaseOutcomeRow>, StoreError> {
-        let mut select = Sql::build(OUTCOME).push_bind(run_id);
+        let mut select = outcomes(run_id);
         let beyond = if descending { " < " } else { " > " };
         if let (None, Some(after)) = (sort.expression(), after) {
             // In key order the scan starts at the cursor.
@@ -298,8 +323,7 @@ impl Bench<'_> {
         if case_ids.is_empty() {
             return Ok(Vec::new());
         }
-        let select = Sql::build(OUTCOME)
-            .push_bind(run_id)
+        let select = outcomes(run_id)
             .push(" AND r.case_id IN ")
             .push_list(case_ids.iter().map(|id| Value::from(*id)))
             .push(" GROUP BY r.case_id, r.variant ORDER BY r.case_id, r.variant");
@@ -316,7 +340,9 @@ impl Bench<'_> {
     ) -> Result<Vec<ResultOutcomeRow>, StoreError> {
         let select = sql!(
             "SELECT case_id, variant, repeat, status, score, latency_ms, token_cost FROM bench_results
-             WHERE run_id = $1 AND case_id = $2 ORDER BY variant, repeat LIMIT $3";
+             WHERE run_id = $1 AND case_id = $2
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)
+             ORDER BY variant, repeat LIMIT $3";
             run_id, case_id, limit
         );
         let rows = self.0.pool.rows(select).await?;
@@ -330,7 +356,8 @@ impl Bench<'_> {
     /// Returns the complete result under a key, as JSON.
     pub async fn result_body(self, run_id: &str, key: &ResultKey) -> Result<Option<String>, StoreError> {
         let select = sql!(
-            "SELECT body FROM bench_results WHERE run_id = $1 AND case_id = $2 AND variant = $3 AND repeat = $4";
+            "SELECT body FROM bench_results WHERE run_id = $1 AND case_id = $2 AND variant = $3 AND repeat = $4
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)";
             run_id, &key.case_id, &key.variant, key.repeat
         );
         let row = self.0.pool.row(select).await?;
@@ -344,11 +371,15 @@ impl Bench<'_> {
         case_id: &str,
     ) -> Result<(Option<String>, Option<String>), StoreError> {
         let before = sql!(
-            "SELECT case_id FROM bench_results WHERE run_id = $1 AND case_id < $2 ORDER BY case_id DESC LIMIT 1";
+            "SELECT case_id FROM bench_results WHERE run_id = $1 AND case_id < $2
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)
+             ORDER BY case_id DESC LIMIT 1";
             run_id, case_id
         );
         let after = sql!(
-            "SELECT case_id FROM bench_results WHERE run_id = $1 AND case_id > $2 ORDER BY case_id LIMIT 1";
+            "SELECT case_id FROM bench_results WHERE run_id = $1 AND case_id > $2
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)
+             ORDER BY case_id LIMIT 1";
             run_id, case_id
         );
         let before = self.0.pool.row(before).await?;
@@ -458,6 +489,15 @@ pub struct RunFilter {
     pub max_pass_rate: Option<f64>,
 }
 
+/// Starts a query for the outcomes of a run's cases, which reads only the run's partition.
+fn outcomes(run_id: &str) -> Sql<'_> {
+    Sql::build(OUTCOME)
+        .push_bind(run_id)
+        .push(" AND r.partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = ")
+        .push_bind(run_id)
+        .push(")")
+}
+
 /// Cursor after the last row of a list.
 pub fn case_cursor(sort: CaseSort, row: &CaseOutcomeRow) -> CaseCursor {
     CaseCursor {
@@ -529,7 +569,9 @@ fn filter_groups<'a>(select: Sql<'a>, filter: &'a CaseFilter) -> Sql<'a> {
                  FROM bench_results o WHERE o.case_id = r.case_id AND o.variant = r.variant AND o.run_id = ",
             )
             .push_bind(run.as_str())
-            .push(") IS DISTINCT FROM ")
+            .push(" AND o.partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = ")
+            .push_bind(run.as_str())
+            .push(")) IS DISTINCT FROM ")
             .push(PASS_SHARE);
     }
     select

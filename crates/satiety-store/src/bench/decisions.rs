@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::Bench;
+use super::runs::newest_first;
 use crate::StoreError;
-use crate::sql::{Row, columns, sql};
+use crate::sql::{Row, Sql, columns, sql};
 
 /// A run that was accepted as the baseline of its suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct GateRow {
     pub accepted_why: Option<String>,
     /// Time in microseconds since the Unix epoch.
     pub decided_at: i64,
-    /// Full report.
+    /// Full report; null in lists.
     pub report: Value,
 }
 
@@ -93,15 +94,27 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Lists gate decisions of a suite, or of all suites for `None`, newest first.
+    /// Lists gate decisions of a suite, or of all suites for `None`, newest first; without their reports, which are long.
     pub async fn gates(self, suite_id: Option<&str>, limit: u32) -> Result<Vec<GateRow>, StoreError> {
-        let select = sql!(
-            "SELECT gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at, report
-             FROM bench_gates WHERE $1 = '' OR suite_id = $1 ORDER BY decided_at DESC, gate_id DESC LIMIT $2";
-            suite_id.unwrap_or_default(), limit
+        let select = Sql::build(
+            "SELECT gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at
+             FROM bench_gates",
+        );
+        let select = newest_first(
+            select,
+            "suite_id",
+            suite_id,
+            "decided_at DESC, gate_id DESC",
+            limit,
         );
         let rows = self.0.pool.rows(select).await?;
-        rows.iter().map(gate).collect()
+        let head = |row: &Row| {
+            Ok(columns!(row => GateRow {
+                gate_id, suite_id, baseline_run, candidate_run, verdict, accepted_by, accepted_why, decided_at;
+                report: Value::Null
+            }))
+        };
+        rows.iter().map(head).collect()
     }
 
     /// Returns one gate decision.
@@ -129,11 +142,8 @@ impl Bench<'_> {
 
     /// Lists ablations of a component, newest first.
     pub async fn ablations(self, tag: Option<&str>, limit: u32) -> Result<Vec<AblationRow>, StoreError> {
-        let select = sql!(
-            "SELECT ablation_id, tag, decided_at, report FROM bench_ablations
-             WHERE $1 = '' OR tag = $1 ORDER BY decided_at DESC, ablation_id DESC LIMIT $2";
-            tag.unwrap_or_default(), limit
-        );
+        let select = Sql::build("SELECT ablation_id, tag, decided_at, report FROM bench_ablations");
+        let select = newest_first(select, "tag", tag, "decided_at DESC, ablation_id DESC", limit);
         let rows = self.0.pool.rows(select).await?;
         let row = |row: &Row| {
             let id: String = row.get("ablation_id")?;

@@ -15,8 +15,8 @@ const BATCHES: [usize; 4] = [500, 60, 8, 1];
 /// Builds the statement that starts a run; it does nothing if the run exists.
 pub(super) fn insert_run(run: &BenchRunRow) -> Sql<'_> {
     sql!(
-        "INSERT INTO bench_runs (run_id, suite_id, suite_hash, target, started_at, config_snapshot)
-         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (run_id) DO NOTHING";
+        "INSERT INTO bench_runs (run_id, suite_id, suite_hash, target, started_at, config_snapshot, partition_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $5) ON CONFLICT (run_id) DO NOTHING";
         &run.run_id, &run.suite_id, &run.suite_hash, &run.target, run.started_at,
         run.config_snapshot.to_string()
     )
@@ -28,6 +28,9 @@ pub(super) async fn insert_results(
     run_id: &str,
     results: &[&BenchResultRow],
 ) -> Result<(), Fault> {
+    let select = sql!("SELECT partition_at FROM bench_runs WHERE run_id = $1"; run_id);
+    // Without a run, the foreign key reports it.
+    let place: i64 = connection.row(select).await?.map_or(Ok(0), |row| row.get(0))?;
     let mut left = results;
     for size in BATCHES {
         let (now, later) = left.split_at(left.len() - left.len() % size);
@@ -35,17 +38,15 @@ pub(super) async fn insert_results(
             let rows = rows.iter().map(|row| {
                 values! {
                     run_id, &row.key.case_id, &row.key.variant, row.key.repeat, &row.status, row.score,
-                    row.latency_ms, row.token_cost, &row.human_label, &row.body
+                    row.latency_ms, row.token_cost, &row.human_label, &row.body, place
                 }
             });
             let insert = Sql::build(
                 "INSERT INTO bench_results (run_id, case_id, variant, repeat, status, score, latency_ms,
-                     token_cost, human_label, body) ",
+                     token_cost, human_label, body, partition_at) ",
             )
             .push_values(rows);
-            connection
-                .execute(insert.push(" ON CONFLICT (run_id, case_id, variant, repeat) DO NOTHING"))
-                .await?;
+            connection.execute(insert.push(" ON CONFLICT DO NOTHING")).await?;
         }
         left = later;
     }
@@ -117,7 +118,8 @@ impl Bench<'_> {
     pub async fn replace_result(self, run_id: &str, row: &BenchResultRow) -> Result<bool, StoreError> {
         let update = sql!(
             "UPDATE bench_results SET status = $1, score = $2, human_label = $3, body = $4
-             WHERE run_id = $5 AND case_id = $6 AND variant = $7 AND repeat = $8";
+             WHERE run_id = $5 AND case_id = $6 AND variant = $7 AND repeat = $8
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $5)";
             &row.status, row.score, &row.human_label, &row.body, run_id, &row.key.case_id, &row.key.variant,
             row.key.repeat
         );
@@ -134,9 +136,11 @@ impl Bench<'_> {
         pass_rate: Option<f64>,
     ) -> Result<(), StoreError> {
         let summary = self.summary_text(run_id, summary)?;
+        let (low, high) = pass_interval(&summary);
         let update = sql!(
-            "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3 WHERE run_id = $4";
-            completed_at, &summary, pass_rate, run_id
+            "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3, pass_low = $4, pass_high = $5
+             WHERE run_id = $6";
+            completed_at, &summary, pass_rate, low, high, run_id
         );
         self.0.pool.execute(update).await?;
         Ok(())
@@ -164,10 +168,16 @@ impl Bench<'_> {
 
     /// Lists runs of a suite, or of all suites for `None`, newest first.
     pub async fn runs(self, suite_id: Option<&str>, limit: u32) -> Result<Vec<BenchRunRow>, StoreError> {
-        let select = sql!(
+        let select = Sql::build(
             "SELECT run_id, suite_id, suite_hash, target, started_at, completed_at, config_snapshot, summary, pass_rate
-             FROM bench_runs WHERE $1 = '' OR suite_id = $1 ORDER BY started_at DESC, run_id DESC LIMIT $2";
-            suite_id.unwrap_or_default(), limit
+             FROM bench_runs",
+        );
+        let select = newest_first(
+            select,
+            "suite_id",
+            suite_id,
+            "started_at DESC, run_id DESC",
+            limit,
         );
         let rows = self.0.pool.rows(select).await?;
         rows.iter().map(run).collect()
@@ -175,7 +185,11 @@ impl Bench<'_> {
 
     /// Returns the keys of the results that a run has.
     pub async fn result_keys(self, run_id: &str) -> Result<Vec<ResultKey>, StoreError> {
-        let select = sql!("SELECT case_id, variant, repeat FROM bench_results WHERE run_id = $1"; run_id);
+        let select = sql!(
+            "SELECT case_id, variant, repeat FROM bench_results WHERE run_id = $1
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)";
+            run_id
+        );
         let rows = self.0.pool.rows(select).await?;
         rows.iter().map(result_key).collect()
     }
@@ -183,7 +197,9 @@ impl Bench<'_> {
     /// Counts the results of a run by status.
     pub async fn result_counts(self, run_id: &str) -> Result<Vec<(String, i64)>, StoreError> {
         let select = sql!(
-            "SELECT status, COUNT(*) FROM bench_results WHERE run_id = $1 GROUP BY status ORDER BY status";
+            "SELECT status, COUNT(*) FROM bench_results WHERE run_id = $1
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)
+             GROUP BY status ORDER BY status";
             run_id
         );
         let rows = self.0.pool.rows(select).await?;
@@ -206,6 +222,7 @@ impl Bench<'_> {
         let select = sql!(
             "SELECT case_id, variant, repeat, body FROM bench_results
              WHERE run_id = $1 AND (case_id, variant, repeat) > ($2, $3, $4)
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)
              ORDER BY case_id, variant, repeat LIMIT $5";
             run_id, &after.case_id, &after.variant, after.repeat, limit
         );
@@ -214,6 +231,38 @@ impl Bench<'_> {
             .map(|row| Ok((result_key(row)?, row.get("body")?)))
             .collect()
     }
+}
+
+/// Adds an optional condition, the order and the limit of a list. A condition like `$1 = '' OR column = $1` instead would
+/// keep the index of the column from being used.
+pub(super) fn newest_first<'a>(
+    select: Sql<'a>,
+    column: &str,
+    value: Option<&'a str>,
+    order: &str,
+    limit: u32,
+) -> Sql<'a> {
+    let select = match value {
+        Some(value) => select.push(&format!(" WHERE {column} = ")).push_bind(value),
+        None => select,
+    };
+    select.push(&format!(" ORDER BY {order} LIMIT ")).push_bind(limit)
+}
+
+/// Interval of the pass rate in a summary, as two bounds.
+pub(super) fn pass_interval(summary: &str) -> (Option<f64>, Option<f64>) {
+    #[derive(serde::Deserialize)]
+    struct Rate {
+        pass_rate_interval: Option<Bounds>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Bounds {
+        low: f64,
+        high: f64,
+    }
+    let rate: Option<Rate> = serde_json::from_str(summary).ok();
+    let bounds = rate.and_then(|rate| rate.pass_rate_interval);
+    bounds.map_or((None, None), |bounds| (Some(bounds.low), Some(bounds.high)))
 }
 
 pub(super) fn result_key(row: &Row) -> Result<ResultKey, StoreError> {

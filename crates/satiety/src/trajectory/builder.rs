@@ -12,6 +12,7 @@ use super::step::{Call, CallResult, PlanItem, Reply, Step, Trajectory};
 /// Call [`turn`](Self::turn) when the agent speaks, then [`text`](Self::text) and [`call`](Self::call) for
 /// the content of the turn; [`result`](Self::result) and [`reply`](Self::reply) for what comes back.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the log")]
 pub struct Builder {
     trajectory: Trajectory,
     /// Whether a result or reply arrived since the last turn began.
@@ -22,6 +23,8 @@ pub struct Builder {
     has_calls: bool,
     /// Whether steps without content stay.
     keeps_empty: bool,
+    /// Whether the context was compacted since the last turn began.
+    compacted: bool,
     /// Index of the step that text and calls go to; the last one if absent.
     resumed: Option<usize>,
     /// Step and position of each call with an id: of the first in the latest step that uses the id.
@@ -78,6 +81,7 @@ impl Builder {
             self.answered = false;
             self.trajectory.steps.push(Step {
                 agent: agent.filter(|name| !name.is_empty()).map(str::to_owned),
+                compacted: std::mem::take(&mut self.compacted),
                 ..Step::default()
             });
         }
@@ -98,6 +102,13 @@ impl Builder {
     pub fn position(&self) -> usize {
         self.resumed
             .unwrap_or_else(|| self.trajectory.steps.len().saturating_sub(1))
+    }
+
+    /// Marks that the context was compacted: the current turn ends, and the next one begins with a summary of the
+    /// earlier ones.
+    pub fn compacted(&mut self) {
+        self.compacted = true;
+        self.end_turn();
     }
 
     /// Ends the current turn: the next record of an agent begins a new one.

@@ -63,6 +63,9 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub time: Option<Timestamp>,
+    /// Whether the context of the agent was compacted before this turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compacted: bool,
     /// Whether the agent ends the run with this turn: a finish or submit call, or a final answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub finish: bool,

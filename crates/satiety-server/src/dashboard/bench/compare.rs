@@ -180,14 +180,8 @@ fn change(row: &MatrixRow) -> f64 {
         .map_or(f64::INFINITY, |(now, before)| now - before)
 }
 
-fn matrix_line(matrix: &RunMatrix, row: &MatrixRow, report: Option<&GateReport>) -> String {
-    let mut name = Text::from(&row.case_id);
-    if !row.variant.is_empty() {
-        name = name.then(format!(" {}", row.variant));
-    }
-    if !row.title.is_empty() {
-        name = name.then(" ").then(dim(&row.title));
-    }
+/// Cells of a case, one for each run, with links to the case in that run.
+fn matrix_cells(matrix: &RunMatrix, row: &MatrixRow) -> String {
     let cells = matrix.runs.iter().zip(&row.cells).map(|(run, cell)| {
         let label = escape(&short_id(&run.run_id));
         let Some(cell) = cell else {
@@ -208,7 +202,18 @@ fn matrix_line(matrix: &RunMatrix, row: &MatrixRow, report: Option<&GateReport>)
             escape(&to)
         )
     });
-    let cells: String = cells.collect();
+    cells.collect()
+}
+
+fn matrix_line(matrix: &RunMatrix, row: &MatrixRow, report: Option<&GateReport>) -> String {
+    let mut name = Text::from(&row.case_id);
+    if !row.variant.is_empty() {
+        name = name.then(format!(" {}", row.variant));
+    }
+    if !row.title.is_empty() {
+        name = name.then(" ").then(dim(&row.title));
+    }
+    let cells = matrix_cells(matrix, row);
     let tested = report.and_then(|report| {
         report.changes.iter().find(|change| {
             change.case_id == row.case_id && change.variant.as_deref().unwrap_or_default() == row.variant

@@ -1,18 +1,18 @@
 //! Page of all suites and runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use jiff::Timestamp;
 use satiety_engine::bench::{AblationRecord, RunPage, RunSummary};
 use satiety_report::document::{badge, link};
-use satiety_report::documents::bench;
-use satiety_report::html::{Html, blocks, escape, joined};
+use satiety_report::html::{Html, escape, joined};
 use satiety_report::series::sparkline;
-use satiety_report::{Block, Text, Tone, row};
+use satiety_report::{Tone, row};
 use serde_json::json;
 
 use super::super::shell::{ago, count, empty_state, frame, percent, segment, short_id};
 use super::super::table::{Address, Column, Filter, List, ListRow, number_column, text_column};
+use super::ablation;
 use crate::http::JobView;
 
 const COLUMNS: [Column; 6] = [
@@ -23,6 +23,15 @@ const COLUMNS: [Column; 6] = [
     text_column("target"),
     text_column("state"),
 ];
+
+/// Intervals of pass rates by run id.
+pub(in super::super) type PassIntervals = HashMap<String, (f64, f64)>;
+
+/// The most recent runs of all suites.
+pub(super) struct LatestRuns {
+    pub(super) runs: Vec<RunSummary>,
+    pub(super) intervals: PassIntervals,
+}
 
 /// What the page shows besides stored runs.
 pub(super) struct MoreOfList {
@@ -62,12 +71,12 @@ impl MoreOfList {
 pub(super) fn page(
     address: &Address,
     page: &RunPage,
-    latest: &[RunSummary],
+    latest: &LatestRuns,
     ablations: &[AblationRecord],
     more: &MoreOfList,
     now: Timestamp,
 ) -> String {
-    if latest.is_empty() {
+    if latest.runs.is_empty() {
         let hint = empty_state(
             "No runs yet. Create a small suite and run it:",
             "satiety bench init suites/first\nsatiety bench run suites/first",
@@ -76,37 +85,22 @@ pub(super) fn page(
         return frame("/bench", "Bench", &body);
     }
     let mut suites: BTreeMap<&str, Vec<&RunSummary>> = BTreeMap::new();
-    for run in latest {
+    for run in &latest.runs {
         suites.entry(&run.suite_id).or_default().push(run);
     }
-    let mut body = vec![suite_cards(&suites, now)];
+    let mut body = vec![suite_cards(&suites, &latest.intervals, now)];
     body.extend(more.render());
     body.push(runs(address, page, &suites, now));
     if !ablations.is_empty() {
-        let found = ablations.iter().map(|one| {
-            let name = if one.tag.is_empty() {
-                short_id(&one.ablation_id)
-            } else {
-                one.tag.clone()
-            };
-            let report = bench::ablation(&one.report, None);
-            let summary = Text::from(format!("{name}, ")).then(ago(one.decided_at, now));
-            Block::details(summary, report.blocks)
-        });
-        body.push(blocks(&[Block::section("Ablations", found.collect())]));
+        body.push(ablation::section(ablations, now));
     }
     frame("/bench", "Bench", &body)
 }
 
 /// One card per suite: the latest pass rate as a number, and its course if there is more than one run.
-fn suite_cards(suites: &BTreeMap<&str, Vec<&RunSummary>>, now: Timestamp) -> Html {
+fn suite_cards(suites: &BTreeMap<&str, Vec<&RunSummary>>, intervals: &PassIntervals, now: Timestamp) -> Html {
     let cards = suites.iter().map(|(suite, runs)| {
-        let rates: Vec<Option<f64>> = runs.iter().rev().map(|run| run.pass_rate).collect();
-        let course = if rates.iter().flatten().count() > 1 {
-            sparkline(&format!("Pass rate of {suite} over {} runs", rates.len()), &rates).0
-        } else {
-            String::new()
-        };
+        let course = trend(suite, runs.iter().rev().copied(), intervals).0;
         // Runs are newest first. An ablation has several targets and no pass rate of its own.
         let newest = runs.iter().find(|run| run.pass_rate.is_some()).or(runs.first());
         let state = newest.map_or_else(String::new, |run| {
@@ -130,10 +124,44 @@ fn suite_cards(suites: &BTreeMap<&str, Vec<&RunSummary>>, now: Timestamp) -> Htm
             escape(&segment(suite)),
             escape(suite),
             percent(rate),
-            count(runs.len(), "recent run", "recent runs")
+            [
+                newest.and_then(|run| intervals.get(&run.run_id)).map(interval_words),
+                Some(count(runs.len(), "recent run", "recent runs")),
+            ]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
         )
     });
     Html(format!("<ul class=\"cards\">{}</ul>", cards.collect::<String>()))
+}
+
+/// Interval of a pass rate in words.
+fn interval_words((low, high): &(f64, f64)) -> String {
+    format!("{:.0} to {:.0} %", 100.0 * low, 100.0 * high)
+}
+
+/// Course of the pass rate of a suite with the interval of each run, oldest first. A single run is a number, not a chart.
+pub(in super::super) fn trend<'r>(
+    suite: &str,
+    oldest_first: impl Iterator<Item = &'r RunSummary>,
+    intervals: &PassIntervals,
+) -> Html {
+    let runs: Vec<&RunSummary> = oldest_first.filter(|run| run.pass_rate.is_some()).collect();
+    if runs.len() < 2 {
+        return Html::default();
+    }
+    let rates: Vec<Option<f64>> = runs.iter().map(|run| run.pass_rate).collect();
+    let ranges: Vec<Option<(f64, f64)>> = runs
+        .iter()
+        .map(|run| intervals.get(&run.run_id).copied())
+        .collect();
+    sparkline(
+        &format!("Pass rate of {suite} over {} runs", runs.len()),
+        &rates,
+        &ranges,
+    )
 }
 
 fn runs(

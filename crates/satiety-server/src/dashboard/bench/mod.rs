@@ -1,5 +1,6 @@
 //! Benchmark pages: suites and runs, one run with its cases, one case with its results, and runs compared.
 
+mod ablation;
 mod actions;
 mod case;
 mod compare;
@@ -20,6 +21,8 @@ use satiety_engine::bench::{
 };
 
 use self::actions::RunActions;
+pub(super) use self::list::{PassIntervals, trend};
+pub(super) use self::run::outcome;
 use super::forms::Visitor;
 use super::table::Address;
 use super::{ErrorPage, Page, Pairs, ROWS, cursor, stored_only};
@@ -35,6 +38,7 @@ pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/bench", get(run_list))
         .route("/bench/compare", get(comparison))
+        .route("/bench/ablations/{id}", get(one_ablation))
         .route("/bench/runs/{id}", get(one_run))
         .route("/bench/runs/{id}/cases/{case}", get(one_case))
         .merge(actions::routes())
@@ -58,6 +62,11 @@ async fn run_list(State(at): State<Arc<App>>, Query(pairs): Pairs, visitor: Visi
         bench.runs(None, ROWS),
         bench.ablations(10)
     );
+    let latest = latest?;
+    let latest = list::LatestRuns {
+        intervals: bench.pass_intervals(&latest).await?,
+        runs: latest,
+    };
     let running = at.jobs.list().into_iter().filter(|job| !job.state.is_finished());
     let more = list::MoreOfList {
         can_start: visitor.has(Scope::Admin) && at.folders.root.is_some(),
@@ -66,11 +75,22 @@ async fn run_list(State(at): State<Arc<App>>, Query(pairs): Pairs, visitor: Visi
     Ok(Html(list::page(
         &address,
         &page?,
-        &latest?,
+        &latest,
         &ablations?,
         &more,
         Timestamp::now(),
     )))
+}
+
+async fn one_ablation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
+    let recent = at.engine.bench().ablations(ROWS).await?;
+    let found = recent.iter().find(|one| one.ablation_id == id);
+    let found = found.ok_or_else(|| ErrorPage {
+        status: axum::http::StatusCode::NOT_FOUND,
+        words: format!("ablation `{id}` not found among the latest {ROWS}"),
+        hint: Some("choose one from the list of benchmarks".into()),
+    })?;
+    Ok(Html(ablation::page(found, Timestamp::now())))
 }
 
 async fn one_run(

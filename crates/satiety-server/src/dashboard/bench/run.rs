@@ -234,7 +234,7 @@ fn case_row(run_id: &str, case: &CaseLine) -> Vec<Text> {
 }
 
 /// Outcome over all repeats in one word.
-pub(super) fn outcome(found: &CaseOutcome) -> Text {
+pub(in super::super) fn outcome(found: &CaseOutcome) -> Text {
     let (tone, word) = if found.passes == found.results {
         (Tone::Good, "passed")
     } else if found.passes > 0 && found.failures > 0 {

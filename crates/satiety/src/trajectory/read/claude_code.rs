@@ -193,6 +193,9 @@ impl ClaudeCode {
     }
 
     fn user(&mut self, record: &Value, message: &Value, line: usize, out: &mut Output) {
+        if flag(record, "isCompactSummary") {
+            out.builder.compacted();
+        }
         if ["isMeta", "isCompactSummary", "isVisibleInTranscriptOnly"]
             .iter()
             .any(|key| flag(record, key))

@@ -74,10 +74,10 @@ impl Reader for Codex {
             }
             (Some("response_item"), Some(payload)) => self.item(payload, at, line, out),
             (Some("event_msg"), Some(payload)) => self.event(payload, out),
+            (Some("compacted"), _) => out.builder.compacted(),
             (
                 Some(
                     "turn_context"
-                    | "compacted"
                     | "world_state"
                     | "session_state"
                     | "inter_agent_message"

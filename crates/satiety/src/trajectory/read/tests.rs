@@ -55,6 +55,37 @@ fn a_feed_reads_chat_messages_one_by_one() {
 }
 
 #[test]
+fn the_step_after_a_compaction_is_marked() {
+    let said = |text: &str| json!({"type": "assistant", "sessionId": "s", "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}});
+    let asked =
+        |text: &str| json!({"type": "user", "sessionId": "s", "message": {"role": "user", "content": text}});
+    let mut summary = asked("This session continues an earlier one.");
+    summary["isCompactSummary"] = json!(true);
+    let log = read_lines_of(&[
+        asked("go"),
+        said("one"),
+        asked("on"),
+        said("two"),
+        summary,
+        said("three"),
+    ]);
+    let marks: Vec<bool> = only_run(&log).steps.iter().map(|step| step.compacted).collect();
+    assert_eq!(marks, [false, false, true], "{log:#?}");
+
+    let item = |text: &str| {
+        json!({"type": "response_item", "payload": {"type": "message", "role": "assistant",
+            "content": [{"type": "output_text", "text": text}]}})
+    };
+    let user = json!({"type": "response_item", "payload": {"type": "message", "role": "user",
+        "content": [{"type": "input_text", "text": "go on"}]}});
+    let meta = json!({"type": "session_meta", "payload": {"id": "s"}});
+    let compacted = json!({"type": "compacted", "payload": {"message": "summary"}});
+    let log = read_lines_of(&[meta, user.clone(), item("one"), compacted, user, item("two")]);
+    let marks: Vec<bool> = only_run(&log).steps.iter().map(|step| step.compacted).collect();
+    assert_eq!(marks, [false, true], "{log:#?}");
+}
+
+#[test]
 fn a_feed_keeps_records_until_the_format_is_known() {
     let mut feed = Feed::new();
     feed.push(&json!({"role": "user", "content": "go"}));
