@@ -7,6 +7,7 @@ pub mod dist;
 pub mod generate;
 pub mod node;
 pub mod npm;
+pub mod pgbouncer;
 pub mod picture;
 pub mod postgres;
 pub mod python;

@@ -38,12 +38,7 @@ impl Cluster {
              hint: install them (Debian: `apt-get install postgresql`), or skip these tests: `cargo xtask test --skip postgres`",
         )?;
         let directory = tempfile::Builder::new().prefix("satiety-pg-").tempdir()?;
-        // PostgreSQL refuses to run as root; Debian's package creates a user for it.
-        let owner = if is_root() {
-            Some(user_ids("postgres").or_else(|_| user_ids("nobody"))?)
-        } else {
-            None
-        };
+        let owner = owner_of_servers()?;
         let cluster = Self {
             directory,
             programs,
@@ -53,6 +48,29 @@ impl Cluster {
         cluster.create(options)?;
         cluster.up()?;
         Ok(cluster)
+    }
+
+    /// Creates and starts a read replica of this server, which follows it by streaming.
+    pub fn start_replica(&self) -> Result<Self> {
+        let replica = Self {
+            directory: tempfile::Builder::new().prefix("satiety-pg-").tempdir()?,
+            programs: self.programs.clone(),
+            port: free_port()?,
+            owner: self.owner,
+        };
+        replica.chown_to_owner(replica.directory.path())?;
+        run(replica
+            .program("pg_basebackup")
+            .args(["--write-recovery-conf", "--checkpoint", "fast", "--pgdata"])
+            .arg(replica.data())
+            .arg("--dbname")
+            .arg(self.url("postgres")))?;
+        let conf = replica.data().join("postgresql.auto.conf");
+        let settings = fs_err::read_to_string(&conf)?;
+        // The last of two values counts.
+        fs_err::write(&conf, format!("{settings}port = {}\n", replica.port))?;
+        replica.up()?;
+        Ok(replica)
     }
 
     fn create(&self, options: Options<'_>) -> Result<()> {
@@ -128,6 +146,77 @@ impl Cluster {
             .arg(self.data()))
     }
 
+    /// Stops the server after its transactions have ended.
+    pub fn stop(&self) -> Result<()> {
+        run(self
+            .program("pg_ctl")
+            .args(["stop", "--mode", "fast", "--wait", "--pgdata"])
+            .arg(self.data()))
+    }
+
+    /// Adds lines to the settings, which take effect when the server starts.
+    pub fn configure(&self, settings: &str) -> Result<()> {
+        use std::io::Write as _;
+        let path = self.data().join("postgresql.auto.conf");
+        let mut file = fs_err::OpenOptions::new().append(true).open(&path)?;
+        writeln!(file, "{settings}")?;
+        Ok(())
+    }
+
+    /// Creates a directory that the server may write to, for its archive of the log.
+    pub fn create_directory(&self, name: &str) -> Result<PathBuf> {
+        let path = self.directory.path().join(name);
+        fs_err::create_dir(&path)?;
+        self.chown_to_owner(&path)?;
+        Ok(path)
+    }
+
+    /// Copies the running server with `pg_basebackup`. The copy has its own directory and port, and is not started.
+    pub fn base_backup(&self) -> Result<Self> {
+        let copy = Self {
+            directory: tempfile::Builder::new().prefix("satiety-pg-").tempdir()?,
+            programs: self.programs.clone(),
+            port: free_port()?,
+            owner: self.owner,
+        };
+        copy.chown_to_owner(copy.directory.path())?;
+        run(copy
+            .program("pg_basebackup")
+            .args([
+                "--checkpoint",
+                "fast",
+                "--dbname",
+                &self.url("postgres"),
+                "--pgdata",
+            ])
+            .arg(copy.data()))?;
+        copy.configure(&format!("port = {}", copy.port))?;
+        Ok(copy)
+    }
+
+    /// Starts a streaming replica of this server.
+    pub fn replica(&self) -> Result<Self> {
+        let copy = self.base_backup()?;
+        copy.configure(&format!(
+            "primary_conninfo = 'host=127.0.0.1 port={} user={USER} password={PASSWORD} application_name=replica'",
+            self.port
+        ))?;
+        let signal = copy.data().join("standby.signal");
+        fs_err::write(&signal, "")?;
+        copy.chown_to_owner(&signal)?;
+        copy.up()?;
+        Ok(copy)
+    }
+
+    /// Makes the next start a recovery from the archive of the log, up to the target in the settings.
+    pub fn recover_from_archive(&self, settings: &str) -> Result<()> {
+        self.configure(settings)?;
+        let signal = self.data().join("recovery.signal");
+        fs_err::write(&signal, "")?;
+        self.chown_to_owner(&signal)?;
+        self.up()
+    }
+
     /// Creates a database and returns its URL.
     pub fn create_database(&self, name: &str) -> Result<String> {
         self.sql("postgres", &format!("CREATE DATABASE \"{name}\""))?;
@@ -173,10 +262,7 @@ impl Cluster {
     }
 
     fn chown_to_owner(&self, path: &Path) -> Result<()> {
-        if let Some((user, group)) = self.owner {
-            std::os::unix::fs::chown(path, Some(user), Some(group))?;
-        }
-        Ok(())
+        self.owner.map_or(Ok(()), |owner| chown(path, owner))
     }
 
     fn major_version(&self) -> Result<u32> {
@@ -234,7 +320,7 @@ pub fn install() -> Result<()> {
 }
 
 /// Directory with `initdb` and `pg_ctl`: Debian keeps them out of the PATH, one directory per version.
-fn find_programs() -> Option<PathBuf> {
+pub fn find_programs() -> Option<PathBuf> {
     let complete = |directory: &Path| {
         ["initdb", "pg_ctl", "postgres", "psql"]
             .iter()
@@ -273,7 +359,19 @@ fn user_ids(name: &str) -> Result<(u32, u32)> {
     Ok((id("-u")?, id("-g")?))
 }
 
-fn free_port() -> Result<u16> {
+/// User and group that servers run as: PostgreSQL and PgBouncer refuse to run as root.
+pub(crate) fn owner_of_servers() -> Result<Option<(u32, u32)>> {
+    if !is_root() {
+        return Ok(None);
+    }
+    user_ids("postgres").or_else(|_| user_ids("nobody")).map(Some)
+}
+
+pub(crate) fn chown(path: &Path, (user, group): (u32, u32)) -> Result<()> {
+    Ok(std::os::unix::fs::chown(path, Some(user), Some(group))?)
+}
+
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 

@@ -153,7 +153,8 @@ fn perform(step: &str, server: &mut Option<postgres::Cluster>, tests: &mut Tests
             ]))
         }
         "postgres" => {
-            match postgres::install().and_then(|()| postgres::Cluster::start(postgres::Options::default())) {
+            let installed = postgres::install().and_then(|()| crate::pgbouncer::install());
+            match installed.and_then(|()| postgres::Cluster::start(postgres::Options::default())) {
                 Ok(cluster) => {
                     *server = Some(cluster);
                     State::Passed

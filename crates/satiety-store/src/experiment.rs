@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::partitions::time_of_id;
 use crate::pool::in_transaction;
 use crate::sql::{BATCH, Row, Sql, columns, sql, values};
 use crate::{Store, StoreError, now_micros};
@@ -195,14 +196,18 @@ impl Experiments<'_> {
     pub async fn put_shadow_run(self, row: &ShadowRunRow) -> Result<bool, StoreError> {
         let ids = |list: &[String]| Value::from(list.to_vec()).to_string();
         let values = values! {
+            // The time of the query, so that it has one run for each feature over all partitions.
+            time_of_id(&row.query_id),
             &row.run_id, &row.query_id, &row.feature_id, &row.shown, ids(&row.control_result_ids),
             ids(&row.treatment_result_ids), row.rank_correlation, row.set_overlap, row.top_result_changed,
             row.order_differences, row.mrr_delta, row.ndcg_delta, row.control_latency_ms,
             row.treatment_latency_ms, &row.outcome, &row.graded_by, &row.failure, row.difference.to_string(),
             row.created_at
         };
-        let insert =
-            Sql::build(&format!("INSERT INTO eval_shadow_runs ({RUN_COLUMNS}) ")).push_values([values]);
+        let insert = Sql::build(&format!(
+            "INSERT INTO eval_shadow_runs (partition_at, {RUN_COLUMNS}) "
+        ))
+        .push_values([values]);
         Ok(self
             .0
             .pool

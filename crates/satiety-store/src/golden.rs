@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::evaluation::{EvalJudgmentRow, Evaluation, FIGURES};
 use crate::memory::{FeedbackRow, feedback};
+use crate::partitions::time_of_id;
 use crate::pool::{Connection, in_transaction};
 use crate::sql::{BATCH, Fault, Row, Sql, columns, sql, values};
 use crate::{StoreError, now_micros};
@@ -98,8 +99,9 @@ impl Evaluation<'_> {
         in_transaction!(&self.0.pool, |connection| {
             for mark in marks {
                 let update = sql!(
-                    "UPDATE eval_queries SET is_eval_corpus = TRUE, eval_category = $1, detail = $2 WHERE query_id = $3";
-                    &mark.category, mark.detail.to_string(), &mark.query_id
+                    "UPDATE eval_queries SET is_eval_corpus = TRUE, eval_category = $1, detail = $2, partition_at = 0
+                     WHERE query_id = $3 AND partition_at IN (0, $4)";
+                    &mark.category, mark.detail.to_string(), &mark.query_id, time_of_id(&mark.query_id)
                 );
                 connection.execute(update).await?;
             }

@@ -52,6 +52,9 @@ async fn write_until_closed(pool: Pool, mut waiting: mpsc::Receiver<(Vec<Event>,
             answers.push(answer);
         }
         let outcome = insert_events(&pool, &events).await;
+        if outcome.is_ok() {
+            pool.batches.report("journal", events.len());
+        }
         for answer in answers {
             // The caller may have stopped waiting; that does not affect its rows.
             let _ = answer.send(outcome.clone());

@@ -55,7 +55,7 @@ impl Journal<'_> {
     /// Returns the latest events of a kind, newest first.
     pub async fn latest(self, kind: &str, limit: i64) -> Result<Vec<Event>, StoreError> {
         let select = sql!(
-            "SELECT id, at, kind, subject, body FROM journal WHERE kind = $1 ORDER BY id DESC LIMIT $2";
+            "SELECT id, at, kind, subject, body FROM journal WHERE kind = $1 ORDER BY at DESC, id DESC LIMIT $2";
             kind, limit
         );
         let rows = self.0.pool.rows(select).await?;
@@ -76,10 +76,10 @@ pub(crate) async fn insert_events(pool: &Pool, events: &[Event]) -> Result<(), S
         .iter()
         .map(|event| values! { &event.id, event.at, &event.kind, &event.subject, event.body.to_string() })
         .collect();
+    let mut attempts = 0;
     in_transaction!(pool, |connection| {
-        let head = "INSERT INTO journal (id, at, kind, subject, body) ";
-        connection
-            .insert(head, &rows, " ON CONFLICT (id) DO NOTHING")
-            .await?;
+        attempts += 1;
+        let columns = "id, at, kind, subject, body";
+        connection.append("journal", columns, &rows, attempts).await?;
     })
 }

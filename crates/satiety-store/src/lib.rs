@@ -19,11 +19,14 @@
 //! | [`research`] | research runs, their rounds, cached searches |
 //! | [`mod@memory`] | an agent's memories, their vectors and links, and feedback on results |
 //! | [`memory_tasks`] | tasks and sessions of agents |
+//! | [`tenants`] | the registry of tenants, their usage, and their databases |
 //! | [`tokens`], [`idempotency`] | API tokens and idempotency keys of the server |
 //! | [`maintenance`] | leader election for periodic jobs, and one-time notices |
 //! | [`experiment`] | features of the memory search under test, and their shadow runs |
 //! | [`retention`] | retention rules |
+//! | [`fleet`] | facts about the database and the processes on it, for diagnostics |
 //! | [`transfer`] | export and import as JSON Lines |
+//! | [`partitioned`] | rows by table and day, for exports that are analyzed |
 
 pub mod agent_runs;
 pub mod bench;
@@ -32,6 +35,7 @@ mod error;
 pub mod evaluation;
 pub mod eviction;
 pub mod experiment;
+pub mod fleet;
 pub mod golden;
 mod group_commit;
 pub mod harness;
@@ -40,29 +44,39 @@ pub mod idempotency;
 pub mod instances;
 pub mod journal;
 pub mod labels;
+mod lease;
 pub mod lists;
 pub mod maintenance;
 pub mod memory;
 pub mod memory_tasks;
 mod migrate;
+pub mod partitioned;
+mod partitions;
 mod pool;
 mod query_log;
+pub mod rates;
 pub mod records;
 pub mod research;
 pub mod retention;
 mod sql;
 mod status;
 mod tables;
+mod telemetry;
+pub mod tenants;
 pub mod tokens;
 pub mod transfer;
 mod url;
 
 pub use error::StoreError;
 pub use migrate::{Migration, SCHEMA_VERSION, migrations};
-pub use pool::Operation;
+pub use partitions::{FleetStatus, PartitionStatus, ReplicaStatus};
+#[cfg(feature = "postgres")]
+pub use pool::postgres::Pooling;
+pub use pool::{Operation, StoreOptions};
 pub use query_log::{LogState, LoggedQuery, QueryLog, SessionQueryRow};
 pub use status::{Status, TableStatus};
 pub use tables::{Column, Kind, TABLES, Table};
+pub use telemetry::PoolUsage;
 pub use url::StoreUrl;
 
 use group_commit::GroupCommit;
@@ -99,7 +113,16 @@ impl Store {
 
     /// Opens the store with an explicit migration policy.
     pub async fn open_with(url: &StoreUrl, migrate: Migrate) -> Result<Self, StoreError> {
-        let pool = Pool::connect(url, migrate != Migrate::Never).await?;
+        Self::open_configured(url, migrate, &StoreOptions::default()).await
+    }
+
+    /// Opens the store with limits and a read replica.
+    pub async fn open_configured(
+        url: &StoreUrl,
+        migrate: Migrate,
+        options: &StoreOptions,
+    ) -> Result<Self, StoreError> {
+        let pool = Pool::connect(url, migrate != Migrate::Never, options).await?;
         match migrate {
             Migrate::ToLatest => migrate::run(&pool, SCHEMA_VERSION).await?,
             Migrate::UpTo(version) => migrate::run(&pool, version).await?,
@@ -108,6 +131,17 @@ impl Store {
         let journal = GroupCommit::start(pool.clone());
         let log = LogWriter::start(pool.clone());
         Ok(Self { pool, journal, log })
+    }
+
+    /// Returns a handle for lists, pages and exports: its reads go to the read replica, if one is configured and
+    /// answers, and may be some seconds old. Its writes, and reads within them, go to the primary.
+    #[must_use]
+    pub fn for_reading(&self) -> Self {
+        Self {
+            pool: self.pool.reading_replica(),
+            journal: self.journal.clone(),
+            log: std::sync::Arc::clone(&self.log),
+        }
     }
 
     /// Location of this store with the password masked, for messages and logs.
@@ -174,6 +208,11 @@ impl Store {
         instances::Instances(self)
     }
 
+    /// Rate limits that workers share.
+    pub fn rates(&self) -> rates::Rates<'_> {
+        rates::Rates(self)
+    }
+
     /// Scored conversations.
     pub fn conversations(&self) -> conversations::Conversations<'_> {
         conversations::Conversations(self)
@@ -217,6 +256,11 @@ impl Store {
     /// Work that one process does for all that share the store.
     pub fn maintenance(&self) -> maintenance::Maintenance<'_> {
         maintenance::Maintenance(self)
+    }
+
+    /// The registry of tenants and their usage.
+    pub fn tenants(&self) -> tenants::Tenants<'_> {
+        tenants::Tenants(self)
     }
 
     /// API tokens.

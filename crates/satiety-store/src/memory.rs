@@ -1,6 +1,8 @@
 //! Memories: their content, searchable chunks, vectors, causal links, and feedback on results. Searching is
 //! done elsewhere, on an index in memory that follows the log of changes.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::pool::{Connection, in_transaction};
@@ -566,6 +568,60 @@ impl Memories<'_> {
     pub async fn has_chunk_without_vector(self) -> Result<bool, StoreError> {
         let select = sql!("SELECT doc FROM memory_chunks WHERE embedder IS NULL ORDER BY doc LIMIT 1");
         Ok(self.0.pool.row(select).await?.is_some())
+    }
+
+    /// Claims chunks for embedding: of those that have no vector of this model and no valid claim of another process.
+    /// Returns the claimed ones. A claim that is not released expires after `lease`.
+    pub async fn claim_chunks(
+        self,
+        docs: &[i64],
+        embedder: &str,
+        holder: &str,
+        lease: Duration,
+    ) -> Result<Vec<i64>, StoreError> {
+        if docs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let clock = self.0.pool.clock();
+        let lease = i64::try_from(lease.as_micros()).unwrap_or(i64::MAX / 4);
+        in_transaction!(&self.0.pool, |connection| {
+            let mut claimed = Vec::with_capacity(docs.len());
+            for batch in docs.chunks(BATCH) {
+                let insert = Sql::build(
+                    "INSERT INTO embedding_claims (doc, embedder, holder, claimed_until) SELECT doc, ",
+                )
+                .push_bind(embedder)
+                .push(", ")
+                .push_bind(holder)
+                .push(&format!(", {clock} + "))
+                .push_bind(lease)
+                .push(" FROM memory_chunks WHERE (embedder IS NULL OR embedder <> ")
+                .push_bind(embedder)
+                .push(") AND doc IN ")
+                .push_list(batch.iter().map(|doc| (*doc).into()))
+                .push(&format!(
+                    " ON CONFLICT (doc, embedder) DO UPDATE
+                         SET holder = excluded.holder, claimed_until = excluded.claimed_until
+                         WHERE embedding_claims.claimed_until < {clock} RETURNING doc"
+                ));
+                claimed.extend(first_column::<i64>(&connection.rows(insert).await?)?);
+            }
+            claimed
+        })
+    }
+
+    /// Releases claims of a process, after their chunks have a vector or could not be embedded.
+    pub async fn release_chunks(self, docs: &[i64], embedder: &str, holder: &str) -> Result<(), StoreError> {
+        for batch in docs.chunks(BATCH) {
+            let delete = Sql::build("DELETE FROM embedding_claims WHERE embedder = ")
+                .push_bind(embedder)
+                .push(" AND holder = ")
+                .push_bind(holder)
+                .push(" AND doc IN ")
+                .push_list(batch.iter().map(|doc| (*doc).into()));
+            self.0.pool.execute(delete).await?;
+        }
+        Ok(())
     }
 
     /// Adds vectors of this model to existing chunks; a chunk that is gone is skipped.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::sql::{Row, Sql, columns, sql};
+use crate::lists::WINDOW;
+use crate::sql::{Row, Sql, Value as Bound, columns, first_column, sql};
 use crate::{Store, StoreError};
 
 /// A task of an agent.
@@ -92,15 +93,31 @@ impl Tasks<'_> {
         self.0.pool.rows(select).await?.iter().map(task).collect()
     }
 
-    /// Lists sessions with queries or tasks, most recent first.
+    /// Lists sessions among the latest [`WINDOW`] queries and tasks, most recent first.
     pub async fn sessions(self, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
-        let select = sql!(
-            "SELECT session_id, CAST(SUM(asked) AS BIGINT) AS queries, MIN(at) AS first_at, MAX(at) AS last_at FROM (
-                 SELECT session_id, 1 AS asked, created_at AS at FROM eval_queries WHERE session_id IS NOT NULL
-                 UNION ALL SELECT session_id, 0, opened_at FROM memory_tasks) seen
+        // The latest rows name the sessions; only these are then counted, through indexes.
+        let recent = sql!(
+            "SELECT session_id FROM (
+                 SELECT session_id, at FROM (SELECT session_id, created_at AS at FROM eval_queries
+                     WHERE session_id IS NOT NULL ORDER BY created_at DESC LIMIT $2) asked
+                 UNION ALL SELECT session_id, at FROM (SELECT session_id, opened_at AS at FROM memory_tasks
+                     ORDER BY opened_at DESC LIMIT $2) opened) seen
              GROUP BY session_id ORDER BY MAX(at) DESC, session_id DESC LIMIT $1";
-            limit
+            limit, WINDOW
         );
+        let recent: Vec<String> = first_column(&self.0.pool.rows(recent).await?)?;
+        if recent.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids = || recent.iter().map(|id| Bound::from(id.as_str()));
+        let select = Sql::build(
+            "SELECT session_id, CAST(SUM(asked) AS BIGINT) AS queries, MIN(at) AS first_at, MAX(at) AS last_at FROM (
+                 SELECT session_id, 1 AS asked, created_at AS at FROM eval_queries WHERE session_id IN ",
+        )
+        .push_list(ids())
+        .push(" UNION ALL SELECT session_id, 0, opened_at FROM memory_tasks WHERE session_id IN ")
+        .push_list(ids())
+        .push(") seen GROUP BY session_id ORDER BY MAX(at) DESC, session_id DESC");
         let rows = self.0.pool.rows(select).await?;
         let session = |row: &Row| Ok(columns!(row => SessionRow { session_id, queries, first_at, last_at }));
         rows.iter().map(session).collect()

@@ -2,9 +2,11 @@
 //!
 //! Both engines use the same SQL text. A store with a newer schema is refused before anything is changed.
 
+use std::time::Duration;
+
 use crate::pool::{Pool, in_transaction};
 use crate::sql::{first_column, sql};
-use crate::{StoreError, now_micros};
+use crate::{StoreError, now_micros, partitions};
 
 /// One migration of the schema.
 #[derive(Debug, Clone, Copy)]
@@ -122,6 +124,31 @@ const MIGRATIONS: &[Migration] = &[
         name: "annotations",
         sql: include_str!("migrations/0021_annotations.sql"),
     },
+    Migration {
+        version: 22,
+        name: "dashboard_trends",
+        sql: include_str!("migrations/0022_dashboard_trends.sql"),
+    },
+    Migration {
+        version: 23,
+        name: "partitions",
+        sql: include_str!("migrations/0023_partitions.sql"),
+    },
+    Migration {
+        version: 24,
+        name: "queue",
+        sql: include_str!("migrations/0024_queue.sql"),
+    },
+    Migration {
+        version: 25,
+        name: "tenants",
+        sql: include_str!("migrations/0025_tenants.sql"),
+    },
+    Migration {
+        version: 28,
+        name: "fleet",
+        sql: include_str!("migrations/0028_fleet.sql"),
+    },
 ];
 
 /// Schema version that this program writes.
@@ -138,6 +165,10 @@ const CREATE_VERSIONS: &str = "CREATE TABLE IF NOT EXISTS satiety_schema (
 /// Arbitrary constant; it must be the same in all versions of Satiety.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7214058331102)";
 
+/// Attempts to get locks, and the pause between two.
+const MAX_ATTEMPTS: u32 = 60;
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
 /// Migrates the schema to `target`.
 pub(crate) async fn run(pool: &Pool, target: i64) -> Result<(), StoreError> {
     refuse_foreign(pool).await?;
@@ -151,6 +182,9 @@ pub(crate) async fn run(pool: &Pool, target: i64) -> Result<(), StoreError> {
         apply(pool, migration).await?;
         known = applied(pool).await?;
         check_applied(pool, &known)?;
+    }
+    if target >= partitions::SINCE {
+        partitions::ensure(pool).await?;
     }
     Ok(())
 }
@@ -173,8 +207,23 @@ pub(crate) async fn version(pool: &Pool) -> Result<i64, StoreError> {
     Ok(applied(pool).await?.last().map_or(0, |(version, _)| *version))
 }
 
-/// Runs one migration, unless another process has done so while this one waited for the lock.
+/// Runs one migration. Where it limits the wait for a lock, a long transaction of another process makes it try
+/// again later.
 async fn apply(pool: &Pool, migration: &Migration) -> Result<(), StoreError> {
+    let mut attempts = 0;
+    loop {
+        match apply_once(pool, migration).await {
+            Err(StoreError::Busy { .. }) if pool.is_postgres() && attempts < MAX_ATTEMPTS => {
+                attempts += 1;
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Runs one migration, unless another process has done so while this one waited for the lock.
+async fn apply_once(pool: &Pool, migration: &Migration) -> Result<(), StoreError> {
     let Migration { version, name, sql } = *migration;
     let postgres = pool.is_postgres();
     let text = for_engine(sql, postgres);
@@ -341,7 +390,12 @@ mod tests {
                 "24271a10654358d6",
                 "5748679c4d715d9a",
                 "7410e73c2e835a8d",
-                "b012790be9eaf832"
+                "b012790be9eaf832",
+                "ab7b1f0ad0fd655a",
+                "8bcdea1deeaade83",
+                "dc2b7046e292144e",
+                "1ba118d3859a1710",
+                "b968969255f5d9f0"
             ]
         );
     }

@@ -4,6 +4,10 @@
 //! and a separate pool of readers. Readers never wait for the writer (WAL); other processes wait for the
 //! lock.
 
+#[cfg(feature = "postgres")]
+mod copy;
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 mod warm;
 
 use std::path::Path;
@@ -16,34 +20,64 @@ use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use tracing::Instrument as _;
 #[cfg(feature = "postgres")]
-use {
-    crate::error::classify,
-    crate::sql::postgres_query,
-    sqlx::postgres::{PgConnectOptions, PgPoolOptions},
-    sqlx::{Connection as _, PgConnection},
-};
+use {crate::sql::postgres_query, postgres::Postgres, sqlx::PgConnection};
 
 use crate::error::is_busy;
 use crate::sql::{BATCH, EngineRow, Fault, Row, Sql, Value, sqlite_query};
+use crate::telemetry::BatchObserver;
 use crate::{StoreError, StoreUrl};
 use warm::WarmConnections;
 
 /// How long a writer waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Timeout for opening a connection.
-#[cfg(feature = "postgres")]
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reader connections per process; each is a thread and a file handle.
 const SQLITE_READERS: u32 = 4;
 /// Readers that keep their connection; snapshots take one from the pool.
 const SQLITE_WARM: usize = 3;
-#[cfg(feature = "postgres")]
-const POSTGRES_CONNECTIONS: u32 = 10;
-/// Connections that readers keep; the others are for transactions.
-#[cfg(feature = "postgres")]
-const POSTGRES_WARM: usize = 6;
+/// Rows from which copying is faster than a statement with values.
+const MIN_COPIED: usize = 16;
 /// Attempts for a transaction that was rolled back by a transient error.
 const MAX_ATTEMPTS: u32 = 8;
+
+/// Limits and further connections of a store; they change how it is reached, never what it contains.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Maximum number of connections to PostgreSQL, at least 2.
+    pub max_connections: u32,
+    /// Time after which PostgreSQL cancels a statement; `None` for the server's own limit.
+    pub statement_timeout: Option<Duration>,
+    /// Time from which a statement is logged as slow; `None` to log none.
+    pub slow_query: Option<Duration>,
+    /// Read replica for lists, pages and exports.
+    pub read_url: Option<StoreUrl>,
+}
+
+/// Connections of a tenant's store, of which a server has many open.
+const TENANT_CONNECTIONS: u32 = 4;
+
+impl StoreOptions {
+    /// Options for the store of a tenant: fewer connections, and no replica, because the configured one has the rows of
+    /// the main store.
+    #[must_use]
+    pub fn for_tenant(&self) -> Self {
+        Self {
+            max_connections: self.max_connections.min(TENANT_CONNECTIONS),
+            read_url: None,
+            ..self.clone()
+        }
+    }
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 10,
+            statement_timeout: None,
+            slow_query: Some(Duration::from_secs(1)),
+            read_url: None,
+        }
+    }
+}
 
 /// Connections of one store.
 #[derive(Debug, Clone)]
@@ -51,6 +85,8 @@ pub(crate) struct Pool {
     pub(crate) engine: Engine,
     pub(crate) place: Arc<str>,
     observer: Observer,
+    pub(crate) batches: BatchObserver,
+    slow_query: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -60,7 +96,7 @@ pub(crate) enum Engine {
         write: SqlitePool,
     },
     #[cfg(feature = "postgres")]
-    Postgres(WarmConnections<sqlx::Postgres>),
+    Postgres(Postgres),
 }
 
 /// Kind of operation, for metrics.
@@ -70,6 +106,8 @@ pub enum Operation {
     Read,
     /// A write transaction.
     Write,
+    /// A statement that took longer than `store.slow_query_ms`; also part of a read or a write.
+    SlowStatement,
 }
 
 type Observe = Box<dyn Fn(Operation, Duration) + Send + Sync>;
@@ -124,6 +162,7 @@ impl Operation {
         let name = match self {
             Self::Read => "Read",
             Self::Write => "Write",
+            Self::SlowStatement => "SlowStatement",
         };
         tracing::info_span!("store", operation = name)
     }
@@ -134,6 +173,32 @@ impl Operation {
 pub(crate) struct Connection {
     transaction: Transaction,
     place: Arc<str>,
+    watch: SlowQueryLog,
+    /// Whether statements may be prepared under a name.
+    #[cfg(feature = "postgres")]
+    persistent: bool,
+}
+
+/// Logs statements that take long, without their values.
+#[derive(Debug, Clone)]
+struct SlowQueryLog {
+    limit: Option<Duration>,
+    observer: Observer,
+}
+
+impl SlowQueryLog {
+    fn note(&self, sql: &Sql<'_>, started: Instant, rows: u64) {
+        let took = started.elapsed();
+        if self.limit.is_none_or(|limit| took < limit) {
+            return;
+        }
+        let statement = sql.summary();
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        tracing::warn!(statement, duration_ms, rows, "slow statement");
+        if let Some(observe) = self.observer.0.get() {
+            observe(Operation::SlowStatement, took);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -151,6 +216,7 @@ impl Connection {
 
     /// Executes a statement that may have to be repeated.
     async fn execute_again(&mut self, sql: &Sql<'_>) -> Result<u64, Fault> {
+        let started = Instant::now();
         let changed = match &mut self.transaction {
             Transaction::Sqlite(transaction) => match sqlite_query(sql) {
                 Ok(query) => query
@@ -162,12 +228,14 @@ impl Connection {
             #[cfg(feature = "postgres")]
             Transaction::Postgres(transaction) => match postgres_query(sql) {
                 Ok(query) => query
+                    .persistent(self.persistent)
                     .execute(&mut **transaction)
                     .await
                     .map(|done| done.rows_affected()),
                 Err(error) => Err(error),
             },
         };
+        self.watch.note(sql, started, *changed.as_ref().unwrap_or(&0));
         changed.map_err(|error| Fault::new(&self.place, error))
     }
 
@@ -189,6 +257,46 @@ impl Connection {
         Ok(())
     }
 
+    /// Inserts many rows as fast as the engine can; a row with an existing key is an error.
+    pub(crate) async fn copy(
+        &mut self,
+        table: &str,
+        columns: &str,
+        rows: &[Vec<Value<'_>>],
+    ) -> Result<(), Fault> {
+        match &mut self.transaction {
+            Transaction::Sqlite(_) => {
+                self.insert(&format!("INSERT INTO {table} ({columns}) "), rows, "")
+                    .await
+            }
+            #[cfg(feature = "postgres")]
+            Transaction::Postgres(transaction) => {
+                let started = Instant::now();
+                let statement = format!("COPY {table} ({columns}) FROM STDIN");
+                let sent = copy_rows(transaction, &statement, rows).await;
+                self.watch
+                    .note(&Sql::build(&statement), started, rows.len() as u64);
+                sent.map_err(|error| Fault::new(&self.place, error))
+            }
+        }
+    }
+
+    /// Appends many rows with new keys. A repeated attempt skips rows that an earlier one may have written before
+    /// its connection was lost, as does a short batch: for it, copying is not faster.
+    pub(crate) async fn append(
+        &mut self,
+        table: &str,
+        columns: &str,
+        rows: &[Vec<Value<'_>>],
+        attempts: u32,
+    ) -> Result<(), Fault> {
+        if attempts == 1 && rows.len() >= MIN_COPIED {
+            return self.copy(table, columns, rows).await;
+        }
+        let head = format!("INSERT INTO {table} ({columns}) ");
+        self.insert(&head, rows, " ON CONFLICT DO NOTHING").await
+    }
+
     /// Executes one or more constant statements without parameters.
     pub(crate) async fn execute_raw(&mut self, text: &str) -> Result<(), Fault> {
         let text = sqlx::raw_sql(sqlx::AssertSqlSafe(text));
@@ -202,11 +310,14 @@ impl Connection {
 
     /// Returns all rows of a statement.
     pub(crate) async fn rows(&mut self, sql: Sql<'_>) -> Result<Vec<Row>, Fault> {
+        let started = Instant::now();
         let rows = match &mut self.transaction {
             Transaction::Sqlite(transaction) => sqlite_rows(transaction, &sql).await,
             #[cfg(feature = "postgres")]
-            Transaction::Postgres(transaction) => postgres_rows(transaction, &sql).await,
+            Transaction::Postgres(transaction) => postgres_rows(transaction, &sql, self.persistent).await,
         };
+        self.watch
+            .note(&sql, started, rows.as_ref().map_or(0, |rows| rows.len() as u64));
         placed(&self.place, rows)
     }
 
@@ -241,6 +352,7 @@ impl Connection {
             #[cfg(feature = "postgres")]
             Transaction::Postgres(transaction) => postgres_query(sql)
                 .map_err(failed)?
+                .persistent(self.persistent)
                 .fetch(&mut **transaction)
                 .map(move |found| found.map(|found| row(EngineRow::Postgres(found))).map_err(failed))
                 .boxed(),
@@ -275,9 +387,33 @@ async fn sqlite_rows(
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres_rows(connection: &mut PgConnection, sql: &Sql<'_>) -> Result<Vec<EngineRow>, sqlx::Error> {
-    let rows = postgres_query(sql)?.fetch_all(connection).await?;
+async fn postgres_rows(
+    connection: &mut PgConnection,
+    sql: &Sql<'_>,
+    persistent: bool,
+) -> Result<Vec<EngineRow>, sqlx::Error> {
+    let query = postgres_query(sql)?.persistent(persistent);
+    let rows = query.fetch_all(connection).await?;
     Ok(rows.into_iter().map(EngineRow::Postgres).collect())
+}
+
+#[cfg(feature = "postgres")]
+async fn copy_rows(
+    connection: &mut PgConnection,
+    statement: &str,
+    rows: &[Vec<Value<'_>>],
+) -> Result<(), sqlx::Error> {
+    let mut sink = connection.copy_in_raw(statement).await?;
+    let mut part = String::with_capacity(copy::CHUNK + 4096);
+    for row in rows {
+        copy::push_row(&mut part, row);
+        if part.len() >= copy::CHUNK {
+            sink.send(part.as_bytes()).await?;
+            part.clear();
+        }
+    }
+    sink.send(part.as_bytes()).await?;
+    sink.finish().await.map(drop)
 }
 
 fn placed(place: &Arc<str>, rows: Result<Vec<EngineRow>, sqlx::Error>) -> Result<Vec<Row>, Fault> {
@@ -291,20 +427,61 @@ fn placed(place: &Arc<str>, rows: Result<Vec<EngineRow>, sqlx::Error>) -> Result
 
 impl Pool {
     /// Connects; creates the SQLite file if `create` is set.
-    pub(crate) async fn connect(url: &StoreUrl, create: bool) -> Result<Self, StoreError> {
+    pub(crate) async fn connect(
+        url: &StoreUrl,
+        create: bool,
+        settings: &StoreOptions,
+    ) -> Result<Self, StoreError> {
         let place: Arc<str> = url.to_string().into();
         let engine = match url {
             StoreUrl::Sqlite(path) => Self::connect_sqlite(path, create, &place).await?,
             #[cfg(feature = "postgres")]
-            StoreUrl::Postgres { options, .. } => {
-                Self::connect_postgres(options.as_ref().clone(), &place).await?
+            StoreUrl::Postgres { options, pooling, .. } => {
+                let options = options.as_ref().clone();
+                Engine::Postgres(Postgres::connect(options, *pooling, &place, settings).await?)
             }
         };
         Ok(Self {
             engine,
             place,
             observer: Observer::default(),
+            batches: BatchObserver::default(),
+            slow_query: settings.slow_query.filter(|limit| !limit.is_zero()),
         })
+    }
+
+    /// Returns a handle whose reads may be answered by the read replica, if there is one.
+    pub(crate) fn reading_replica(&self) -> Self {
+        #[cfg_attr(
+            not(feature = "postgres"),
+            expect(unused_mut, reason = "only PostgreSQL has replicas")
+        )]
+        let mut pool = self.clone();
+        #[cfg(feature = "postgres")]
+        if let Engine::Postgres(postgres) = &mut pool.engine {
+            postgres.reads_replica = true;
+        }
+        pool
+    }
+
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(clippy::unused_async, reason = "only PostgreSQL has replicas")
+    )]
+    pub(crate) async fn replica_status(&self) -> Option<crate::partitions::ReplicaStatus> {
+        match &self.engine {
+            Engine::Sqlite { .. } => None,
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(postgres) => postgres.replica_status().await,
+        }
+    }
+
+    pub(crate) fn uses_transaction_pooling(&self) -> bool {
+        match &self.engine {
+            Engine::Sqlite { .. } => false,
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(postgres) => postgres.primary.transaction_pooling,
+        }
     }
 
     async fn connect_sqlite(path: &Path, create: bool, place: &Arc<str>) -> Result<Engine, StoreError> {
@@ -349,6 +526,7 @@ impl Pool {
                 }
             }
         };
+
         let read = SqlitePoolOptions::new()
             .max_connections(SQLITE_READERS)
             .test_before_acquire(false)
@@ -356,29 +534,6 @@ impl Pool {
             .connect_lazy_with(options.create_if_missing(false));
         let read = WarmConnections::new(read, SQLITE_WARM);
         Ok(Engine::Sqlite { read, write })
-    }
-
-    #[cfg(feature = "postgres")]
-    async fn connect_postgres(options: PgConnectOptions, place: &str) -> Result<Engine, StoreError> {
-        let options = options.application_name("satiety");
-        // Open a single connection first: a pool retries a server that refuses until the timeout, and then
-        // reports only the timeout.
-        let first = tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(&options)).await;
-        let first = first.unwrap_or_else(|_| {
-            let waited = format!("connection timed out after {} seconds", CONNECT_TIMEOUT.as_secs());
-            Err(sqlx::Error::Io(std::io::Error::new(
-                std::io::ErrorKind::TimedOut,
-                waited,
-            )))
-        });
-        let first = first.map_err(|error| classify(place, error))?;
-        // The connection has served its purpose; errors on closing do not matter.
-        let _ = first.close().await;
-        let pool = PgPoolOptions::new()
-            .max_connections(POSTGRES_CONNECTIONS)
-            .acquire_timeout(CONNECT_TIMEOUT)
-            .connect_lazy_with(options);
-        Ok(Engine::Postgres(WarmConnections::new(pool, POSTGRES_WARM)))
     }
 
     /// Starts a write transaction.
@@ -400,23 +555,73 @@ impl Pool {
         expect(unused_variables, reason = "one statement for each engine")
     )]
     async fn begin_with(&self, sqlite: &'static str, postgres: &'static str) -> Result<Connection, Fault> {
+        let snapshot = sqlite == "BEGIN DEFERRED";
+        #[cfg(feature = "postgres")]
+        let mut persistent = true;
         let transaction = match &self.engine {
             Engine::Sqlite { read, write } => {
-                let pool = if sqlite == "BEGIN DEFERRED" {
-                    read.pool()
-                } else {
-                    write
-                };
+                let pool = if snapshot { read.pool() } else { write };
                 pool.begin_with(sqlite).await.map(Transaction::Sqlite)
             }
             #[cfg(feature = "postgres")]
-            Engine::Postgres(warm) => warm.pool().begin_with(postgres).await.map(Transaction::Postgres),
+            Engine::Postgres(connections) => {
+                persistent = !connections.primary.transaction_pooling;
+                let replica = connections.usable_replica().filter(|_| snapshot);
+                let begun = match replica {
+                    Some(replica) => match replica.begin(postgres).await {
+                        Ok(begun) => {
+                            persistent = false;
+                            Some(begun)
+                        }
+                        Err(error) => {
+                            replica.fail(&error);
+                            None
+                        }
+                    },
+                    None => None,
+                };
+                match begun {
+                    Some(begun) => Ok(Transaction::Postgres(begun)),
+                    None => connections
+                        .primary
+                        .begin(postgres)
+                        .await
+                        .map(Transaction::Postgres),
+                }
+            }
         };
         let transaction = transaction.map_err(|error| Fault::new(&self.place, error))?;
         Ok(Connection {
             transaction,
             place: Arc::clone(&self.place),
+            watch: self.slow_query_log(),
+            #[cfg(feature = "postgres")]
+            persistent,
         })
+    }
+
+    fn slow_query_log(&self) -> SlowQueryLog {
+        SlowQueryLog {
+            limit: self.slow_query,
+            observer: self.observer.clone(),
+        }
+    }
+
+    /// Executes a statement that PostgreSQL does not allow in a transaction.
+    #[cfg(feature = "postgres")]
+    pub(crate) async fn execute_outside_transaction(&self, statement: &str) -> Result<(), StoreError> {
+        let Engine::Postgres(postgres) = &self.engine else {
+            return Ok(());
+        };
+        let done = async {
+            let mut connection = postgres.primary.connections.pool().acquire().await?;
+            sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
+                .execute(&mut *connection)
+                .await
+        };
+        done.await
+            .map(drop)
+            .map_err(|error| Fault::new(&self.place, error).error)
     }
 
     /// Executes one statement as a write transaction; returns the number of changed rows.
@@ -430,7 +635,11 @@ impl Pool {
         let work = async {
             let mut backoff = Backoff::default();
             loop {
-                match placed(&self.place, self.read(&sql).await) {
+                let begun = Instant::now();
+                let rows = self.read(&sql).await;
+                let count = rows.as_ref().map_or(0, |rows| rows.len() as u64);
+                self.slow_query_log().note(&sql, begun, count);
+                match placed(&self.place, rows) {
                     Err(fault) if backoff.retries(&fault) => {
                         self.suspect();
                         backoff.pause().await;
@@ -453,11 +662,9 @@ impl Pool {
                 Ok(rows)
             }
             #[cfg(feature = "postgres")]
-            Engine::Postgres(readers) => {
-                let mut warm = readers.take().await?;
-                let rows = postgres_rows(&mut warm.connection, sql).await?;
-                readers.keep(warm);
-                Ok(rows)
+            Engine::Postgres(postgres) => {
+                let rows = postgres.read(sql).await?;
+                Ok(rows.into_iter().map(EngineRow::Postgres).collect())
             }
         }
     }
@@ -489,7 +696,7 @@ impl Pool {
         match &self.engine {
             Engine::Sqlite { .. } => {}
             #[cfg(feature = "postgres")]
-            Engine::Postgres(readers) => readers.suspect(),
+            Engine::Postgres(postgres) => postgres.primary.connections.suspect(),
         }
     }
 
@@ -505,6 +712,12 @@ impl Pool {
         } else {
             "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)"
         }
+    }
+
+    /// SQL clause that lets one process at a time read and change a row. SQLite has a single writer, so it
+    /// needs no lock.
+    pub(crate) fn for_update(&self) -> &'static str {
+        if self.is_postgres() { "FOR UPDATE" } else { "" }
     }
 
     /// SQL clause that lets two processes take different rows concurrently. SQLite has a single writer, so it
@@ -524,7 +737,7 @@ impl Pool {
                 write.close().await;
             }
             #[cfg(feature = "postgres")]
-            Engine::Postgres(readers) => readers.close().await,
+            Engine::Postgres(postgres) => postgres.close().await,
         }
     }
 }

@@ -15,8 +15,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 
-use crate::evaluation::{EvalQueryRow, INSERT_QUERIES, query_values};
+use crate::evaluation::{EvalQueryRow, QUERY_COLUMNS, query_values};
 use crate::memory::{FeedbackRow, feedback_values, insert_feedback};
+use crate::partitions::{DAY, time_of_id};
 use crate::pool::{Pool, in_transaction};
 use crate::sql::{columns, sql};
 use crate::{Store, StoreError};
@@ -174,11 +175,12 @@ impl QueryLog<'_> {
         Ok(newest_queries(written, &waiting, limit as usize))
     }
 
+    /// A session whose id has a time has no queries before it: partitions before that time are not read.
     async fn written_queries(self, session: &str, limit: u32) -> Result<Vec<SessionQueryRow>, StoreError> {
         let select = sql!(
             "SELECT created_at, query_id, query, intent, result_ids, detail FROM eval_queries WHERE session_id = $1
-             ORDER BY created_at DESC, query_id DESC LIMIT $2";
-            session, limit
+             AND (partition_at = 0 OR partition_at >= $3) ORDER BY created_at DESC, query_id DESC LIMIT $2";
+            session, limit, time_of_id(session).saturating_sub(DAY)
         );
         let rows = self.0.pool.rows(select).await?;
         let written = rows.iter().map(|row| {
@@ -268,6 +270,8 @@ async fn write_until_closed(pool: Pool, shared: Arc<Shared>) {
             tracing::warn!(%error, queries = batch.len(), "cannot write to the query log");
             shared.lost.fetch_add(batch.len() as u64, Ordering::SeqCst);
             *shared.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+        } else {
+            pool.batches.report("query_log", batch.len());
         }
         shared.waiting().drain(..batch.len());
         shared.done.send_modify(|done| *done += batch.len() as u64);
@@ -286,9 +290,11 @@ async fn insert(pool: &Pool, batch: &[Arc<LoggedQuery>]) -> Result<(), StoreErro
         .flat_map(|query| &query.events)
         .map(feedback_values)
         .collect();
+    let mut attempts = 0;
     in_transaction!(pool, |connection| {
+        attempts += 1;
         connection
-            .insert(INSERT_QUERIES, &queries, " ON CONFLICT (query_id) DO NOTHING")
+            .append("eval_queries", QUERY_COLUMNS, &queries, attempts)
             .await?;
         insert_feedback(connection, &events).await?;
     })

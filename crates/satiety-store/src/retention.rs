@@ -3,6 +3,9 @@
 //! A rule's subject is a table (`journal`) or the keys of a table under a prefix (`records:eval-harness/…`).
 //! Archived rows are synced to disk before they are deleted; a job that crashes in between archives some rows
 //! twice and loses none.
+//!
+//! On PostgreSQL, tables that grow are partitioned by time, and a partition is dropped when its whole period is
+//! past the retention time. Rows are deleted one by one only outside of such periods.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,6 +17,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::journal::Event;
+use crate::partitions::{Bounds, ExpiredPartitions, partitions};
 use crate::sql::{Row, Sql, sql};
 use crate::tables::Table;
 use crate::transfer::row_to_json;
@@ -54,7 +58,7 @@ pub struct Outcome {
     /// Rule that was applied.
     #[serde(flatten)]
     pub rule: Rule,
-    /// Number of rows past their retention time.
+    /// Number of rows past their retention time; an estimate for dropped partitions of more than 100,000 rows.
     pub rows: u64,
     /// Archive file, if rows were archived.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,6 +184,9 @@ impl Retention<'_> {
     /// Applies all rules as of `now` (microseconds since the Unix epoch). Archives go to `archive_folder`.
     pub async fn apply(self, now: i64, archive_folder: &Path, dry_run: bool) -> Result<Retained, StoreError> {
         self.0.query_log().flush().await;
+        if !dry_run {
+            self.0.make_partitions().await?;
+        }
         let expired_records = self.remove_expired(now, dry_run).await?;
         let mut outcomes = Vec::new();
         for rule in self.rules().await? {
@@ -229,9 +236,15 @@ impl Retention<'_> {
         archive_folder: &Path,
         dry_run: bool,
     ) -> Result<Outcome, StoreError> {
-        let scope = Scope::of(&rule)?;
+        let mut scope = Scope::of(&rule)?;
+        let mut expired = ExpiredPartitions::find(self.0, &scope, cutoff).await?;
+        let sources = scope.sources(self.0).await?;
         if dry_run {
-            let rows = scope.count(self.0, cutoff).await?;
+            let mut rows = expired.count_rows(self.0, &scope).await?;
+            for source in sources {
+                scope.source = source;
+                rows += scope.count(self.0, cutoff).await?;
+            }
             return Ok(Outcome {
                 rule,
                 rows,
@@ -239,6 +252,32 @@ impl Retention<'_> {
             });
         }
         let mut archive = None;
+        let target = (rule.action == Action::Archive).then_some(archive_folder);
+        let mut removed = expired.remove(self.0, &scope, target, &mut archive).await?;
+        for source in sources {
+            scope.source = source;
+            removed += self
+                .remove_rows(&rule, &scope, cutoff, archive_folder, &mut archive)
+                .await?;
+        }
+        // Archiving rows with their children may have emptied partitions of the children.
+        expired.remove_empty(self.0).await?;
+        Ok(Outcome {
+            rule,
+            rows: removed,
+            archive: archive.map(|archive| archive.path),
+        })
+    }
+
+    /// Removes rows in batches; returns their number.
+    async fn remove_rows(
+        self,
+        rule: &Rule,
+        scope: &Scope<'_>,
+        cutoff: i64,
+        archive_folder: &Path,
+        archive: &mut Option<Archive>,
+    ) -> Result<u64, StoreError> {
         let mut removed = 0;
         loop {
             let rows = scope.oldest(self.0, cutoff).await?;
@@ -250,10 +289,7 @@ impl Retention<'_> {
                 .map(str::to_owned)
                 .collect();
             if rule.action == Action::Archive {
-                let file = match &mut archive {
-                    Some(file) => file,
-                    none => none.insert(Archive::create(archive_folder, scope.table.name).await?),
-                };
+                let file = Archive::open(archive, archive_folder, scope.table.name).await?;
                 file.write(scope.table.name, &rows).await?;
                 for (child, column) in scope.table.children {
                     file.write(child, &scope.children(self.0, child, column, &keys).await?)
@@ -269,11 +305,7 @@ impl Retention<'_> {
                 break;
             }
         }
-        Ok(Outcome {
-            rule,
-            rows: removed,
-            archive: archive.map(|archive| archive.path),
-        })
+        Ok(removed)
     }
 }
 
@@ -288,11 +320,13 @@ fn retained_table(subject: &str) -> Result<(&'static Table, &'static str, &str),
 }
 
 /// Rows that a rule applies to.
-struct Scope<'a> {
-    table: &'static Table,
-    age: &'static str,
+pub(crate) struct Scope<'a> {
+    pub(crate) table: &'static Table,
+    /// Table that has the rows: the table, or one of its partitions.
+    source: String,
+    pub(crate) age: &'static str,
     key: &'static str,
-    prefix: &'a str,
+    pub(crate) prefix: &'a str,
 }
 
 impl<'a> Scope<'a> {
@@ -304,10 +338,27 @@ impl<'a> Scope<'a> {
             })?;
         Ok(Self {
             table,
+            source: table.name.into(),
             age,
             key: table.key[0],
             prefix,
         })
+    }
+
+    /// Tables whose rows are removed one by one: the table itself, or its partitions without a period.
+    async fn sources(&self, store: &Store) -> Result<Vec<String>, StoreError> {
+        let own = partitions(&store.pool).await?.into_iter();
+        let own: Vec<_> = own
+            .filter(|partition| partition.table == self.table.name)
+            .collect();
+        // A prefix applies to some rows of each partition.
+        if own.is_empty() || !self.prefix.is_empty() {
+            return Ok(vec![self.table.name.into()]);
+        }
+        let without_period = own
+            .into_iter()
+            .filter(|partition| !matches!(partition.bounds, Bounds::Period(..)));
+        Ok(without_period.map(|partition| partition.name).collect())
     }
 
     /// Both engines compare these keys by bytes, so a prefix is a range. `$1` is the cutoff, `$2` and `$3`
@@ -330,11 +381,7 @@ impl<'a> Scope<'a> {
     }
 
     async fn count(&self, store: &Store, cutoff: i64) -> Result<u64, StoreError> {
-        let select = format!(
-            "SELECT COUNT(*) FROM {} WHERE {}",
-            self.table.name,
-            self.condition()
-        );
+        let select = format!("SELECT COUNT(*) FROM {} WHERE {}", self.source, self.condition());
         let rows = store
             .pool
             .one(sql!(select; cutoff, self.prefix, self.end()))
@@ -346,7 +393,7 @@ impl<'a> Scope<'a> {
         let select = format!(
             "SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT {BATCH}",
             self.table.column_list(),
-            self.table.name,
+            self.source,
             self.condition(),
             self.age
         );
@@ -381,7 +428,7 @@ impl<'a> Scope<'a> {
 
     /// Deletes these rows with their children, unless they were changed since they were read.
     async fn remove(&self, store: &Store, cutoff: i64, keys: &[String]) -> Result<u64, StoreError> {
-        let delete = Sql::build(&format!("DELETE FROM {} WHERE {} < ", self.table.name, self.age))
+        let delete = Sql::build(&format!("DELETE FROM {} WHERE {} < ", self.source, self.age))
             .push_bind(cutoff)
             .push(&format!(" AND {} IN ", self.key))
             .push_list(keys.iter().map(Into::into));
@@ -390,12 +437,24 @@ impl<'a> Scope<'a> {
 }
 
 /// A file of archived rows, in the format of an export.
-struct Archive {
+pub(crate) struct Archive {
     path: PathBuf,
     file: tokio::io::BufWriter<fs_err::tokio::File>,
 }
 
 impl Archive {
+    /// Returns the file of a rule, and creates it for its first row.
+    pub(crate) async fn open<'a>(
+        archive: &'a mut Option<Self>,
+        folder: &Path,
+        table: &str,
+    ) -> Result<&'a mut Self, StoreError> {
+        Ok(match archive {
+            Some(file) => file,
+            none => none.insert(Self::create(folder, table).await?),
+        })
+    }
+
     async fn create(folder: &Path, table: &str) -> Result<Self, StoreError> {
         let failed = |cause| StoreError::file("cannot write to the archive in", folder, cause);
         fs_err::tokio::create_dir_all(folder).await.map_err(failed)?;
@@ -409,7 +468,7 @@ impl Archive {
         })
     }
 
-    async fn write(&mut self, table: &str, rows: &[Map<String, Value>]) -> Result<(), StoreError> {
+    pub(crate) async fn write(&mut self, table: &str, rows: &[Map<String, Value>]) -> Result<(), StoreError> {
         for row in rows {
             let line = json!({"table": table, "row": row}).to_string() + "\n";
             self.file
@@ -420,7 +479,7 @@ impl Archive {
         Ok(())
     }
 
-    async fn sync(&mut self) -> Result<(), StoreError> {
+    pub(crate) async fn sync(&mut self) -> Result<(), StoreError> {
         let outcome = async {
             self.file.flush().await?;
             self.file.get_ref().sync_all().await

@@ -12,6 +12,8 @@ use crate::error::{classify, is_transient};
 
 /// Rows per statement: the engines' limits on bound values are 32,766 and 65,535.
 pub(crate) const BATCH: usize = 500;
+/// Characters of a statement in the log: a statement with many rows repeats itself.
+const MAX_SUMMARY: usize = 2000;
 
 /// A bound value. NULLs have a type as well, because PostgreSQL requires it.
 #[derive(Debug)]
@@ -122,6 +124,12 @@ impl<'a> Sql<'a> {
         self.push("?")
     }
 
+    /// Binds a value to a `?` of a text that was appended before.
+    pub(crate) fn bind(mut self, value: impl Into<Value<'a>>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
     /// Appends `(a, b, c)`.
     pub(crate) fn push_list(mut self, values: impl IntoIterator<Item = Value<'a>>) -> Self {
         let before = self.values.len();
@@ -138,6 +146,22 @@ impl<'a> Sql<'a> {
             separator = ", ";
         }
         self
+    }
+
+    /// The statement without its values, at most [`MAX_SUMMARY`] characters of it.
+    pub(crate) fn summary(&self) -> String {
+        let mut words = String::new();
+        for word in self.text.split_whitespace() {
+            if words.len() > MAX_SUMMARY {
+                words.push_str(" …");
+                break;
+            }
+            if !words.is_empty() {
+                words.push(' ');
+            }
+            words.push_str(word);
+        }
+        words
     }
 
     fn text(&self, postgres: bool) -> SqlStr {

@@ -83,18 +83,18 @@ pub const TABLES: &[Table] = tables! {
     }
     conversations since 2 key(id) age(updated_at) children(rounds.conversation_id, conversation_labels.conversation_id) {
         id: text, topic: text, profile: text, embedder: optional text, signal: text, score: optional float,
-        report: text, created_at: integer, updated_at: integer
+        report: text, created_at: integer, updated_at: integer, partition_at: integer
     }
     rounds since 2 key(conversation_id, position) {
         conversation_id: text, position: integer, agent: optional text, signal: text, novelty: optional float,
-        readiness: optional float, body: text
+        readiness: optional float, body: text, partition_at: integer
     }
     eval_queries since 3 key(query_id) age(created_at) keep(is_eval_corpus) {
         query_id: text, query: text, intent: optional text, mode: optional text, session_id: optional text,
         tool_name: text, result_ids: text, result_count: integer, channel_contributions: text,
         total_latency_ms: optional float, fusion_weights: optional text, quality_proxy_score: optional float,
         trace_id: optional text, created_at: integer, is_eval_corpus: boolean, eval_category: optional text,
-        detail: text
+        detail: text, partition_at: integer
     }
     eval_judgments since 3 key(query_id, memory_id, source) {
         query_id: text, memory_id: text, source: text, relevance: integer, annotator: optional text,
@@ -117,11 +117,11 @@ pub const TABLES: &[Table] = tables! {
        bench_run_cases.run_id, bench_notes.run_id) {
         run_id: text, suite_id: text, suite_hash: text, target: text, started_at: integer,
         completed_at: optional integer, config_snapshot: text, summary: optional text,
-        pass_rate: optional float
+        pass_rate: optional float, pass_low: optional float, pass_high: optional float, partition_at: integer
     }
     bench_results since 4 key(run_id, case_id, variant, repeat) {
         run_id: text, case_id: text, variant: text, repeat: integer, status: text, score: optional float,
-        latency_ms: float, token_cost: integer, human_label: optional text, body: text
+        latency_ms: float, token_cost: integer, human_label: optional text, body: text, partition_at: integer
     }
     bench_baselines since 4 key(baseline_id) {
         baseline_id: text, suite_id: text, run_id: text, accepted_by: text, reason: text, accepted_at: integer
@@ -212,7 +212,16 @@ pub const TABLES: &[Table] = tables! {
     }
     api_tokens since 12 key(token_id) {
         token_id: text, name: text, hash: text, scope: text, created_at: integer,
-        expires_at: optional integer, revoked_at: optional integer, last_used_at: optional integer
+        expires_at: optional integer, revoked_at: optional integer, last_used_at: optional integer,
+        tenant: optional text
+    }
+    tenants since 25 key(name) {
+        name: text, store_url: optional text, root: optional text, requests_per_minute: optional integer,
+        requests_per_day: optional integer, model_tokens_per_day: optional integer, storage_bytes: optional integer,
+        created_at: integer, disabled_at: optional integer
+    }
+    tenant_usage since 25 key(tenant, day) age(day) {
+        tenant: text, day: integer, requests: integer, model_tokens: integer, storage_bytes: optional integer
     }
     idempotency_keys since 12 key(caller, key) age(created_at) {
         caller: text, key: text, request_hash: text, holder: text, status: optional integer,
@@ -237,10 +246,11 @@ pub const TABLES: &[Table] = tables! {
         treatment_result_ids: text, rank_correlation: optional float, set_overlap: optional float,
         top_result_changed: optional boolean, order_differences: optional integer, mrr_delta: optional float,
         ndcg_delta: optional float, control_latency_ms: optional float, treatment_latency_ms: optional float,
-        outcome: text, graded_by: optional text, failure: optional text, difference: text, created_at: integer
+        outcome: text, graded_by: optional text, failure: optional text, difference: text, created_at: integer, partition_at: integer
     }
     bench_plans since 13 key(run_id) {
-        run_id: text, plan: text, enqueued_at: integer, closed_at: optional integer
+        run_id: text, plan: text, enqueued_at: integer, closed_at: optional integer, weight: integer,
+        turn: integer, served: integer, waiting: integer
     }
     bench_work since 13 key(run_id, position) {
         run_id: text, position: integer, case_id: text, variant: text, repeat: integer, takes: integer,
@@ -255,10 +265,10 @@ pub const TABLES: &[Table] = tables! {
     agent_runs since 16 key(id) age(updated_at) children(agent_messages.run_id, agent_run_labels.run_id) {
         id: text, kind: text, signal: text, reason: text, messages: integer, steps: integer, wasted_steps: integer,
         first_nudge_step: optional integer, first_stop_step: optional integer, created_at: integer,
-        updated_at: integer
+        updated_at: integer, partition_at: integer
     }
     agent_messages since 16 key(run_id, position) {
-        run_id: text, position: integer, body: text
+        run_id: text, position: integer, body: text, partition_at: integer
     }
     hook_sessions since 17 key(id) age(updated_at) children(hook_calls.session_id) {
         id: text, host: text, state: text, judge: text, revision: integer, created_at: integer, updated_at: integer
@@ -285,7 +295,16 @@ pub const TABLES: &[Table] = tables! {
     // Processes remove their rows, and those of processes that were killed.
     instances since 21 key(instance_id) {
         instance_id: text, kind: text, name: text, url: optional text, version: text, started_at: integer,
-        seen_at: integer
+        seen_at: integer, schema_version: optional integer, clock_offset: optional integer,
+        draining_at: optional integer
+    }
+    // Processes remove their rows; those of processes that were killed are replaced after they have expired.
+    embedding_claims since 28 key(doc, embedder) {
+        doc: integer, embedder: text, holder: text, claimed_until: integer
+    }
+    // Workers remove rows that nothing has used for a day.
+    rate_limits since 24 key(name) {
+        name: text, requests_at: integer, tokens_at: integer, paused_until: integer, used_at: integer
     }
 };
 

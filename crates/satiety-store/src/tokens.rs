@@ -20,6 +20,8 @@ pub struct TokenRow {
     pub revoked_at: Option<i64>,
     /// Time of the last authenticated request, to the minute.
     pub last_used_at: Option<i64>,
+    /// Tenant whose store the token gives access to; `None` for the main store.
+    pub tenant: Option<String>,
 }
 
 /// The API tokens of the server: [`Store::tokens`].
@@ -31,10 +33,10 @@ impl Tokens<'_> {
     pub async fn put(self, token: &TokenRow) -> Result<(), StoreError> {
         let insert = sql!(
             "INSERT INTO api_tokens
-                 (token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (token_id) DO NOTHING";
+                 (token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at, tenant)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (token_id) DO NOTHING";
             &token.token_id, &token.name, &token.hash, &token.scope, token.created_at, token.expires_at,
-            token.revoked_at, token.last_used_at
+            token.revoked_at, token.last_used_at, &token.tenant
         );
         self.0.pool.execute(insert).await?;
         Ok(())
@@ -43,8 +45,20 @@ impl Tokens<'_> {
     /// Returns a token by id.
     pub async fn get(self, token_id: &str) -> Result<Option<TokenRow>, StoreError> {
         let select = sql!(
-            "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
+            "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at, tenant
              FROM api_tokens WHERE token_id = $1";
+            token_id
+        );
+        let row = self.0.pool.row(select).await?;
+        row.as_ref().map(token).transpose()
+    }
+
+    /// Returns a token by id, unless its tenant is disabled or no longer registered.
+    pub async fn get_enabled(self, token_id: &str) -> Result<Option<TokenRow>, StoreError> {
+        let select = sql!(
+            "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at, tenant
+             FROM api_tokens WHERE token_id = $1 AND (tenant IS NULL OR EXISTS (
+                 SELECT 1 FROM tenants WHERE tenants.name = api_tokens.tenant AND tenants.disabled_at IS NULL))";
             token_id
         );
         let row = self.0.pool.row(select).await?;
@@ -54,7 +68,7 @@ impl Tokens<'_> {
     /// Lists all tokens, newest first.
     pub async fn list(self) -> Result<Vec<TokenRow>, StoreError> {
         let select = sql!(
-            "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
+            "SELECT token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at, tenant
              FROM api_tokens ORDER BY created_at DESC, token_id DESC"
         );
         let rows = self.0.pool.rows(select).await?;
@@ -81,6 +95,6 @@ impl Tokens<'_> {
 
 fn token(row: &Row) -> Result<TokenRow, StoreError> {
     Ok(columns!(row => TokenRow {
-        token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at
+        token_id, name, hash, scope, created_at, expires_at, revoked_at, last_used_at, tenant
     }))
 }

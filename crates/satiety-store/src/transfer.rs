@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::pool::Engine;
-use crate::sql::{BATCH, Row, Sql, Value as Cell, sql, storable};
+use crate::sql::{Row, Value as Cell, sql, storable};
 use crate::tables::{Column, Kind, TABLES, Table};
 use crate::{SCHEMA_VERSION, Store, StoreError, migrate};
 
@@ -22,6 +22,9 @@ use crate::{SCHEMA_VERSION, Store, StoreError, migrate};
 const FORMAT: i64 = 1;
 /// Maximum bytes of a line: far beyond any row, but a file without line ends must not exhaust memory.
 const MAX_LINE: usize = 256 * 1024 * 1024;
+
+/// Rows that are copied at once.
+const IMPORT_BATCH: usize = 2000;
 
 /// Result of an export or import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -102,32 +105,6 @@ impl Store {
         Ok(moved)
     }
 
-    /// Passes every row of every table to `each`, as of one snapshot. Rows of a table with a time are in its order.
-    pub async fn each_row<E: From<StoreError>>(
-        &self,
-        mut each: impl FnMut(&'static Table, Map<String, Value>) -> Result<(), E>,
-    ) -> Result<TransferReport, E> {
-        self.query_log().flush().await;
-        let mut moved = TransferReport::default();
-        let mut transaction = self.pool.begin_snapshot().await.map_err(StoreError::from)?;
-        for table in TABLES {
-            moved.count(table.name, 0);
-            let order: Vec<&str> = table.age.iter().chain(table.key).copied().collect();
-            let select = format!(
-                "SELECT {} FROM {} ORDER BY {}",
-                table.column_list(),
-                table.name,
-                order.join(", ")
-            );
-            let mut rows = transaction.stream(&sql!(select)).map_err(StoreError::from)?;
-            while let Some(row) = rows.try_next().await.map_err(StoreError::from)? {
-                each(table, row_to_json(table, &row)?)?;
-                moved.count(table.name, 1);
-            }
-        }
-        Ok(moved)
-    }
-
     /// Imports an export into this store, which must be empty, atomically.
     pub async fn import(
         &self,
@@ -164,14 +141,15 @@ impl Store {
         let mut transaction = self.pool.begin().await?;
         // An export has its own rules; the defaults of a new store would conflict.
         transaction.execute(sql!("DELETE FROM retention_rules")).await?;
+        // A new store may have a lease of the process that made its partitions.
+        transaction.execute(sql!("DELETE FROM chores")).await?;
         while let Some(Batch {
             table,
             rows,
             last_line,
         }) = lines.batch(&mut moved).await?
         {
-            let head = format!("INSERT INTO {} ({}) ", table.name, table.column_list());
-            let inserted = transaction.execute(Sql::build(&head).push_values(rows)).await;
+            let inserted = transaction.copy(table.name, &table.column_list(), &rows).await;
             inserted.map_err(|fault| at_line(last_line, fault.error))?;
         }
         transaction.commit().await?;
@@ -214,7 +192,8 @@ impl Store {
     }
 
     async fn refuse_unless_empty(&self) -> Result<(), StoreError> {
-        for table in TABLES.iter().filter(|table| table.name != "retention_rules") {
+        let has_defaults = |table: &&Table| matches!(table.name, "retention_rules" | "chores");
+        for table in TABLES.iter().filter(|table| !has_defaults(table)) {
             let select = format!("SELECT 1 FROM {} LIMIT 1", table.name);
             if self.pool.row(sql!(select)).await?.is_some() {
                 return Err(StoreError::NotEmpty {
@@ -334,7 +313,7 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             rows: vec![first],
             last_line: self.line,
         };
-        while batch.rows.len() < BATCH {
+        while batch.rows.len() < IMPORT_BATCH {
             match self.item(moved).await? {
                 Item::Row((next, row)) if next.name == table.name => batch.rows.push(row),
                 other => {
@@ -389,9 +368,11 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             .iter()
             .map(|column| {
                 let found = object.get(column.name);
-                // Exports from before harnesses had ids.
-                if found.is_none() && column.name == "harness_id" {
-                    return Ok(String::new().into());
+                // Exports from before harnesses had ids, and from before tables were partitioned.
+                match column.name {
+                    "harness_id" if found.is_none() => return Ok(String::new().into()),
+                    "partition_at" if found.is_none() => return Ok(0_i64.into()),
+                    _ => {}
                 }
                 self.cell(column, found.unwrap_or(&Value::Null))
             })

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use sqlx::postgres::PgConnectOptions;
 
 use crate::StoreError;
+#[cfg(feature = "postgres")]
+use crate::pool::postgres::Pooling;
 
 /// Engine and location of a store.
 #[derive(Clone)]
@@ -18,6 +20,8 @@ pub enum StoreUrl {
     Postgres {
         /// Connection options of the driver, including the password.
         options: Box<PgConnectOptions>,
+        /// How a pooler in between assigns connections: `pooling=auto|session|transaction`.
+        pooling: Pooling,
         /// URL with the password masked.
         shown: String,
     },
@@ -37,6 +41,101 @@ impl StoreUrl {
             Self::Postgres { .. } => "postgres",
         }
     }
+}
+
+/// Maximum length of the name of a PostgreSQL database in bytes.
+#[cfg(feature = "postgres")]
+const MAX_DATABASE_NAME: usize = 63;
+
+impl StoreUrl {
+    /// Returns the location of a tenant's store next to this one: the file `NAME_t_TENANT.db`, or the database
+    /// `NAME_t_TENANT` on the same server.
+    pub fn for_tenant(&self, tenant: &str) -> Result<Self, StoreError> {
+        match self {
+            Self::Sqlite(path) => {
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+                // Always with an extension: `store_t_acme-wal` could be a tenant or the log of `store_t_acme`.
+                let extension = path.extension().map(|extension| extension.to_string_lossy());
+                let extension = extension.as_deref().unwrap_or("db");
+                let name = format!("{stem}_t_{tenant}.{extension}");
+                Ok(Self::Sqlite(path.with_file_name(name)))
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres {
+                options,
+                shown,
+                pooling,
+            } => {
+                // Without a name, the server takes the database that is named like the user.
+                let own = options.get_database().unwrap_or_else(|| options.get_username());
+                let database = format!("{own}_t_{tenant}");
+                if database.len() > MAX_DATABASE_NAME {
+                    return Err(StoreError::InvalidUrl {
+                        url: shown.clone(),
+                        reason: format!("the database name `{database}` exceeds {MAX_DATABASE_NAME} bytes"),
+                    });
+                }
+                Ok(Self::Postgres {
+                    options: Box::new(options.as_ref().clone().database(&database)),
+                    shown: with_database(shown, &database),
+                    pooling: *pooling,
+                })
+            }
+        }
+    }
+
+    /// Reads the URL of a tenant's store, which has no password: it has the one of this store if server and user are
+    /// the same, otherwise the driver takes it from the environment or the password file.
+    pub fn read_for_tenant(&self, text: &str) -> Result<Self, StoreError> {
+        let url: Self = text.parse()?;
+        if mask_password(text) != text {
+            return Err(StoreError::InvalidUrl {
+                url: mask_password(text),
+                reason: "the URL of a tenant's store must not have a password".into(),
+            });
+        }
+        #[cfg(feature = "postgres")]
+        if let (
+            Self::Postgres { options: main, .. },
+            Self::Postgres {
+                options,
+                shown,
+                pooling,
+            },
+        ) = (self, &url)
+            && (main.get_host(), main.get_port(), main.get_username())
+                == (options.get_host(), options.get_port(), options.get_username())
+            && let Some(database) = options.get_database()
+        {
+            return Ok(Self::Postgres {
+                options: Box::new(main.as_ref().clone().database(database)),
+                shown: shown.clone(),
+                pooling: *pooling,
+            });
+        }
+        Ok(url)
+    }
+}
+
+/// Replaces the database of a masked URL.
+#[cfg(feature = "postgres")]
+fn with_database(shown: &str, database: &str) -> String {
+    let (base, query) = shown
+        .split_once('?')
+        .map_or((shown, None), |(base, query)| (base, Some(query)));
+    let (scheme, rest) = base.split_once("://").unwrap_or(("postgres", base));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let query: Vec<&str> = query
+        .into_iter()
+        .flat_map(|query| query.split('&'))
+        .filter(|parameter| !parameter.starts_with("dbname="))
+        .collect();
+    let query = if query.is_empty() {
+        String::new()
+    } else {
+        format!("?{}", query.join("&"))
+    };
+    format!("{scheme}://{authority}/{database}{query}")
 }
 
 impl FromStr for StoreUrl {
@@ -65,12 +164,17 @@ impl FromStr for StoreUrl {
                 url: mask_password(text),
             });
             #[cfg(feature = "postgres")]
-            let options = PgConnectOptions::from_str(text)
+            let (driver_url, pooling) = split_pooling(text);
+            #[cfg(feature = "postgres")]
+            let pooling = pooling.map_or(Ok(Pooling::Auto), |value| value.parse().map_err(invalid))?;
+            #[cfg(feature = "postgres")]
+            let options = PgConnectOptions::from_str(&driver_url)
                 // Drop the driver's message: it may quote the URL with the password.
                 .map_err(|_| invalid("not a valid PostgreSQL connection URL".into()))?;
             #[cfg(feature = "postgres")]
             return Ok(Self::Postgres {
                 options: Box::new(options),
+                pooling,
                 shown: mask_password(text),
             });
         }
@@ -81,6 +185,22 @@ impl FromStr for StoreUrl {
             _ => "missing engine (expected sqlite: or postgres://)".into(),
         }))
     }
+}
+
+/// Returns the URL without the parameter `pooling`, which the driver does not know, and its value.
+#[cfg(feature = "postgres")]
+fn split_pooling(url: &str) -> (String, Option<&str>) {
+    let Some((base, query)) = url.split_once('?') else {
+        return (url.to_owned(), None);
+    };
+    let own = |parameter: &&str| parameter.starts_with("pooling=");
+    let pooling = query
+        .split('&')
+        .find(own)
+        .and_then(|parameter| parameter.strip_prefix("pooling="));
+    let rest: Vec<&str> = query.split('&').filter(|parameter| !own(parameter)).collect();
+    let separator = if rest.is_empty() { "" } else { "?" };
+    (format!("{base}{separator}{}", rest.join("&")), pooling)
 }
 
 impl std::fmt::Display for StoreUrl {
@@ -173,6 +293,52 @@ mod tests {
             "cannot open postgres://u:***@h/d: this build has no PostgreSQL support"
         );
         assert!(error.hint().unwrap().action().contains("--features postgres"));
+    }
+
+    #[test]
+    fn a_tenant_has_a_file_next_to_the_main_one() {
+        let main: StoreUrl = "sqlite:/var/lib/satiety.db".parse().unwrap();
+        let tenant = main.for_tenant("acme").unwrap();
+        assert_eq!(tenant.to_string(), "sqlite:/var/lib/satiety_t_acme.db");
+        let bare: StoreUrl = "sqlite:store".parse().unwrap();
+        assert_eq!(
+            bare.for_tenant("acme").unwrap().to_string(),
+            "sqlite:store_t_acme.db"
+        );
+    }
+
+    #[test]
+    #[cfg(feature = "postgres")]
+    fn a_tenant_has_a_database_on_the_same_server() {
+        for (main, shown) in [
+            (
+                "postgres://u:secret@h:5432/d?sslmode=disable",
+                "postgres://u:***@h:5432/d_t_acme?sslmode=disable",
+            ),
+            ("postgres://u@h?dbname=d", "postgres://u@h/d_t_acme"),
+            ("postgres://u@h", "postgres://u@h/u_t_acme"),
+        ] {
+            let main: StoreUrl = main.parse().unwrap();
+            assert_eq!(main.for_tenant("acme").unwrap().to_string(), shown);
+        }
+        let long: StoreUrl = format!("postgres://u@h/{}", "d".repeat(60)).parse().unwrap();
+        assert!(long.for_tenant("acme").is_err());
+    }
+
+    #[test]
+    #[cfg(feature = "postgres")]
+    fn the_url_of_a_tenant_has_no_password() {
+        let main: StoreUrl = "postgres://u:secret@h:5432/d".parse().unwrap();
+        let error = main
+            .read_for_tenant("postgres://u:other@h/t")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("must not have a password") && !error.contains("other"),
+            "{error}"
+        );
+        assert!(main.read_for_tenant("postgres://u@h:5432/t").is_ok());
+        assert!(main.read_for_tenant("sqlite:t.db").is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod browse;
 mod decisions;
+mod queue;
 mod responses;
 mod runs;
 mod work;
@@ -13,8 +14,10 @@ pub use browse::{
     case_cursor,
 };
 pub use decisions::{AblationRow, BaselineRow, GateRow};
+pub use queue::{OpenRun, QueuedRunRow, WorkDepth};
 pub use runs::{BenchResultRow, BenchRunRow, ResultKey};
-pub use work::{Lease, LeaseHolder, OpenRun, PlanRow, StoreOutcome, StoredOutcome, WorkDepth};
+pub(crate) use work::micros;
+pub use work::{Lease, LeaseHolder, PlanRow, StoreOutcome, StoredOutcome};
 
 /// Benchmark runs, decisions and queued cases: [`crate::Store::bench`].
 #[derive(Debug, Clone, Copy)]

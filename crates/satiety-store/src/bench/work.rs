@@ -1,22 +1,25 @@
 //! Queue of benchmark cases for workers: the run's plan, a row for each remaining case, and leases.
 //!
 //! A worker leases a case and renews the lease with heartbeats. When they stop, the lease expires and the
-//! next worker takes the case. `holder` and `takes` identify one attempt; a result is stored, in one
+//! next worker takes the case. Runs take turns by their priority ([`satiety::bench::queue`]). `holder` and `takes` identify one attempt; a result is stored, in one
 //! transaction with the removal of its row, only while its attempt holds the lease: so each case has one
 //! result, however many attempts there were.
 //!
 //! Leases use the clock of the database engine, never that of a worker machine.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use satiety::bench::queue::{FULL_ROUND, Priority};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::Bench;
-use super::runs::{BenchResultRow, BenchRunRow, ResultKey, insert_results, insert_run, result_key};
-use crate::pool::{Pool, in_transaction};
-use crate::sql::{BATCH, Sql, columns, first_column, sql, values};
+use super::runs::{
+    BenchResultRow, BenchRunRow, ResultKey, insert_results, insert_run, pass_interval, result_key,
+};
+use crate::pool::{Connection, in_transaction};
+use crate::sql::{BATCH, Fault, Row, Sql, columns, first_column, sql, values};
 use crate::{StoreError, now_micros};
 
 /// Plan of a run for its workers.
@@ -31,19 +34,10 @@ pub struct PlanRow {
     pub closed_at: Option<i64>,
 }
 
-/// A run that is not closed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenRun {
-    pub run_id: String,
-    /// Whether cases remain, leased or not.
-    pub left: bool,
-    /// Whether a case can be leased now.
-    pub ready: bool,
-}
-
 /// A leased case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
+    pub run_id: String,
     /// Position of the case in the run.
     pub position: i64,
     pub key: ResultKey,
@@ -80,27 +74,20 @@ pub struct StoreOutcome {
     pub left: bool,
 }
 
-/// Size of the work queue.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WorkDepth {
-    /// Number of cases without a lease.
-    pub waiting: i64,
-    /// Number of leased cases.
-    pub taken: i64,
-}
-
 impl Bench<'_> {
     /// Starts a run with its plan and its cases, in one transaction; reopens a run that was closed before it
-    /// was complete. Returns false if the run is already open, which is then unchanged.
+    /// was complete. Returns false if the run is already open, which then keeps its plan and its cases. A
+    /// priority changes that of an open run, too.
     pub async fn enqueue_run(
         self,
         run: &BenchRunRow,
         plan: &Value,
         cases: &[ResultKey],
+        priority: Option<Priority>,
     ) -> Result<bool, StoreError> {
         let plan = plan.to_string();
-        let now = now_micros();
         let run_id = &run.run_id;
+        let waiting = i64::try_from(cases.len()).unwrap_or(i64::MAX);
         let cases: Vec<_> = (0_i64..)
             .zip(cases)
             .map(|(position, key)| {
@@ -109,25 +96,38 @@ impl Bench<'_> {
                 }
             })
             .collect();
+        let weight = priority.map(|priority| i64::from(priority.weight()));
+        // A new run starts where the others are now.
+        let (now, clock) = (virtual_now(), self.0.pool.clock());
+        let reopen = format!(
+            "UPDATE bench_plans SET plan = $2, enqueued_at = {clock}, closed_at = NULL, waiting = $3,
+                 weight = COALESCE($4, weight), turn = {now}, served = 0
+             WHERE run_id = $1 AND closed_at IS NOT NULL
+             AND run_id IN (SELECT run_id FROM bench_runs WHERE run_id = $1 AND completed_at IS NULL)"
+        );
+        let begin = format!(
+            "INSERT INTO bench_plans (run_id, plan, enqueued_at, waiting, weight, turn)
+             VALUES ($1, $2, {clock}, $3, $4, {now}) ON CONFLICT (run_id) DO NOTHING"
+        );
         in_transaction!(&self.0.pool, |connection| {
             connection.execute(insert_run(run)).await?;
-            let update = sql!(
-                "UPDATE bench_plans SET plan = $2, enqueued_at = $3, closed_at = NULL
-                 WHERE run_id = $1 AND closed_at IS NOT NULL
-                 AND run_id IN (SELECT run_id FROM bench_runs WHERE run_id = $1 AND completed_at IS NULL)";
-                run_id, &plan, now
-            );
-            let reopened = connection.execute(update).await?;
-            let insert = sql!(
-                "INSERT INTO bench_plans (run_id, plan, enqueued_at) VALUES ($1, $2, $3)
-                 ON CONFLICT (run_id) DO NOTHING";
-                run_id, &plan, now
-            );
-            let begun = connection.execute(insert).await?;
+            let reopened = connection
+                .execute(sql!(reopen.clone(); run_id, &plan, waiting, weight))
+                .await?;
+            let new_weight = i64::from(priority.unwrap_or_default().weight());
+            let begun = connection
+                .execute(sql!(begin.clone(); run_id, &plan, waiting, new_weight))
+                .await?;
             let ours = reopened + begun > 0;
             if ours {
                 let head = "INSERT INTO bench_work (run_id, position, case_id, variant, repeat, takes) ";
                 connection.insert(head, &cases, "").await?;
+            } else if let Some(weight) = weight {
+                let update = sql!(
+                    "UPDATE bench_plans SET weight = $2 WHERE run_id = $1 AND closed_at IS NULL";
+                    run_id, weight
+                );
+                connection.execute(update).await?;
             }
             ours
         })
@@ -145,87 +145,98 @@ impl Bench<'_> {
         .transpose()
     }
 
-    /// Lists runs that are not closed, oldest first.
-    pub async fn open_runs(self) -> Result<Vec<OpenRun>, StoreError> {
-        let select = format!(
-            "SELECT p.run_id,
-                 CAST(CASE WHEN EXISTS (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id)
-                     THEN 1 ELSE 0 END AS BIGINT),
-                 CAST(CASE WHEN EXISTS (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id AND {free})
-                     THEN 1 ELSE 0 END AS BIGINT)
-             FROM bench_plans p WHERE p.closed_at IS NULL ORDER BY p.run_id",
-            free = free(&self.0.pool)
-        );
-        let rows = self.0.pool.rows(sql!(select)).await?;
-        let open = rows.iter().map(|row| {
-            Ok(OpenRun {
-                run_id: row.get(0)?,
-                left: row.get::<i64>(1)? > 0,
-                ready: row.get::<i64>(2)? > 0,
-            })
-        });
-        open.collect()
-    }
-
-    /// Counts the remaining cases of a run, with and without a lease.
-    pub async fn work_left(self, run_id: &str) -> Result<WorkDepth, StoreError> {
-        self.depth("WHERE run_id = $1", run_id).await
-    }
-
-    /// Counts the remaining cases of all runs.
-    pub async fn work_depth(self) -> Result<WorkDepth, StoreError> {
-        self.depth("WHERE $1 = ''", "").await
-    }
-
-    async fn depth(self, which: &str, run_id: &str) -> Result<WorkDepth, StoreError> {
-        let select = format!(
-            "SELECT CAST(COALESCE(SUM(CASE WHEN {free} THEN 1 ELSE 0 END), 0) AS BIGINT), COUNT(*)
-             FROM bench_work w {which}",
-            free = free(&self.0.pool)
-        );
-        let row = self.0.pool.one(sql!(select; run_id)).await?;
-        let (waiting, all): (i64, i64) = (row.get(0)?, row.get(1)?);
-        Ok(WorkDepth {
-            waiting,
-            taken: all - waiting,
-        })
-    }
-
-    /// Leases cases of a run in order; cases with an expired lease come last. Concurrent calls never get the
-    /// same case and do not block each other.
+    /// Leases cases of the run whose turn it is, in order; cases that were leased before come last.
+    /// Concurrent calls never get the same case and do not block each other. Returns no case if none of the
+    /// runs has a waiting one.
     pub async fn take_work(
         self,
-        run_id: &str,
+        runs: &[&str],
         holder: &LeaseHolder<'_>,
         most: usize,
     ) -> Result<Vec<Lease>, StoreError> {
+        if runs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let taken = self.take_waiting(runs, holder, most).await?;
+        // Cases whose worker died may be the only ones left.
+        if taken.is_empty() && self.expire_leases().await? > 0 {
+            return self.take_waiting(runs, holder, most).await;
+        }
+        Ok(taken)
+    }
+
+    async fn take_waiting(
+        self,
+        runs: &[&str],
+        holder: &LeaseHolder<'_>,
+        most: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let pool = &self.0.pool;
         // MATERIALIZED: otherwise the engine may evaluate the query again for each row and take more than the
-        // limit.
-        let update = format!(
-            "WITH next AS MATERIALIZED (
-                 SELECT w.position AS place FROM bench_work w WHERE w.run_id = $1 AND {free}
-                 ORDER BY w.takes, w.position LIMIT $2 {lock})
-             UPDATE bench_work SET holder = $3, worker = $4, takes = takes + 1, lease_until = {now} + $5
-             FROM next WHERE bench_work.run_id = $1 AND bench_work.position = next.place
-             RETURNING position, case_id, variant, repeat, takes",
-            free = free(&self.0.pool),
-            lock = self.0.pool.skip_locked(),
-            now = self.0.pool.clock(),
+        // limit. Not EXISTS: SQLite would join all waiting cases before it sorts the runs.
+        let lock = pool.skip_locked();
+        let renew = format!(
+            "UPDATE bench_work SET holder = ?, worker = ?, takes = takes + 1, lease_until = {} + ? ",
+            pool.clock()
+        );
+        let now = virtual_now();
+        let charge = format!(
+            "UPDATE bench_plans SET waiting = waiting - $2,
+                 served = CASE WHEN turn > {now} THEN turn ELSE {now} END,
+                 turn = CASE WHEN turn > {now} THEN turn ELSE {now} END + $2 * ($3 / weight)
+             WHERE run_id = $1"
         );
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows = in_transaction!(&self.0.pool, |connection| {
-            let statement = sql!(update.clone(); run_id, most, holder.id, holder.name, micros(holder.lease));
-            connection.rows(statement).await?
+        let rows = in_transaction!(pool, |connection| {
+            if pool.is_postgres() {
+                // A lease that a crash of the server undoes was not lost: its results are refused.
+                connection
+                    .execute_raw("SET LOCAL synchronous_commit TO OFF")
+                    .await?;
+            }
+            let update = Sql::build(
+                "WITH chosen AS MATERIALIZED (
+                     SELECT p.run_id FROM bench_plans p WHERE p.closed_at IS NULL
+                     AND (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id AND w.lease_until IS NULL
+                         LIMIT 1) IS NOT NULL
+                     AND p.run_id IN ",
+            )
+            .push_list(runs.iter().map(|run| crate::sql::Value::from(*run)))
+            .push(
+                " ORDER BY p.turn, p.run_id LIMIT 1),
+                 next AS MATERIALIZED (
+                     SELECT w.run_id AS run, w.position AS place FROM bench_work w
+                     WHERE w.run_id = (SELECT chosen.run_id FROM chosen) AND w.lease_until IS NULL
+                     ORDER BY w.takes, w.position LIMIT ",
+            )
+            .push_bind(most)
+            .push(&format!(" {lock}) {renew}"))
+            .bind(holder.id)
+            .bind(holder.name)
+            .bind(micros(holder.lease))
+            .push(
+                "FROM next WHERE bench_work.run_id = next.run AND bench_work.position = next.place
+                 RETURNING run_id, position, case_id, variant, repeat, takes",
+            );
+            let rows = connection.rows(update).await?;
+            if let Some(first) = rows.first() {
+                let run_id: String = first.get("run_id")?;
+                let taken = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+                let charge = sql!(charge.clone(); run_id, taken, i64::from(FULL_ROUND));
+                connection.execute(charge).await?;
+            }
+            rows
         })?;
         let take = rows
             .iter()
-            .map(|row| Ok(columns!(row => Lease { position, takes; key: result_key(row)? })));
+            .map(|row| Ok(columns!(row => Lease { run_id, position, takes; key: result_key(row)? })));
         let mut taken = take.collect::<Result<Vec<Lease>, StoreError>>()?;
         taken.sort_by_key(|taken| taken.position);
         Ok(taken)
     }
 
-    /// Extends the leases of these cases; returns how many are still held.
+    /// Extends the leases of these cases, also those that expired and that no other worker has taken;
+    /// returns how many are held.
     pub async fn extend_work(
         self,
         holder: &LeaseHolder<'_>,
@@ -234,18 +245,23 @@ impl Bench<'_> {
         let clock = self.0.pool.clock();
         in_transaction!(&self.0.pool, |connection| {
             let mut extended = 0;
+            let renew = format!("UPDATE bench_work SET lease_until = {clock} + ");
             for batch in held.chunks(BATCH) {
-                let places = batch
-                    .iter()
-                    .map(|(run_id, position)| values! { run_id, *position });
-                let update = Sql::build(&format!("UPDATE bench_work SET lease_until = {clock} + "))
-                    .push_bind(micros(holder.lease))
-                    .push(" WHERE holder = ")
-                    .push_bind(holder.id)
-                    .push(" AND (run_id, position) IN (")
-                    .push_values(places)
-                    .push(")");
-                extended += connection.execute(update).await?;
+                let extend = |condition: &str| {
+                    Sql::build(&renew)
+                        .push_bind(micros(holder.lease))
+                        .push(" WHERE holder = ")
+                        .push_bind(holder.id)
+                        .push(condition)
+                        .push(" AND (run_id, position) IN (")
+                        .push_values(places(batch))
+                        .push(")")
+                };
+                let expired = extend(" AND lease_until IS NULL").push(" RETURNING run_id");
+                let renewed = connection.rows(expired).await?;
+                change_waiting(connection, &renewed, -1).await?;
+                // All of them, including those that the first statement has just renewed.
+                extended += connection.execute(extend("")).await?;
             }
             extended
         })
@@ -270,8 +286,17 @@ impl Bench<'_> {
                     .push_bind(holder)
                     .push(" AND (position, takes) IN (")
                     .push_values(attempts)
-                    .push(") RETURNING position");
-                kept.extend(first_column::<i64>(&connection.rows(delete).await?)?);
+                    .push(") RETURNING position, run_id, lease_until");
+                let mut rows = connection.rows(delete).await?;
+                kept.extend(first_column::<i64>(&rows)?);
+                // Cases whose lease had expired were waiting again.
+                let mut expired = Vec::new();
+                for row in rows.drain(..) {
+                    if row.get::<Option<i64>>("lease_until")?.is_none() {
+                        expired.push(row);
+                    }
+                }
+                change_waiting(connection, &expired, -1).await?;
             }
             kept.sort_unstable();
             let rows: Vec<&BenchResultRow> = results
@@ -289,14 +314,35 @@ impl Bench<'_> {
         })
     }
 
-    /// Releases all leases of a holder and undoes their attempts; returns how many.
-    pub async fn release_work(self, holder: &str) -> Result<u64, StoreError> {
-        let update = sql!(
-            "UPDATE bench_work SET holder = NULL, worker = NULL, lease_until = NULL, takes = takes - 1
-             WHERE holder = $1";
-            holder
-        );
-        self.0.pool.execute(update).await
+    /// Releases all leases of a holder, or only those of some cases, and undoes their attempts; returns how
+    /// many.
+    pub async fn release_work(self, holder: &str, only: Option<&[(String, i64)]>) -> Result<u64, StoreError> {
+        in_transaction!(&self.0.pool, |connection| {
+            let mut released = 0;
+            for batch in only.map_or_else(|| vec![None], |all| all.chunks(BATCH).map(Some).collect()) {
+                // First those that were not waiting before.
+                for condition in [" AND lease_until IS NOT NULL", ""] {
+                    let mut update = Sql::build(
+                        "UPDATE bench_work SET holder = NULL, worker = NULL, lease_until = NULL,
+                             takes = takes - 1 WHERE holder = ",
+                    )
+                    .push_bind(holder)
+                    .push(condition);
+                    if let Some(batch) = batch {
+                        update = update
+                            .push(" AND (run_id, position) IN (")
+                            .push_values(places(batch))
+                            .push(")");
+                    }
+                    let rows = connection.rows(update.push(" RETURNING run_id")).await?;
+                    released += rows.len() as u64;
+                    if !condition.is_empty() {
+                        change_waiting(connection, &rows, 1).await?;
+                    }
+                }
+            }
+            released
+        })
     }
 
     /// Completes a distributed run with its metrics, unless another process has.
@@ -308,10 +354,11 @@ impl Bench<'_> {
     ) -> Result<(), StoreError> {
         let summary = self.summary_text(run_id, summary)?;
         let now = now_micros();
+        let (low, high) = pass_interval(&summary);
         let update = sql!(
-            "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3
-             WHERE run_id = $4 AND completed_at IS NULL";
-            now, &summary, pass_rate, run_id
+            "UPDATE bench_runs SET completed_at = $1, summary = $2, pass_rate = $3, pass_low = $4, pass_high = $5
+             WHERE run_id = $6 AND completed_at IS NULL";
+            now, &summary, pass_rate, low, high, run_id
         );
         self.0.pool.execute(update).await?;
         Ok(())
@@ -322,24 +369,45 @@ impl Bench<'_> {
     pub async fn close_plan(self, run_id: &str) -> Result<Option<u64>, StoreError> {
         let now = now_micros();
         in_transaction!(&self.0.pool, |connection| {
-            let update = sql!(
-                "UPDATE bench_plans SET closed_at = $2 WHERE run_id = $1 AND closed_at IS NULL";
-                run_id, now
-            );
-            let closed = connection.execute(update).await?;
+            // Cases before the plan, as all other transactions lock them.
             let dropped = connection
                 .execute(sql!("DELETE FROM bench_work WHERE run_id = $1"; run_id))
                 .await?;
+            let update = sql!(
+                "UPDATE bench_plans SET closed_at = $2, waiting = 0 WHERE run_id = $1 AND closed_at IS NULL";
+                run_id, now
+            );
+            let closed = connection.execute(update).await?;
             (closed > 0).then_some(dropped)
         })
     }
 }
 
-/// Condition for rows of `bench_work w` without a valid lease: never leased, released, or expired.
-fn free(pool: &Pool) -> String {
-    format!("(w.lease_until IS NULL OR w.lease_until < {})", pool.clock())
+/// SQL expression for the position of the run that was served last, on the virtual time line of all runs.
+fn virtual_now() -> &'static str {
+    "(SELECT COALESCE(MAX(o.served), 0) FROM bench_plans o WHERE o.closed_at IS NULL)"
 }
 
-fn micros(duration: Duration) -> i64 {
+fn places(cases: &[(String, i64)]) -> impl Iterator<Item = Vec<crate::sql::Value<'_>>> {
+    cases
+        .iter()
+        .map(|(run_id, position)| values! { run_id, *position })
+}
+
+/// Adds `by` to the number of waiting cases of a run, for each of its rows. In the order of the runs, so that
+/// two processes cannot wait for each other.
+pub(super) async fn change_waiting(connection: &mut Connection, rows: &[Row], by: i64) -> Result<(), Fault> {
+    let mut changes: BTreeMap<String, i64> = BTreeMap::new();
+    for row in rows {
+        *changes.entry(row.get("run_id")?).or_default() += by;
+    }
+    for (run_id, change) in changes {
+        let update = sql!("UPDATE bench_plans SET waiting = waiting + $2 WHERE run_id = $1"; run_id, change);
+        connection.execute(update).await?;
+    }
+    Ok(())
+}
+
+pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX / 4)
 }

@@ -91,6 +91,11 @@ impl<DB: Database> WarmConnections<DB> {
         &self.pool
     }
 
+    /// Number of connections that are kept.
+    pub(crate) fn kept(&self) -> usize {
+        self.with(|state| state.kept.len())
+    }
+
     fn with<T>(&self, change: impl FnOnce(&mut State<DB>) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }

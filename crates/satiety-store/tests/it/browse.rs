@@ -274,16 +274,19 @@ on_both_engines! {
         let instance = InstanceRow {
             instance_id: "server-1".into(), kind: "server".into(), name: "server".into(),
             url: Some("http://127.0.0.1:8787".into()), version: "0".into(), started_at: 1, seen_at: 0,
+            schema_version: None, clock_offset: None, draining_at: None,
         };
-        let before = satiety_store::now_micros();
         store.instances().announce(&instance).await.unwrap();
         store.instances().announce(&instance).await.unwrap();
-        let seen = store.instances().seen_since(before).await.unwrap();
+        let minute = 60_000_000;
+        let seen = store.instances().seen_within(minute).await.unwrap();
         assert_eq!(seen.len(), 1);
         assert_eq!(seen[0].url, instance.url);
-        let later = satiety_store::now_micros() + 1_000_000;
-        assert!(store.instances().seen_since(later).await.unwrap().is_empty());
+        assert_eq!(seen[0].schema_version, Some(satiety_store::SCHEMA_VERSION));
+        // One machine, one clock: what remains is the time of the statement.
+        assert!(seen[0].clock_offset.unwrap().abs() < 5_000_000, "{seen:?}");
+        assert!(store.instances().seen_within(-minute).await.unwrap().is_empty());
         store.instances().remove("server-1").await.unwrap();
-        assert!(store.instances().seen_since(before).await.unwrap().is_empty());
+        assert!(store.instances().seen_within(minute).await.unwrap().is_empty());
     }
 }

@@ -130,14 +130,15 @@ async fn columns_in_engine(url: &str) -> BTreeMap<(String, String), (Kind, bool)
         let pool = sqlx::PgPool::connect(url).await.unwrap();
         sqlx::query_as(
             "SELECT table_name::text, column_name::text, data_type::text, is_nullable = 'YES'
-             FROM information_schema.columns WHERE table_schema = current_schema()",
+             FROM information_schema.columns WHERE table_schema = current_schema()
+             AND table_name NOT IN (SELECT relname FROM pg_class WHERE relispartition)",
         )
         .fetch_all(&pool)
         .await
         .unwrap()
     };
     rows.into_iter()
-        .filter(|(table, ..)| table != "satiety_schema")
+        .filter(|(table, ..)| !table.starts_with("satiety_"))
         .map(|(table, column, kind, optional)| {
             let kind = match kind.as_str() {
                 "text" => Kind::Text,
@@ -227,6 +228,14 @@ on_both_engines! {
         assert_eq!((done[0].completed_at, done[0].pass_rate, done[0].summary.clone()), (Some(9), Some(0.5), Some(json!({"x": 1}))));
         assert!(store.bench().runs(Some("other"), 10).await.unwrap().is_empty());
         assert_eq!(store.bench().runs(None, 10).await.unwrap().len(), 1);
+        // A summary without an interval has none; labels complete a run again.
+        assert!(store.bench().pass_intervals(&["run-1", "run-2"]).await.unwrap().is_empty());
+        let summary = json!({"pass_rate_interval": {"low": 0.25, "high": 0.75, "confidence": 0.95}});
+        store.bench().complete_run("run-1", 9, &summary, Some(0.5)).await.unwrap();
+        let intervals = store.bench().pass_intervals(&["run-1", "run-2"]).await.unwrap();
+        assert_eq!(intervals, [("run-1".to_owned(), 0.25, 0.75)]);
+        assert_eq!(store.bench().existing_runs(&["run-2", "run-1"]).await.unwrap(), ["run-1"]);
+        assert!(store.bench().existing_runs(&[]).await.unwrap().is_empty());
     }
 }
 

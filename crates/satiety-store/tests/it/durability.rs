@@ -16,7 +16,7 @@ use xtask::postgres::{Cluster, Options};
 const BATCH: usize = 7;
 const KILLS: u32 = 50;
 
-fn batch(writer: &str, number: i64) -> Vec<Event> {
+pub(crate) fn batch(writer: &str, number: i64) -> Vec<Event> {
     (0..BATCH)
         .map(|part| Event::now("test.batch", writer, json!({"batch": number, "part": part})))
         .collect()

@@ -1,5 +1,7 @@
 //! Memories: stored completely, found by words on both engines, and removed by deletion.
 
+use std::time::Duration;
+
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::{
     ChangeAction, ChunkRow, FeedbackRow, LinkRow, MemoryRow, ProvenanceRow, VectorRow,
@@ -81,6 +83,47 @@ pub(crate) async fn fill(store: &Store) {
         .unwrap();
     assert!(store.tasks().put(&task("task-1", None)).await.unwrap());
     assert!(store.tasks().put(&task("task-2", Some(9))).await.unwrap());
+    let docs: Vec<i64> = (0..10).collect();
+    let minute = Duration::from_mins(1);
+    let claimed = store
+        .memories()
+        .claim_chunks(&docs, "model", "holder", minute)
+        .await;
+    assert_eq!(claimed.unwrap().len(), 2);
+}
+
+on_both_engines! {
+    async fn a_chunk_is_claimed_by_one_process_until_it_is_embedded(fixture: Fixture) {
+        let store = fixture.open().await;
+        put(&store, "a", "title", "body").await;
+        put(&store, "b", "title", "body").await;
+        let docs: Vec<i64> = (0..10).collect();
+        let claim = async |holder: &str, lease| {
+            let mut claimed = store.memories().claim_chunks(&docs, "model", holder, lease).await.unwrap();
+            claimed.sort_unstable();
+            claimed
+        };
+        let minute = Duration::from_mins(1);
+        let first = claim("one", minute).await;
+        assert_eq!(first.len(), 2);
+        assert!(claim("two", minute).await.is_empty());
+        // Another model is other work.
+        let other = store.memories().claim_chunks(&docs, "other", "two", minute).await.unwrap();
+        assert_eq!(other.len(), 2);
+        // Releasing the claims of another process does nothing.
+        store.memories().release_chunks(&first, "model", "two").await.unwrap();
+        assert!(claim("two", minute).await.is_empty());
+        store.memories().release_chunks(&first, "model", "one").await.unwrap();
+        assert_eq!(claim("two", Duration::ZERO).await, first);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        // The claim of a process that was killed has expired.
+        assert_eq!(claim("three", minute).await, first);
+        store.memories().release_chunks(&first, "model", "three").await.unwrap();
+        // A chunk with a vector is not claimed again, whatever the caller's index says.
+        let row = VectorRow { doc: first[0], memory_id: "a".into(), vector: "AAAA".into() };
+        store.memories().put_vectors("model", &[row]).await.unwrap();
+        assert_eq!(claim("one", minute).await, first[1..]);
+    }
 }
 
 fn task(id: &str, closed_at: Option<i64>) -> TaskRow {

@@ -66,7 +66,7 @@ on_both_engines! {
         for opener in openers {
             assert_eq!(opener.await.unwrap(), SCHEMA_VERSION);
         }
-        assert_eq!(fixture.open().await.retention().rules().await.unwrap().len(), 22);
+        assert_eq!(fixture.open().await.retention().rules().await.unwrap().len(), 23);
     }
 }
 
@@ -83,11 +83,11 @@ pub(crate) async fn raw(url: &str, sql: &str) {
     let sql = sqlx::AssertSqlSafe(sql.to_owned());
     if url.starts_with("sqlite:") {
         let pool = sqlx::SqlitePool::connect(url).await.unwrap();
-        sqlx::query(sql).execute(&pool).await.unwrap();
+        sqlx::raw_sql(sql).execute(&pool).await.unwrap();
         pool.close().await;
     } else {
         let pool = sqlx::PgPool::connect(url).await.unwrap();
-        sqlx::query(sql).execute(&pool).await.unwrap();
+        sqlx::raw_sql(sql).execute(&pool).await.unwrap();
         pool.close().await;
     }
 }

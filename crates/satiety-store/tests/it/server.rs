@@ -20,6 +20,7 @@ fn token(id: &str, at: i64) -> TokenRow {
         expires_at: Some(i64::MAX),
         revoked_at: None,
         last_used_at: None,
+        tenant: None,
     }
 }
 

@@ -31,7 +31,8 @@ impl Fixture {
         };
         let name = format!("t{}", uuid::Uuid::now_v7().simple());
         let pool = sqlx::PgPool::connect(&server).await.unwrap();
-        sqlx::query(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}")))
+        // Without a prepared statement: the server may be behind a pooler.
+        sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}")))
             .execute(&pool)
             .await
             .unwrap();

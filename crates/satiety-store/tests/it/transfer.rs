@@ -1,5 +1,6 @@
 //! Export, import and backup: complete and atomic.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -9,9 +10,10 @@ use satiety_store::evaluation::EvalResultRow;
 use satiety_store::instances::InstanceRow;
 use satiety_store::journal::Event;
 use satiety_store::labels::{AgentRunLabelRow, ConversationLabelRow};
+use satiety_store::partitioned::{DAY_MICROS, DayCount, RowSink};
 use satiety_store::retention::Rule;
 use satiety_store::transfer::BackupKind;
-use satiety_store::{Store, StoreError, TABLES};
+use satiety_store::{Store, StoreError, TABLES, Table};
 use serde_json::json;
 
 use crate::conformance::{
@@ -71,6 +73,8 @@ async fn populate(store: &Store) {
     crate::server::fill(store).await;
     crate::experiment::fill(store).await;
     crate::work::fill(store).await;
+    crate::rates::fill(store).await;
+    crate::tenants::fill(store).await;
     fill_agent_runs(store).await;
     fill_annotations(store).await;
     crate::hook_sessions::fill(store).await;
@@ -131,6 +135,9 @@ async fn fill_annotations(store: &Store) {
         version: "0".into(),
         started_at: 1,
         seen_at: 0,
+        schema_version: None,
+        clock_offset: None,
+        draining_at: Some(5),
     };
     store.instances().announce(&instance).await.unwrap();
 }
@@ -317,6 +324,76 @@ on_both_engines! {
         assert_eq!(rows(&export(&restored).await), rows(&export(&store).await));
         let error = store.backup(Path::new(&path)).await.unwrap_err();
         assert!(error.to_string().contains("the file already exists"), "{error}");
+    }
+}
+
+/// Rows by table and day, and the days that were offered.
+#[derive(Default)]
+struct ByDay {
+    rows: BTreeMap<&'static str, Vec<(Option<i64>, serde_json::Value)>>,
+    days: BTreeMap<&'static str, Vec<DayCount>>,
+    skip: Option<(&'static str, i64)>,
+}
+
+impl RowSink for ByDay {
+    type Error = StoreError;
+
+    fn begin_table(
+        &mut self,
+        table: &'static Table,
+        days: &[DayCount],
+    ) -> Result<BTreeSet<Option<i64>>, StoreError> {
+        self.days.insert(table.name, days.to_vec());
+        Ok(self
+            .skip
+            .iter()
+            .filter(|(name, _)| *name == table.name)
+            .map(|(_, day)| Some(*day))
+            .collect())
+    }
+
+    fn row(
+        &mut self,
+        table: &'static Table,
+        day: Option<i64>,
+        row: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<(), StoreError> {
+        self.rows.entry(table.name).or_default().push((day, row.into()));
+        Ok(())
+    }
+}
+
+on_both_engines! {
+    async fn rows_by_day_are_all_rows_once(fixture: Fixture) {
+        let store = fixture.open().await;
+        populate(&store).await;
+        let mut late = bench_run("late");
+        late.started_at = 3 * DAY_MICROS + 7;
+        store.bench().begin_run(&late).await.unwrap();
+        store.bench().put_results("late", &[bench_result("a", 0), bench_result("b", 0)]).await.unwrap();
+        let mut early = bench_run("early");
+        early.started_at = -1;
+        store.bench().begin_run(&early).await.unwrap();
+        let mut found = ByDay::default();
+        store.rows_by_day(&mut found).await.unwrap();
+        let status = store.status().await.unwrap();
+        for table in &status.tables {
+            let rows = found.rows.get(table.name.as_str()).map_or(&[][..], Vec::as_slice);
+            assert_eq!(i64::try_from(rows.len()), Ok(table.rows), "{}", table.name);
+            let counted: u64 = found.days[table.name.as_str()].iter().map(|(_, rows)| rows).sum();
+            assert_eq!(i64::try_from(counted), Ok(table.rows), "{}", table.name);
+            let days: Vec<Option<i64>> = rows.iter().map(|(day, _)| *day).collect();
+            assert!(days.is_sorted(), "{} is in order of days", table.name);
+        }
+        let days: Vec<Option<i64>> = found.days["bench_runs"].iter().map(|(day, _)| *day).collect();
+        assert_eq!(days, [Some(-1), Some(0), Some(3)]);
+        // Results have the day of their run, and a day that is skipped is not read.
+        let results = |found: &ByDay| found.rows["bench_results"].iter().filter(|(day, _)| *day == Some(3)).count();
+        assert_eq!(results(&found), 2);
+        let mut found = ByDay { skip: Some(("bench_results", 3)), ..ByDay::default() };
+        store.rows_by_day(&mut found).await.unwrap();
+        assert_eq!(results(&found), 0);
+        assert!(!found.rows["bench_results"].is_empty());
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use satiety::bench::queue::{Priority, longest_wait};
 use satiety_store::Store;
 use satiety_store::bench::{BenchResultRow, Lease, LeaseHolder, ResultKey, StoredOutcome, WorkDepth};
 use serde_json::json;
@@ -47,7 +48,7 @@ async fn enqueue(store: &Store, run_id: &str, count: usize) -> bool {
     let plan = json!({"suite": "suites/a"});
     store
         .bench()
-        .enqueue_run(&bench_run(run_id), &plan, &cases(count))
+        .enqueue_run(&bench_run(run_id), &plan, &cases(count), None)
         .await
         .unwrap()
 }
@@ -57,7 +58,7 @@ pub(crate) async fn fill(store: &Store) {
     assert!(enqueue(store, "run-spread", 3).await);
     store
         .bench()
-        .take_work("run-spread", &holder("h", LONG), 1)
+        .take_work(&["run-spread"], &holder("h", LONG), 1)
         .await
         .unwrap();
     let turn = store
@@ -81,12 +82,12 @@ on_both_engines! {
         let store = fixture.open().await;
         assert!(enqueue(&store, "run-1", 5).await);
         assert!(!enqueue(&store, "run-1", 5).await, "the run is already open");
-        let taken = store.bench().take_work("run-1", &holder("a", LONG), 2).await.unwrap();
+        let taken = store.bench().take_work(&["run-1"], &holder("a", LONG), 2).await.unwrap();
         assert_eq!(taken.iter().map(|taken| taken.key.case_id.as_str()).collect::<Vec<_>>(), ["case-000", "case-001"]);
         assert!(taken.iter().all(|taken| taken.takes == 1));
-        let others = store.bench().take_work("run-1", &holder("b", LONG), 10).await.unwrap();
+        let others = store.bench().take_work(&["run-1"], &holder("b", LONG), 10).await.unwrap();
         assert_eq!(others.len(), 3);
-        assert!(store.bench().take_work("run-1", &holder("c", LONG), 10).await.unwrap().is_empty());
+        assert!(store.bench().take_work(&["run-1"], &holder("c", LONG), 10).await.unwrap().is_empty());
         assert_eq!(store.bench().work_depth().await.unwrap(), WorkDepth { waiting: 0, taken: 5 });
 
         // A worker cannot submit a case that another one holds, or an outdated attempt.
@@ -110,15 +111,15 @@ on_both_engines! {
     async fn expired_leases_are_lost_and_renewed_ones_stay(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 2).await;
-        let silent = store.bench().take_work("run-1", &holder("silent", SHORT), 1).await.unwrap();
-        let alive = store.bench().take_work("run-1", &holder("alive", SHORT), 1).await.unwrap();
+        let silent = store.bench().take_work(&["run-1"], &holder("silent", SHORT), 1).await.unwrap();
+        let alive = store.bench().take_work(&["run-1"], &holder("alive", SHORT), 1).await.unwrap();
         let held = [("run-1".to_owned(), alive[0].position)];
         for _ in 0..6 {
             tokio::time::sleep(SHORT / 3).await;
             assert_eq!(store.bench().extend_work(&holder("alive", LONG), &held).await.unwrap(), 1);
         }
         assert_eq!(store.bench().extend_work(&holder("other", LONG), &held).await.unwrap(), 0);
-        let again = store.bench().take_work("run-1", &holder("next", LONG), 10).await.unwrap();
+        let again = store.bench().take_work(&["run-1"], &holder("next", LONG), 10).await.unwrap();
         assert_eq!(again.len(), 1);
         assert_eq!((again[0].position, again[0].takes), (silent[0].position, 2));
         // The silent worker returns with an answer: the case has another owner now.
@@ -132,11 +133,11 @@ on_both_engines! {
     async fn returned_cases_do_not_count_as_attempts(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 3).await;
-        store.bench().take_work("run-1", &holder("a", LONG), 2).await.unwrap();
+        store.bench().take_work(&["run-1"], &holder("a", LONG), 2).await.unwrap();
         assert_eq!(store.bench().work_left("run-1").await.unwrap(), WorkDepth { waiting: 1, taken: 2 });
-        assert_eq!(store.bench().release_work("a").await.unwrap(), 2);
-        assert_eq!(store.bench().release_work("a").await.unwrap(), 0);
-        let taken = store.bench().take_work("run-1", &holder("b", LONG), 9).await.unwrap();
+        assert_eq!(store.bench().release_work("a", None).await.unwrap(), 2);
+        assert_eq!(store.bench().release_work("a", None).await.unwrap(), 0);
+        let taken = store.bench().take_work(&["run-1"], &holder("b", LONG), 9).await.unwrap();
         assert_eq!(taken.iter().map(|taken| (taken.position, taken.takes)).collect::<Vec<_>>(), [(0, 1), (1, 1), (2, 1)]);
     }
 }
@@ -145,7 +146,7 @@ on_both_engines! {
     async fn closed_runs_are_skipped_and_can_be_reopened(fixture: Fixture) {
         let store = fixture.open().await;
         enqueue(&store, "run-1", 3).await;
-        let taken = store.bench().take_work("run-1", &holder("a", LONG), 1).await.unwrap();
+        let taken = store.bench().take_work(&["run-1"], &holder("a", LONG), 1).await.unwrap();
         assert_eq!(store.bench().close_plan("run-1").await.unwrap(), Some(3));
         assert_eq!(store.bench().close_plan("run-1").await.unwrap(), None);
         assert!(store.bench().settle_work("run-1", "a", &[result_of(&taken[0], "pass")]).await.unwrap().kept.is_empty());
@@ -176,7 +177,7 @@ on_both_engines! {
                     let store = Store::open(&url).await.unwrap();
                     let (id, mut kept) = (format!("h{number}"), Vec::new());
                     loop {
-                        let taken = store.bench().take_work("run-1", &holder(&id, LONG), 7).await.unwrap();
+                        let taken = store.bench().take_work(&["run-1"], &holder(&id, LONG), 7).await.unwrap();
                         assert!(taken.len() <= 7);
                         if taken.is_empty() {
                             return kept;
@@ -195,6 +196,138 @@ on_both_engines! {
         }
         assert_eq!((count, all.len()), (300, 300));
         assert_eq!(store.bench().result_counts("run-1").await.unwrap(), [("pass".to_owned(), 300)]);
+    }
+}
+
+on_both_engines! {
+    async fn runs_share_the_workers_by_priority_and_none_starves(fixture: Fixture) {
+        let store = fixture.open().await;
+        let priorities = [Priority::High, Priority::Normal, Priority::Normal, Priority::Low];
+        let ids = ["run-0", "run-1", "run-2", "run-3"];
+        let plan = json!({"suite": "suites/a"});
+        for (id, priority) in ids.iter().zip(priorities) {
+            let cases = cases(120);
+            assert!(store.bench().enqueue_run(&bench_run(id), &plan, &cases, Some(priority)).await.unwrap());
+        }
+        let (mut taken, mut waited, mut left) = ([0_u64; 4], [0_u64; 4], [120_u64; 4]);
+        let late = ["run-0", "run-1", "run-2", "run-3", "run-4"];
+        for claim in 0..250 {
+            // A run that arrives late neither waits behind the others nor overtakes them all.
+            if claim == 100 {
+                assert!(enqueue(&store, "run-4", 5).await);
+            }
+            let got = store.bench().take_work(&late, &holder("a", LONG), 1).await.unwrap();
+            assert_eq!(got.len(), 1);
+            let at = late.iter().position(|id| *id == got[0].run_id).unwrap();
+            if at == 4 {
+                assert!((100..100 + 5 * 12).contains(&claim), "the late run is served at claim {claim}");
+                continue;
+            }
+            (taken[at], left[at], waited[at]) = (taken[at] + 1, left[at] - 1, 0);
+            for other in (0..4).filter(|other| *other != at && left[*other] > 0) {
+                waited[other] += 1;
+                let mut others = priorities.to_vec();
+                others[other] = Priority::Normal;
+                assert!(waited[other] <= longest_wait(priorities[other], &others), "{other} at claim {claim}");
+            }
+        }
+        // 16 : 4 : 4 : 1 until the first run has no case left.
+        assert_eq!(left[0], 0);
+        assert!(taken[1].abs_diff(taken[2]) <= 1 && taken[3] >= 10 && taken[3] < taken[1], "{taken:?}");
+        let queued = store.bench().queued_runs(10).await.unwrap();
+        assert_eq!(queued.iter().map(|run| run.waiting).sum::<i64>(), 485 - 250);
+        assert!(queued.iter().all(|run| run.age >= 0 && run.taken > 0));
+        assert!(store.bench().oldest_waiting().await.unwrap().is_some_and(|age| age >= 0));
+        // The priority of an open run can be changed.
+        assert!(!store.bench().enqueue_run(&bench_run("run-3"), &plan, &cases(1), Some(Priority::High)).await.unwrap());
+        let run = store.bench().queued_runs(10).await.unwrap().into_iter().find(|run| run.run_id == "run-3").unwrap();
+        assert_eq!((run.weight, run.waiting), (16, i64::try_from(left[3]).unwrap()));
+    }
+}
+
+on_both_engines! {
+    async fn the_number_of_waiting_cases_stays_exact(fixture: Fixture) {
+        let store = fixture.open().await;
+        for id in ["run-0", "run-1", "run-2"] {
+            enqueue(&store, id, 40).await;
+        }
+        let runs = ["run-0", "run-1", "run-2"];
+        let mut random = 12345_u64;
+        let mut below = |limit: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % limit
+        };
+        let mut held: Vec<(&str, Lease)> = Vec::new();
+        for step in 0..120 {
+            let id = ["a", "b", "c"][usize::try_from(below(3)).unwrap()];
+            match below(5) {
+                0 | 1 => {
+                    let lease = if id == "c" { Duration::from_millis(1) } else { LONG };
+                    let most = usize::try_from(below(6)).unwrap() + 1;
+                    let taken = store.bench().take_work(&runs, &holder(id, lease), most).await.unwrap();
+                    held.extend(taken.into_iter().map(|taken| (id, taken)));
+                }
+                2 => {
+                    store.bench().open_runs().await.unwrap();
+                }
+                3 => {
+                    let places: Vec<(String, i64)> =
+                        held.iter().map(|(_, lease)| (lease.run_id.clone(), lease.position)).collect();
+                    store.bench().extend_work(&holder(id, SHORT), &places).await.unwrap();
+                }
+                _ if below(2) == 0 => {
+                    if let Some((id, lease)) = held.pop() {
+                        store.bench().settle_work(&lease.run_id, id, &[result_of(&lease, "pass")]).await.unwrap();
+                    }
+                }
+                _ => {
+                    let places: Vec<(String, i64)> =
+                        held.iter().take(2).map(|(_, lease)| (lease.run_id.clone(), lease.position)).collect();
+                    let only = (below(2) == 0).then_some(&places[..]);
+                    store.bench().release_work(id, only).await.unwrap();
+                }
+            }
+            let mut sum = 0;
+            for run in runs {
+                let left = store.bench().work_left(run).await.unwrap();
+                sum += left.waiting + left.taken;
+                assert!(left.waiting >= 0);
+            }
+            let (rows, free, kept) = count_rows(&fixture).await;
+            assert_eq!((rows, free), (sum, kept), "step {step}");
+        }
+    }
+}
+
+/// Remaining cases, those without a lease, and the number of waiting cases that is kept with the runs.
+async fn count_rows(fixture: &crate::support::Fixture) -> (i64, i64, i64) {
+    let select = "SELECT (SELECT COUNT(*) FROM bench_work),
+        (SELECT COUNT(*) FROM bench_work WHERE lease_until IS NULL),
+        (SELECT CAST(SUM(waiting) AS BIGINT) FROM bench_plans)";
+    if fixture.url_text.starts_with("sqlite:") {
+        let pool = sqlx::SqlitePool::connect(&fixture.url_text).await.unwrap();
+        sqlx::query_as(select).fetch_one(&pool).await.unwrap()
+    } else {
+        // Without names of statements, for the run behind a pooler.
+        let options: sqlx::postgres::PgConnectOptions = fixture.url_text.parse().unwrap();
+        let pool = sqlx::PgPool::connect_lazy_with(options.statement_cache_capacity(0));
+        sqlx::query_as(select).fetch_one(&pool).await.unwrap()
+    }
+}
+
+on_both_engines! {
+    async fn a_late_result_counts_if_no_other_worker_has_begun(fixture: Fixture) {
+        let store = fixture.open().await;
+        enqueue(&store, "run-1", 1).await;
+        let late = store.bench().take_work(&["run-1"], &holder("a", SHORT), 1).await.unwrap();
+        tokio::time::sleep(SHORT * 2).await;
+        assert_eq!(store.bench().work_depth().await.unwrap(), WorkDepth { waiting: 1, taken: 0 });
+        assert!(store.bench().oldest_waiting().await.unwrap().is_some());
+        assert!(store.bench().open_runs().await.unwrap()[0].ready);
+        let settled = store.bench().settle_work("run-1", "a", &[result_of(&late[0], "pass")]).await.unwrap();
+        assert_eq!((settled.kept, settled.left), (vec![0], false));
+        assert_eq!(store.bench().work_depth().await.unwrap(), WorkDepth::default());
+        assert_eq!(store.bench().oldest_waiting().await.unwrap(), None);
     }
 }
 
