@@ -28,6 +28,7 @@ FRAMEWORKS = {
     "openai_agents": ["openai-agents==0.24.0"],
     "pydantic_ai": ["pydantic-ai-slim==2.62.0"],
     "pytest_plugin": ["pytest-xdist==3.8.0"],
+    "ray": ["ray==2.60.0"],
     "smolagents": ["smolagents==1.26.0"],
 }
 COMMON = ["httpx", "numpy", "pytest==9.2.0", "mypy==2.4.1"]

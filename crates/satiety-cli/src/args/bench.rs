@@ -108,6 +108,9 @@ pub(crate) struct BenchRunArgs {
     /// Print the run's id and exit; the last worker finalizes and reports the run
     #[arg(long, requires = "distributed")]
     pub(crate) detach: bool,
+    /// Share of the workers next to other runs: high gets four cases for each of a normal run [default: normal]
+    #[arg(long, value_name = "PRIORITY", value_enum, requires = "distributed")]
+    pub(crate) priority: Option<PriorityChoice>,
     /// Directory shared with the workers; suites and targets are relative to it [default: current directory]
     #[arg(long, value_name = "DIR", requires = "distributed")]
     pub(crate) root: Option<PathBuf>,
@@ -119,6 +122,17 @@ pub(crate) struct BenchRunArgs {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) files: ReportFiles,
+}
+
+/// Priority of a distributed run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PriorityChoice {
+    /// One case for every four of a normal run
+    Low,
+    /// Equal shares
+    Normal,
+    /// Four cases for every case of a normal run
+    High,
 }
 
 /// Options for calling targets.
@@ -137,10 +151,10 @@ pub(crate) struct BenchHowArgs {
     /// Maximum concurrent calls
     #[arg(long, short = 'j', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: u32,
-    /// Maximum requests per minute [default: unlimited]
+    /// Maximum requests per minute, of all workers together [default: unlimited]
     #[arg(long, value_name = "N")]
     pub(crate) rpm: Option<u32>,
-    /// Maximum tokens per minute [default: unlimited]
+    /// Maximum tokens per minute, of all workers together [default: unlimited]
     #[arg(long, value_name = "N")]
     pub(crate) tpm: Option<u64>,
     /// Retries when a service is busy or unreachable

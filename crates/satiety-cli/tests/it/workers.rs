@@ -40,9 +40,9 @@ printf ok
 "#;
 
 /// A database, and a directory that is the checkout of all processes.
-struct Cluster {
-    place: Place,
-    url: String,
+pub(crate) struct Cluster {
+    pub(crate) place: Place,
+    pub(crate) url: String,
     /// Value of `bench.sandbox` for all processes.
     sandbox: &'static str,
 }
@@ -60,12 +60,12 @@ impl Cluster {
         }
     }
 
-    fn sqlite() -> Self {
+    pub(crate) fn sqlite() -> Self {
         Self::on(|place| format!("sqlite:{}", place.path("store.db").display()))
     }
 
     /// A new database on the server that `cargo xtask test` started; `None` without it.
-    fn postgres() -> Option<Self> {
+    pub(crate) fn postgres() -> Option<Self> {
         let Ok(server) = std::env::var("SATIETY_TEST_POSTGRES") else {
             println!(
                 "skipped on PostgreSQL: SATIETY_TEST_POSTGRES is not set; `cargo xtask test` starts a server"
@@ -79,7 +79,7 @@ impl Cluster {
         Some(Self::on(|_| format!("{base}/{name}")))
     }
 
-    fn suite(&self, cases: &[(String, String)], target: &str) {
+    pub(crate) fn suite(&self, cases: &[(String, String)], target: &str) {
         let cases: Vec<Value> = cases
             .iter()
             .map(|(goal, expected)| {
@@ -93,7 +93,7 @@ impl Cluster {
     }
 
     /// Cases with these goals, which the shell answers.
-    fn shell_suite(&self, goals: &[&str]) {
+    pub(crate) fn shell_suite(&self, goals: &[&str]) {
         let cases: Vec<(String, String)> = goals
             .iter()
             .map(|goal| ((*goal).to_owned(), "ok".to_owned()))
@@ -105,7 +105,7 @@ impl Cluster {
         );
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.place.command(&["--db", &self.url]);
         command
             .args(arguments)
@@ -116,19 +116,19 @@ impl Cluster {
         command
     }
 
-    fn output(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn output(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
     #[track_caller]
-    fn json(&self, arguments: &[&str]) -> Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let output = self.output(arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {stderr}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    fn worker(&self, arguments: &[&str]) -> Worker {
+    pub(crate) fn worker(&self, arguments: &[&str]) -> Worker {
         let mut command = self.command(&["worker", "--format", "json"]);
         let child = command
             .args(arguments)
@@ -139,13 +139,13 @@ impl Cluster {
         Worker(child)
     }
 
-    fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> Server {
         let repo = self.place.path("repo").display().to_string();
         start(&self.place, &["--db", &self.url, "--root", &repo])
     }
 
     /// Starts a distributed run and returns its id.
-    fn detach(&self, more: &[&str]) -> String {
+    pub(crate) fn detach(&self, more: &[&str]) -> String {
         let arguments = [
             &[
                 "bench",
@@ -164,20 +164,20 @@ impl Cluster {
     }
 
     /// Open cases: by case, the number of attempts and whether it is leased.
-    fn left(&self) -> BTreeMap<String, (i64, bool)> {
+    pub(crate) fn left(&self) -> BTreeMap<String, (i64, bool)> {
         rows(
             &self.url,
             "SELECT case_id, takes, CASE WHEN holder IS NULL THEN 0 ELSE 1 END FROM bench_work",
         )
     }
 
-    fn report(&self, run: &str) -> Value {
+    pub(crate) fn report(&self, run: &str) -> Value {
         self.json(&["bench", "report", run, "--format", "json"])
     }
 }
 
 /// A worker that is killed on drop.
-struct Worker(Child);
+pub(crate) struct Worker(Child);
 
 impl Drop for Worker {
     fn drop(&mut self) {
@@ -187,14 +187,14 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    fn ended(mut self) -> (std::process::ExitStatus, String, String) {
+    pub(crate) fn ended(mut self) -> (std::process::ExitStatus, String, String) {
         let (mut out, mut stderr) = (String::new(), String::new());
         self.0.stdout.take().unwrap().read_to_string(&mut out).unwrap();
         self.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         (self.0.wait().unwrap(), out, stderr)
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.0.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
@@ -255,14 +255,14 @@ fn post(address: &str, path: &str, body: &Value) -> Value {
     body_of(&answer)
 }
 
-fn body_of(answer: &str) -> Value {
+pub(crate) fn body_of(answer: &str) -> Value {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 20"), "{answer}");
     serde_json::from_str(body).unwrap()
 }
 
 /// Stored results by case; duplicates are an error.
-fn results(run: &Value) -> BTreeMap<String, (Value, Value)> {
+pub(crate) fn results(run: &Value) -> BTreeMap<String, (Value, Value)> {
     let mut found = BTreeMap::new();
     for result in run["results"].as_array().unwrap() {
         let case = result["case_id"].as_str().unwrap().to_owned();
@@ -381,7 +381,7 @@ fn kills_of_workers_and_of_a_server_lose_nothing_on_sqlite() {
     disturbed(&Cluster::sqlite(), 200 * scale(), 6 * scale());
 }
 
-fn both() -> Vec<Cluster> {
+pub(crate) fn both() -> Vec<Cluster> {
     [Some(Cluster::sqlite()), Cluster::postgres()]
         .into_iter()
         .flatten()
@@ -394,7 +394,7 @@ fn a_stopping_worker_returns_its_cases_at_once() {
         cluster.shell_suite(&["slow", "a", "b"]);
         let run = cluster.detach(&[]);
         // The lease would last for an hour.
-        let worker = cluster.worker(&["-j", "1", "--lease", "3600"]);
+        let worker = cluster.worker(&["-j", "1", "--lease", "3600", "--grace", "0"]);
         until("a taken case", Duration::from_secs(20), || {
             cluster.left()["slow"].1
         });
@@ -498,7 +498,7 @@ fn a_worker_with_different_files_skips_the_run() {
     assert_eq!(cluster.report(&run)["summary"]["counts"]["pass"], 2);
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     assert!(
         Command::new("cp")
             .arg("-r")

@@ -149,7 +149,8 @@ impl BenchOperations<'_> {
             .collect();
         if row.completed_at.is_none() {
             let value = serde_json::to_value(&spread)?;
-            store.bench().enqueue_run(&row, &value, &todo).await?;
+            let bench = store.bench();
+            bench.enqueue_run(&row, &value, &todo, request.priority).await?;
             keep_cases(store, &row.run_id, &loaded.suite, &outline.hashes).await?;
         }
         // An existing run keeps its original plan.
@@ -300,11 +301,6 @@ impl BenchOperations<'_> {
             }),
         }
     }
-
-    /// Number of queued and leased cases.
-    pub async fn queue(self) -> Result<WorkDepth, EngineError> {
-        Ok(self.engine.store().await?.bench().work_depth().await?)
-    }
 }
 
 /// Returns an error for options that only work within one process.
@@ -415,6 +411,7 @@ impl DistributedPlan {
             sandbox: Some(self.sandbox),
             cache: self.cache,
             without_skill: self.without_skill,
+            distributed: true,
             ..RunBenchRequest::default()
         })
     }
@@ -438,7 +435,7 @@ fn outside_root(problem: &OutsideRoot) -> EngineError {
     }
 }
 
-fn run_not_found(run_id: &str) -> EngineError {
+pub(super) fn run_not_found(run_id: &str) -> EngineError {
     EngineError::NotFound {
         what: format!("run `{run_id}`"),
         hint: Hint::with_command("list the runs to see their ids", "satiety bench list --runs"),

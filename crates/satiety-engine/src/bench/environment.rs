@@ -18,6 +18,7 @@ use super::response_cache::StoredResponses;
 use super::run::RunBenchRequest;
 use super::sandbox::layout::Protected;
 use super::sandbox::{SandboxContext, helper};
+use super::shared_limits::SharedLimit;
 use super::suites::{LoadedSuite, case_files};
 use super::target::{Environment, Target, TargetContext};
 use crate::EngineError;
@@ -39,7 +40,7 @@ const PRIVATE: [&str; 12] = [
 ];
 
 impl BenchOperations<'_> {
-    /// Opens everything that the jobs of a run need.
+    /// Opens everything that the jobs of a run need. Runs of workers share the limit of the target.
     pub(super) fn equip(
         self,
         run_id: String,
@@ -71,6 +72,12 @@ impl BenchOperations<'_> {
             .flat_map(|variant| variant.transforms.iter().cloned())
             .collect();
         let checks = CodeHosts::open(&loaded.suite, &transforms, &loaded.folder, request)?;
+        let gate = if request.distributed {
+            let shared = SharedLimit::new(store.clone(), outline.limit_name(), &request.limits);
+            RateLimiter::shared(&request.limits, shared)
+        } else {
+            RateLimiter::new(&request.limits)
+        };
         Ok(Runner {
             run_id,
             checks,
@@ -81,8 +88,8 @@ impl BenchOperations<'_> {
             folder: loaded.folder,
             variants,
             limits: request.limits.clone(),
-            gate: RateLimiter::new(&request.limits),
-            judges: Judges::open(&request.judges, self.engine.settings())?,
+            gate,
+            judges: Judges::open(&request.judges, self.engine)?,
             cache: request
                 .cache
                 .then(|| Box::new(StoredResponses(store.clone())) as _),

@@ -1,4 +1,5 @@
-//! Leases of queued cases in the shared database: the job source of a worker.
+//! Leases of queued cases in the shared database: the job source of a worker. The database decides which of
+//! the worker's runs is next.
 //!
 //! A free slot leases one case; slots that become free while a query is in flight are served by the same
 //! query, so that a fast target costs few transactions and no worker hoards cases. A heartbeat renews the
@@ -15,9 +16,12 @@ use satiety_store::bench::{LeaseHolder, StoredOutcome};
 use tokio::sync::{Notify, watch};
 
 use super::executor::{Done, Runner, Stop, Task, Work};
-use super::outage::Outage;
+use super::outage::{Outage, answered};
+use super::queue_worker::WorkRequest;
 use crate::EngineError;
 
+/// Shortest time that the database gets to answer: it may be busy.
+const MIN_ANSWER_TIME: Duration = Duration::from_secs(5);
 /// Maximum number of leases of a case. One that never finished may be what crashes its workers.
 const MAX_ATTEMPTS: i64 = 5;
 
@@ -38,8 +42,10 @@ pub(super) struct Leases {
     name: String,
     lease: Duration,
     stop: Stop,
-    /// Runs that may have cases to lease, oldest first.
-    ready: Mutex<VecDeque<Arc<Runner>>>,
+    /// Runs that may have cases to lease.
+    ready: Mutex<Vec<Arc<Runner>>>,
+    /// Number of cases that may still be leased; `None` without a limit.
+    budget: Mutex<Option<u64>>,
     /// Notified when cases may be available, and on shutdown.
     offered: watch::Sender<u64>,
     over: AtomicBool,
@@ -56,14 +62,15 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    pub(super) fn new(store: Store, name: String, lease: Duration, stop: Stop) -> Arc<Self> {
+    pub(super) fn new(store: Store, request: &WorkRequest, stop: Stop) -> Arc<Self> {
         Arc::new(Self {
             store,
             id: uuid::Uuid::now_v7().simple().to_string(),
-            name,
-            lease,
+            name: request.name.clone(),
+            lease: request.lease,
             stop,
             ready: Mutex::default(),
+            budget: Mutex::new(request.max_cases),
             offered: watch::Sender::new(0),
             over: AtomicBool::new(false),
             taken: tokio::sync::Mutex::default(),
@@ -76,6 +83,11 @@ impl Leases {
         })
     }
 
+    /// How long a call of the database may take: a third of the lease, as a renewal must come in time.
+    pub(super) fn answer_limit(&self) -> Duration {
+        (self.lease / 3).max(MIN_ANSWER_TIME)
+    }
+
     fn holder(&self) -> LeaseHolder<'_> {
         LeaseHolder {
             id: &self.id,
@@ -85,7 +97,7 @@ impl Leases {
     }
 
     /// Sets the runs that may have cases to lease.
-    pub(super) fn offer(&self, runs: VecDeque<Arc<Runner>>) {
+    pub(super) fn offer(&self, runs: Vec<Arc<Runner>>) {
         let any = !runs.is_empty();
         *lock(&self.ready) = runs;
         if any {
@@ -97,6 +109,38 @@ impl Leases {
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.offered.send_modify(|times| *times += 1);
+    }
+
+    /// Whether the limit of cases is reached.
+    pub(super) fn is_exhausted(&self) -> bool {
+        *lock(&self.budget) == Some(0)
+    }
+
+    /// Number of leased cases.
+    pub(super) fn held_count(&self) -> usize {
+        lock(&self.held).len()
+    }
+
+    /// Whether no case is leased, and none is being leased.
+    pub(super) fn is_idle(&self) -> bool {
+        self.taken.try_lock().is_ok_and(|taken| taken.is_empty()) && lock(&self.held).is_empty()
+    }
+
+    /// Takes no more cases, and releases those that no slot has started.
+    pub(super) async fn drain(&self) -> Result<u64, EngineError> {
+        self.end();
+        let unstarted: Vec<Task<Attempt>> = self.taken.lock().await.drain(..).collect();
+        if unstarted.is_empty() {
+            return Ok(0);
+        }
+        for task in &unstarted {
+            self.forget(&task.ticket);
+        }
+        let places: Vec<(String, i64)> = unstarted
+            .into_iter()
+            .map(|task| (task.ticket.run_id, task.ticket.position))
+            .collect();
+        Ok(self.store.bench().release_work(&self.id, Some(&places)).await?)
     }
 
     /// Number of results stored, and of results that arrived after their lease was lost.
@@ -111,7 +155,7 @@ impl Leases {
 
     /// Releases all leases.
     pub(super) async fn release(&self) -> Result<u64, EngineError> {
-        Ok(self.store.bench().release_work(&self.id).await?)
+        Ok(self.store.bench().release_work(&self.id, None).await?)
     }
 
     /// Renews the held leases periodically, three times per lease duration.
@@ -123,7 +167,9 @@ impl Leases {
             if held.is_empty() {
                 continue;
             }
-            match self.store.bench().extend_work(&self.holder(), &held).await {
+            let holder = self.holder();
+            let renewal = self.store.bench().extend_work(&holder, &held);
+            match answered(&self.store, self.answer_limit(), renewal).await {
                 Ok(still) => {
                     silent = false;
                     if still < held.len() as u64 {
@@ -145,26 +191,36 @@ impl Leases {
         let wanting = WaitingSlot::new(&self.wanting);
         let mut taken = self.taken.lock().await;
         let mut outage = Outage::default();
-        while taken.is_empty() {
-            let Some(runner) = lock(&self.ready).front().cloned() else {
+        while taken.is_empty() && !self.over.load(Ordering::SeqCst) {
+            let runners = lock(&self.ready).clone();
+            // Free slots are divided between the runs: the first one does not get all of them.
+            let share = wanting.count().div_ceil(runners.len().max(1));
+            let most = lock(&self.budget).map_or(share, |left| {
+                share.min(usize::try_from(left).unwrap_or(usize::MAX))
+            });
+            if runners.is_empty() || most == 0 {
                 return Ok(None);
-            };
-            let most = wanting.count();
-            let cases = match self
-                .store
-                .bench()
-                .take_work(&runner.run_id, &self.holder(), most)
-                .await
-            {
+            }
+            let runs: Vec<&str> = runners.iter().map(|runner| runner.run_id.as_str()).collect();
+            let holder = self.holder();
+            let taking = self.store.bench().take_work(&runs, &holder, most);
+            let cases = match answered(&self.store, self.answer_limit(), taking).await {
                 Ok(cases) => cases,
                 Err(error) => {
                     outage.outlast(error, &self.stop).await?;
                     continue;
                 }
             };
-            if cases.len() < most {
-                lock(&self.ready).retain(|ready| ready.run_id != runner.run_id);
+            if let Some(left) = &mut *lock(&self.budget) {
+                *left = left.saturating_sub(cases.len() as u64);
             }
+            let Some(runner) = runners
+                .iter()
+                .find(|runner| cases.first().is_some_and(|case| case.run_id == runner.run_id))
+            else {
+                lock(&self.ready).clear();
+                continue;
+            };
             for case in cases {
                 let Some(job) = runner.job_of(&case.key) else {
                     // The lease expires and the case returns to the queue.
@@ -244,7 +300,8 @@ impl Work for Leases {
                 .unzip();
             let mut outage = Outage::default();
             let settling = loop {
-                match self.store.bench().settle_work(&run_id, &self.id, &results).await {
+                let settling = self.store.bench().settle_work(&run_id, &self.id, &results);
+                match answered(&self.store, self.answer_limit(), settling).await {
                     Ok(settling) => break settling,
                     Err(error) => outage.outlast(error, &self.stop).await?,
                 }
@@ -271,16 +328,16 @@ impl Work for Leases {
     }
 }
 
-/// Slot waiting for a case; counted while it waits.
-struct WaitingSlot<'a>(&'a AtomicUsize);
+/// Slot that waits for a case or a permit; counted while it waits.
+pub(super) struct WaitingSlot<'a>(&'a AtomicUsize);
 
 impl<'a> WaitingSlot<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
+    pub(super) fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst).max(1)
     }
 }

@@ -2,7 +2,8 @@
 //! target reports a rate limit.
 //!
 //! There is no polling: a call waits for a permit, then sleeps until its reserved slot. The arithmetic is in
-//! `Lane` and `Window`, which take the time as an argument.
+//! `Lane` and `Window`, which take the time as an argument. The calls of workers are limited together
+//! (`SharedLimit`).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
+
+use super::shared_limits::SharedLimit;
 
 /// Rate limits and retries for calls to a target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +54,8 @@ pub struct RateLimiter {
     state: Mutex<State>,
     begun: Instant,
     longest_pause_ms: u64,
+    /// Limit of all workers, instead of the lanes of this process.
+    shared: Option<SharedLimit>,
 }
 
 #[derive(Debug)]
@@ -94,7 +99,33 @@ impl RateLimiter {
             }),
             begun: Instant::now(),
             longest_pause_ms: limits.longest_pause_ms,
+            shared: None,
         }
+    }
+
+    /// Creates a limiter whose requests and tokens per minute count for all workers together.
+    pub(super) fn shared(limits: &Limits, shared: SharedLimit) -> Self {
+        let own = Limits {
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            ..limits.clone()
+        };
+        Self {
+            shared: Some(shared),
+            ..Self::new(&own)
+        }
+    }
+
+    /// Name of the limit that all workers share; `None` for a limit of this process.
+    pub(super) fn shared_name(&self) -> Option<&str> {
+        self.shared.as_ref().map(SharedLimit::name)
+    }
+
+    /// Lets no call start for this time: the target asked another worker for a pause.
+    pub(super) fn pause(&self, pause: Duration) {
+        let until = self.begun.elapsed() + pause;
+        let mut state = self.state();
+        state.resume_at = state.resume_at.max(until);
     }
 
     /// Waits until a call may be made. `expected_tokens` is a guess for the first calls; later the target's
@@ -103,23 +134,19 @@ impl RateLimiter {
         // The semaphore is never closed, so `acquire` cannot fail; if it did, the call would proceed without
         // a permit.
         let permit = self.permits.acquire().await.ok();
-        let (wait, tokens) = {
-            let now = self.begun.elapsed();
-            let mut state = self.state();
-            let tokens = state
-                .tokens
-                .as_ref()
-                .map_or(0.0, |lane| lane.typical.unwrap_or(expected_tokens));
-            let mut at = state.resume_at.max(now);
-            if let Some(lane) = &mut state.requests {
-                at = at.max(lane.reserve(now, 1.0));
+        let mut tokens = 0.0;
+        let mut wait = self.reserve(expected_tokens, &mut tokens);
+        if let Some(shared) = &self.shared {
+            loop {
+                // The pause first: a permit is valid for a short time only.
+                sleep(wait).await;
+                tokens = shared.enter(expected_tokens).await;
+                wait = self.state().resume_at.saturating_sub(self.begun.elapsed());
+                if wait.is_zero() {
+                    break;
+                }
             }
-            if let Some(lane) = &mut state.tokens {
-                at = at.max(lane.lane.reserve(now, tokens));
-            }
-            (at.saturating_sub(now), tokens)
-        };
-        if !wait.is_zero() {
+        } else if !wait.is_zero() {
             sleep(wait).await;
         }
         Pass {
@@ -128,6 +155,24 @@ impl RateLimiter {
             issued: self.begun.elapsed(),
             tokens,
         }
+    }
+
+    /// Reserves a slot in the lanes of this process; returns the time until then.
+    fn reserve(&self, expected_tokens: f64, tokens: &mut f64) -> Duration {
+        let now = self.begun.elapsed();
+        let mut state = self.state();
+        *tokens = state
+            .tokens
+            .as_ref()
+            .map_or(0.0, |lane| lane.typical.unwrap_or(expected_tokens));
+        let mut at = state.resume_at.max(now);
+        if let Some(lane) = &mut state.requests {
+            at = at.max(lane.reserve(now, 1.0));
+        }
+        if let Some(lane) = &mut state.tokens {
+            at = at.max(lane.lane.reserve(now, *tokens));
+        }
+        at.saturating_sub(now)
     }
 
     /// Records the outcome of a call and returns the permit.
@@ -142,10 +187,13 @@ impl RateLimiter {
                 let forgiven = more.min(state.debt);
                 state.debt -= forgiven;
                 self.permits.add_permits(more - forgiven);
-                if let (Some(lane), Some(used)) =
-                    (&mut state.tokens, usage.and_then(|usage| usage.total_tokens()))
-                {
-                    lane.learn(pass.tokens, used as f64);
+                if let Some(used) = usage.and_then(|usage| usage.total_tokens()) {
+                    if let Some(lane) = &mut state.tokens {
+                        lane.learn(pass.tokens, used as f64);
+                    }
+                    if let Some(shared) = &self.shared {
+                        shared.learn(pass.tokens, used as f64);
+                    }
                 }
             }
             Err(error) if matches!(error.kind, ErrorKind::RateLimit | ErrorKind::Overloaded) => {
@@ -155,7 +203,11 @@ impl RateLimiter {
                     .retry_after_ms
                     .filter(|pause| *pause <= self.longest_pause_ms)
                 {
-                    state.resume_at = state.resume_at.max(now + Duration::from_millis(pause));
+                    let pause = Duration::from_millis(pause);
+                    state.resume_at = state.resume_at.max(now + pause);
+                    if let Some(shared) = &self.shared {
+                        shared.pause(pause);
+                    }
                 }
                 let before = state.window.size();
                 state.window.cut(now, pass.issued);

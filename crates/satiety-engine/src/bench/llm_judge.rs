@@ -10,7 +10,7 @@ use satiety_models::chat::{Chat, ChatMessage, ChatRequest, JsonSchema};
 use tokio::io::AsyncWriteExt as _;
 
 use super::target::pipes::{Capture, Overflow, Tail};
-use crate::{EngineError, Settings};
+use crate::{Engine, EngineError};
 
 /// Maximum length of a judgement in tokens.
 const MAX_TOKENS: u32 = 2048;
@@ -33,10 +33,10 @@ enum Judge {
 }
 
 impl Judges {
-    pub(super) fn open(models: &[String], settings: &Settings) -> Result<Self, EngineError> {
+    pub(super) fn open(models: &[String], engine: &Engine) -> Result<Self, EngineError> {
         let open = |model: &String| match model.strip_prefix("exec:") {
             Some(command) => CommandJudge::parse(model, command).map(Judge::Command),
-            None => crate::extraction::open_chat(model, settings).map(Judge::Chat),
+            None => crate::extraction::open_chat(model, engine).map(Judge::Chat),
         };
         Ok(Self(models.iter().map(open).collect::<Result<_, _>>()?))
     }

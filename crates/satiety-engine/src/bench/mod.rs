@@ -12,6 +12,7 @@ mod distributed;
 mod environment;
 mod executor;
 mod export;
+mod exported;
 mod finalize;
 mod findings;
 pub(crate) mod history;
@@ -26,11 +27,13 @@ mod outline;
 mod plan;
 mod production_cases;
 mod provider_targets;
+mod queue_status;
 mod queue_worker;
 mod response_cache;
 mod run;
 pub mod sandbox;
 mod sequential;
+mod shared_limits;
 pub mod suites;
 pub mod target;
 mod until_decided;
@@ -39,8 +42,8 @@ pub use ablation::{AblationRequest, AblationResponse};
 pub use baseline::{AcceptRequest, AcceptResponse, CompareRunsRequest, ComparedRuns, VerdictOverride};
 pub(crate) use baseline::{baseline_file, judge, stored_baseline};
 pub use browse::{
-    CaseDetail, CaseLine, CaseListRequest, CasePage, ComparedWith, MatrixCell, MatrixRequest, MatrixRow,
-    ResultOutcome, RunHead, RunListRequest, RunMatrix, RunPage, RunStatistics,
+    CaseDetail, CaseLine, CaseListRequest, CasePage, CaseVersion, ComparedWith, MatrixCell, MatrixRequest,
+    MatrixRow, ResultOutcome, RunHead, RunListRequest, RunMatrix, RunPage, RunStatistics,
 };
 pub use decisions::{AblationRecord, GateDecision};
 pub use distributed::{Cancelled, DistributedRun, DistributedRunSummary};
@@ -57,10 +60,9 @@ pub use notes::{AcceptStoredRequest, AddNoteRequest, RunNote};
 pub use plan::named_target;
 pub(crate) use plan::{described_target, describes_target, target_file};
 pub use production_cases::{FailureCase, FromFailureRequest, ScrubFilesRequest, ScrubResponse};
-pub use queue_worker::{WorkEvent, WorkRequest, WorkResponse};
+pub use queue_status::{DrainedWorkers, QueueStatus, QueuedRun};
+pub use queue_worker::{WorkEnd, WorkEvent, WorkRequest, WorkResponse, WorkerStop};
 pub use run::{BenchPlan, RunBenchRequest, RunBenchResponse};
-pub use satiety_store::bench::{
-    CaseCursor, CaseFilter, CaseOutcomeRow as CaseOutcome, CaseSort, RunFilter, WorkDepth,
-};
+pub use satiety_store::bench::{CaseCursor, CaseFilter, CaseOutcomeRow as CaseOutcome, CaseSort, RunFilter};
 pub use sequential::SequentialOutcome;
 pub use until_decided::{Budget, UntilDecided};

@@ -2,12 +2,28 @@
 
 use std::time::Duration;
 
-use satiety_store::StoreError;
+use satiety_store::{Store, StoreError};
 
 use super::executor::Stop;
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// Waits for the database for a limited time. A connection that was cut answers only when TCP gives up, much later than
+/// a lease expires; another connection may work long before.
+pub(super) async fn answered<T>(
+    store: &Store,
+    limit: Duration,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(limit, call).await {
+        Ok(answer) => answer,
+        Err(_) => Err(StoreError::Unreachable {
+            place: store.place().into(),
+            detail: format!("no answer within {} s", limit.as_secs_f64()),
+        }),
+    }
+}
 
 /// Consecutive failures of the database.
 #[derive(Debug, Default)]

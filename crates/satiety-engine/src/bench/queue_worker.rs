@@ -1,8 +1,8 @@
 //! Queue worker: leases cases of distributed runs whose files match the local checkout, runs them, and
-//! finalises runs with all results.
+//! finalises runs with all results. It works until it is stopped, or until there is nothing left to do.
 
 use crate::handles::BenchOperations;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,20 +13,24 @@ use satiety_store::Store;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::distributed::{DistributedPlan, parse_plan, stays_inside};
+use super::distributed::{DistributedPlan, parse_plan, run_not_found, stays_inside};
 use super::executor::{self, Lead, Runner, Stop};
 use super::leases::Leases;
-use super::outage::Outage;
+use super::outage::{Outage, answered};
 use super::outline::outline;
 use super::run::selection;
 use super::suites::load;
 use crate::EngineError;
-use crate::instances::InstanceKind;
+use crate::instances::{Announcement, InstanceKind};
 
 /// Polling interval of an idle worker.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Time after which a declined run is checked again: the local files may have changed.
 const RECHECK_AFTER: Duration = Duration::from_secs(30);
+/// Interval at which a draining worker checks whether its cases have ended.
+const DRAIN_POLL: Duration = Duration::from_millis(50);
+/// Interval at which the database is asked whether this worker should drain.
+const DRAIN_CHECK: Duration = Duration::from_secs(2);
 /// Timeout for releasing leases on shutdown; they also expire by themselves.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -41,12 +45,39 @@ pub struct WorkRequest {
     pub lease: Duration,
     /// Display name of this worker.
     pub name: String,
-    /// Whether to exit when no case is left in the runs that it joined.
-    pub until_idle: bool,
+    /// When to exit by itself.
+    pub end: WorkEnd,
+    /// Run to take cases of; all runs by default.
+    pub run: Option<String>,
+    /// Maximum number of cases to take.
+    pub max_cases: Option<u64>,
+    /// How long a draining worker lets its cases run before it returns them.
+    pub grace: Duration,
     /// Judges with a custom address that runs may use.
     pub judges: Vec<String>,
     /// Environment variables that target descriptions may refer to.
     pub environment: BTreeMap<String, String>,
+}
+
+/// When a worker exits by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WorkEnd {
+    /// When it has taken the maximum number of cases; without one it waits for more runs.
+    #[default]
+    Never,
+    /// When it can take no case: none is waiting, or the maximum is reached.
+    NothingToTake,
+    /// When no case is left in the runs that it joined, also none that another worker runs.
+    NothingLeft,
+}
+
+/// Stops a worker in two steps.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerStop {
+    /// Takes no more cases, and lets those that run finish within the grace period.
+    pub drain: Stop,
+    /// Ends the cases that run and returns them to the queue.
+    pub now: Stop,
 }
 
 /// Events of a worker.
@@ -58,6 +89,8 @@ pub enum WorkEvent {
     Declined { run_id: String, reason: String },
     /// The worker finalised a run with all results.
     Ended { run_id: String },
+    /// The worker takes no more cases, and finishes those that it runs.
+    Draining { cases: usize },
     /// An alert or a record failed when a run was finalised.
     Warning(String),
 }
@@ -73,6 +106,8 @@ pub struct WorkResponse {
     pub late: u64,
     /// Number of leases released on shutdown.
     pub given_back: u64,
+    /// Whether the worker was stopped before it was done.
+    pub interrupted: bool,
 }
 
 /// Decision of this worker on a run.
@@ -84,18 +119,28 @@ enum Stance {
 /// Result of polling for runs.
 #[derive(Default)]
 struct AvailableRuns {
-    /// Runs that may have cases to lease, oldest first.
-    runs: VecDeque<Arc<Runner>>,
+    /// Runs that may have cases to lease.
+    runs: Vec<Arc<Runner>>,
     /// Whether a joined run has cases left.
     busy: bool,
 }
 
+/// A worker at work.
+struct Shift<'a> {
+    request: &'a WorkRequest,
+    store: &'a Store,
+    leases: &'a Leases,
+    stop: &'a WorkerStop,
+    announcement: &'a Announcement,
+}
+
 impl BenchOperations<'_> {
-    /// Leases and runs cases until `stop` is requested, then releases the unfinished ones.
+    /// Leases and runs cases until there is nothing left to do or `stop` is requested, then releases the
+    /// unfinished ones.
     pub async fn work(
         self,
         request: WorkRequest,
-        stop: &Stop,
+        stop: &WorkerStop,
         mut on_event: impl FnMut(WorkEvent),
     ) -> Result<WorkResponse, EngineError> {
         if !request.root.is_dir() {
@@ -105,7 +150,12 @@ impl BenchOperations<'_> {
             });
         }
         let store = self.engine.store().await?.clone();
-        let leases = Leases::new(store.clone(), request.name.clone(), request.lease, stop.clone());
+        if let Some(run_id) = &request.run {
+            let plan = store.bench().plan(run_id).await?;
+            plan.ok_or_else(|| run_not_found(run_id))?;
+        }
+        store.rates().remove_unused().await?;
+        let leases = Leases::new(store.clone(), &request, stop.now.clone());
         let pulse = tokio::spawn(leases.clone().pulse());
         let announcement = self
             .engine
@@ -115,21 +165,30 @@ impl BenchOperations<'_> {
         let mut runs = BTreeMap::new();
         let outcome = {
             let at_a_time = request.concurrency.max(1) as usize;
-            let running = executor::run(leases.clone(), at_a_time, Lead::Wide, stop, |_| true);
+            let running = executor::run(leases.clone(), at_a_time, Lead::Wide, &stop.now, |_| true);
+            let shift = Shift {
+                request: &request,
+                store: &store,
+                leases: &leases,
+                stop,
+                announcement: &announcement,
+            };
             let looking = async {
-                let looked = self
-                    .look_for_work(&request, &store, &leases, &mut runs, stop, &mut on_event)
-                    .await;
+                let looked = self.look_for_work(&shift, &mut runs, &mut on_event).await;
                 leases.end();
                 looked
             };
             tokio::pin!(running, looking);
             tokio::select! {
-                ran = &mut running => ran,
+                ran = &mut running => match ran {
+                    // The last case of a draining worker has ended: it may complete its run.
+                    Ok(()) if !stop.now.is_requested() => looking.await,
+                    ran => ran.map(|()| true),
+                },
                 looked = &mut looking => match looked {
-                    Ok(()) => running.await,
+                    Ok(interrupted) => running.await.map(|()| interrupted),
                     Err(error) => {
-                        stop.stop();
+                        stop.now.stop();
                         running.await.and(Err(error))
                     }
                 },
@@ -141,7 +200,7 @@ impl BenchOperations<'_> {
             close(stance).await;
         }
         let given_back = tokio::time::timeout(RELEASE_TIMEOUT, leases.release()).await;
-        outcome?;
+        let interrupted = outcome?;
         if let Some(error) = leases.failure() {
             return Err(error);
         }
@@ -151,51 +210,121 @@ impl BenchOperations<'_> {
             kept,
             late,
             given_back: given_back.map_or(Ok(0), |given_back| given_back)?,
+            interrupted,
         })
     }
 
-    /// Polls for runs, joins those that match the local files and finalises those that are done.
+    /// Polls for runs, joins those that match the local files and finalises those that are done. Returns
+    /// whether the worker was stopped.
     async fn look_for_work(
         self,
-        request: &WorkRequest,
-        store: &Store,
-        leases: &Leases,
+        shift: &Shift<'_>,
         runs: &mut BTreeMap<String, Stance>,
-        stop: &Stop,
         on_event: &mut impl FnMut(WorkEvent),
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
+        let Shift {
+            request,
+            leases,
+            stop,
+            ..
+        } = *shift;
         let mut outage = Outage::default();
-        while !stop.is_requested() {
-            let ready = match self.look(request, store, runs, on_event).await {
+        let mut asked = Instant::now();
+        while !stop.now.is_requested() {
+            if asked.elapsed() >= DRAIN_CHECK {
+                asked = Instant::now();
+                if shift.announcement.is_draining().await {
+                    stop.drain.stop();
+                }
+            }
+            if stop.drain.is_requested() {
+                self.drain(shift, runs, on_event).await?;
+                return Ok(true);
+            }
+            let idle = leases.is_idle();
+            let ready = match self.look(shift, runs, true, on_event).await {
                 Ok(ready) => ready,
                 Err(EngineError::Store(error)) => {
-                    outage.outlast(error, stop).await?;
+                    outage.outlast(error, &stop.now).await?;
                     continue;
                 }
                 Err(error) => return Err(error),
             };
             outage = Outage::default();
+            let nothing_to_take = ready.runs.is_empty() || leases.is_exhausted();
             leases.offer(ready.runs);
-            if request.until_idle && !ready.busy {
-                return Ok(());
+            let done = match request.end {
+                WorkEnd::Never => idle && leases.is_exhausted(),
+                WorkEnd::NothingToTake => idle && nothing_to_take,
+                WorkEnd::NothingLeft => idle && (!ready.busy || leases.is_exhausted()),
+            };
+            if done {
+                return Ok(false);
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = leases.emptied.notified() => {}
-                () = stop.asked() => {}
+                () = stop.drain.asked() => {}
+                () = stop.now.asked() => {}
             }
+        }
+        Ok(true)
+    }
+
+    /// Lets the cases that run finish within the grace period; then they are stopped and returned.
+    async fn drain(
+        self,
+        shift: &Shift<'_>,
+        runs: &mut BTreeMap<String, Stance>,
+        on_event: &mut impl FnMut(WorkEvent),
+    ) -> Result<(), EngineError> {
+        let Shift {
+            request,
+            leases,
+            stop,
+            ..
+        } = *shift;
+        let deadline = tokio::time::Instant::now() + request.grace;
+        // Leases that cannot be released expire.
+        if let Err(error) = leases.drain().await {
+            tracing::warn!("cannot return cases to the queue: {error}");
+        }
+        shift.announcement.set_draining().await;
+        on_event(WorkEvent::Draining {
+            cases: leases.held_count(),
+        });
+        while !leases.is_idle() && !stop.now.is_requested() {
+            tokio::select! {
+                () = tokio::time::sleep(DRAIN_POLL) => {}
+                () = leases.emptied.notified() => {}
+                () = stop.now.asked() => {}
+                () = tokio::time::sleep_until(deadline) => {
+                    stop.now.stop();
+                    return Ok(());
+                }
+            }
+        }
+        // The last results may have completed a run.
+        if !stop.now.is_requested() {
+            self.look(shift, runs, false, on_event).await?;
         }
         Ok(())
     }
 
     async fn look(
         self,
-        request: &WorkRequest,
-        store: &Store,
+        shift: &Shift<'_>,
         runs: &mut BTreeMap<String, Stance>,
+        joins: bool,
         on_event: &mut impl FnMut(WorkEvent),
     ) -> Result<AvailableRuns, EngineError> {
-        let open = store.bench().open_runs().await?;
+        let Shift { request, store, .. } = *shift;
+        let limit = shift.leases.answer_limit();
+        let mut open = answered(store, limit, store.bench().open_runs()).await?;
+        if let Some(only) = &request.run {
+            open.retain(|run| run.run_id == *only);
+        }
+        pause(store, runs).await?;
         let mut ready = AvailableRuns::default();
         for run in &open {
             let joined = match runs.get(&run.run_id) {
@@ -210,18 +339,28 @@ impl BenchOperations<'_> {
                     .await?
                     .map(|()| None),
                 Some(runner) => Ok(Some(runner)),
+                None if !joins => continue,
                 None => self.join(request, store, &run.run_id, on_event).await?.map(Some),
             };
             match found {
                 Ok(Some(runner)) => {
                     ready.busy = true;
                     if run.ready {
-                        ready.runs.push_back(runner.clone());
+                        ready.runs.push(runner.clone());
                     }
                     runs.insert(run.run_id.clone(), Stance::Joined(runner));
                 }
                 // Finalised; its targets are closed below, once it is no longer listed as open.
                 Ok(None) => {}
+                Err(reason) if request.run.is_some() => {
+                    return Err(EngineError::Invalid {
+                        message: format!("cannot run cases of {}: {reason}", run.run_id),
+                        hint: Hint::with_command(
+                            "check out the commit that the run was started from",
+                            "--root DIR",
+                        ),
+                    });
+                }
                 Err(reason) => decline(runs, &run.run_id, reason, on_event).await,
             }
         }
@@ -346,6 +485,23 @@ async fn decline(
     }
     let at = Instant::now();
     runs.insert(run_id.into(), Stance::Declined { reason, at });
+}
+
+/// Applies the pauses that targets asked other workers for.
+async fn pause(store: &Store, runs: &BTreeMap<String, Stance>) -> Result<(), EngineError> {
+    let joined = || {
+        runs.values().filter_map(|stance| match stance {
+            Stance::Joined(runner) => Some((runner.gate.shared_name()?, &runner.gate)),
+            Stance::Declined { .. } => None,
+        })
+    };
+    let names: Vec<&str> = joined().map(|(name, _)| name).collect();
+    for (name, left) in store.rates().pauses(&names).await? {
+        for (_, gate) in joined().filter(|(joined, _)| *joined == name) {
+            gate.pause(left);
+        }
+    }
+    Ok(())
 }
 
 async fn close(stance: &Stance) {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use satiety::Hint;
 use satiety::bench::{
     self, BenchmarkResult, BenchmarkRun, BenchmarkSummary, Design, GatePolicy, GateReport, GateVerdict,
-    PowerStatement, SandboxRequirement, Status, baseline_of_target, estimate_noise, leading, statement,
-    summarize,
+    PowerStatement, Priority, SandboxRequirement, Status, baseline_of_target, estimate_noise, leading,
+    statement, summarize,
 };
 use satiety_report::Finding;
 use satiety_store::Store;
@@ -106,6 +106,10 @@ pub struct RunBenchRequest {
     /// Enqueue the cases for workers (`satiety worker`) on the same database; the job waits for them.
     #[serde(default)]
     pub distributed: bool,
+    /// Share of the workers next to other distributed runs: a high run gets four cases for each case of a normal one,
+    /// and a low run one for each four. Default normal; a resumed run keeps its own.
+    #[serde(default)]
+    pub priority: Option<Priority>,
     /// Whether to stop early once a sequential test against the baseline has decided.
     #[serde(skip)]
     pub sequential: bool,
@@ -258,6 +262,12 @@ impl RunBenchResponse {
 impl BenchOperations<'_> {
     /// Loads the suite and its baseline and computes the statistical power, before any call is made.
     pub async fn plan(self, mut request: RunBenchRequest) -> Result<BenchPlan, EngineError> {
+        if request.priority.is_some() && !request.distributed {
+            return Err(EngineError::Invalid {
+                message: "cannot set the priority of a run that is not distributed".into(),
+                hint: Hint::with_command("queue the cases for workers", "--distributed"),
+            });
+        }
         let mut loaded = load(&request.suite)?;
         if let Some(run) = request.failed_in.take() {
             // Named as cases from here on, so that a lock treats them alike and a resumed run has the same ones.

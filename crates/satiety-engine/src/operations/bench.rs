@@ -118,6 +118,20 @@ pub(super) fn operations() -> Vec<Operation> {
             Effect::Compute,
             compare,
         ),
+        Operation::new(
+            "get_queue",
+            "Get the cases that wait for workers and those in progress, by run, and the connected workers",
+            Scope::Read,
+            Effect::Read,
+            |call: Call, _: NoFields| async move { call.engine.bench().queue().await },
+        ),
+        Operation::new(
+            "drain_workers",
+            "Ask the workers with this name to finish their cases and to exit",
+            Scope::Admin,
+            Effect::Write,
+            |call: Call, request: IdRequest| async move { call.engine.bench().drain_workers(&request.id).await },
+        ),
     ]
 }
 

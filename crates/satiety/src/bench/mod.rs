@@ -16,6 +16,7 @@
 //! | results and summaries of a run | [`run`], [`summary`], [`derived`] |
 //! | results of other tools as runs | [`result_file`], [`imported_run`], [`inspect_log`], [`promptfoo`], [`lm_eval`], [`helm`], [`deepeval`], `junit`, [`pytest`], [`table`] |
 //! | regression gate | [`gate`] |
+//! | distributed runs: shares of the workers, shared rate limits | [`queue`], [`rate`] |
 //! | statistical power and early stopping | [`power`], [`sequential`] |
 //! | comparing variants before shipping a change | [`mod@ablation`] |
 //! | reports for other tools | [`report`] |
@@ -55,6 +56,8 @@ mod matching_tests;
 pub mod power;
 pub mod promptfoo;
 pub mod pytest;
+pub mod queue;
+pub mod rate;
 pub mod reader;
 pub mod report;
 pub mod result_file;
@@ -98,6 +101,7 @@ pub use matching::{Answers, Assessment, Observed, Pending, assess, part_scores};
 pub use power::{Design, PowerStatement, estimate_noise, statement};
 pub use promptfoo::{ConfigFiles, ImportReport, PromptfooImport, import_promptfoo, read_promptfoo_results};
 pub use pytest::{is_pytest_log, read_pytest_log, read_pytest_report};
+pub use queue::Priority;
 pub use reader::{Named, SuiteError, TextFormat, read_cases, read_suite};
 pub use result_file::{ResultFile, ResultOptions};
 pub use rubric::{Rubric, parse_rubric};

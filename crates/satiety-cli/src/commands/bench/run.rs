@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use satiety::bench::{summarize, systems};
+use satiety::bench::{Priority, summarize, systems};
 use satiety_engine::Engine;
 use satiety_engine::bench::{
     DistributedRun, Progress, RunBenchRequest, RunBenchResponse, Stop, UntilDecided,
@@ -13,7 +13,7 @@ use satiety_report::documents::bench::RunReport;
 use satiety_server::dashboard::Selection;
 
 use super::{gate_exit, options, page_link, policy, show, suites_below, write_reports};
-use crate::args::{BenchRunArgs, OnInconclusive, ReportFiles, UntilDecidedArgs};
+use crate::args::{BenchRunArgs, OnInconclusive, PriorityChoice, ReportFiles, UntilDecidedArgs};
 use crate::exit::Exit;
 use crate::failure::{Failure, warn_all};
 use crate::printer::Printer;
@@ -51,6 +51,8 @@ pub(super) async fn run(
         until_decided: until_decided(arguments.until_decided, arguments.on_inconclusive),
         inconclusive_passes: on_inconclusive == OnInconclusive::Pass,
         without_skill: arguments.without_skill,
+        distributed: arguments.distributed,
+        priority: arguments.priority.map(priority),
         accept_regression,
         ..options(arguments.how, sandbox)
     };
@@ -182,6 +184,14 @@ pub(super) async fn run(
         worst = worse(worst, thresholds);
     }
     Ok(worst)
+}
+
+fn priority(choice: PriorityChoice) -> Priority {
+    match choice {
+        PriorityChoice::Low => Priority::Low,
+        PriorityChoice::Normal => Priority::Normal,
+        PriorityChoice::High => Priority::High,
+    }
 }
 
 /// Writes the reports about all runs so far; for the last one, warns about failed hooks and returns the exit code.

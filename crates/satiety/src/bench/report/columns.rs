@@ -13,6 +13,8 @@ pub enum ColumnValues {
     Number(Vec<Option<f64>>),
     /// Truth values, as they are.
     Boolean(Vec<Option<bool>>),
+    /// Times, in microseconds since the Unix epoch.
+    Time(Vec<Option<i64>>),
 }
 
 /// A column with its name.
@@ -106,7 +108,7 @@ impl ColumnValues {
         }
         match self {
             Self::Text(values) => list(values),
-            Self::Integer(values) => list(values),
+            Self::Integer(values) | Self::Time(values) => list(values),
             Self::Number(values) => list(values),
             Self::Boolean(values) => list(values),
         }
