@@ -5,6 +5,8 @@ use std::time::Duration;
 use satiety::ids;
 use satiety_store::instances::InstanceRow;
 use satiety_store::{Store, now_micros};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::EngineError;
 use crate::handles::DatabaseOperations;
@@ -12,7 +14,7 @@ use crate::handles::DatabaseOperations;
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Age in microseconds after which a process without a heartbeat counts as ended.
-const EXPIRES_AFTER: i64 = 45_000_000;
+pub(crate) const EXPIRES_AFTER: i64 = 45_000_000;
 
 /// What a process is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +28,19 @@ pub enum InstanceKind {
 /// Connected processes at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Instances {
-    /// Names of the workers.
-    pub workers: Vec<String>,
+    /// Workers, latest start first.
+    pub workers: Vec<WorkerInstance>,
     /// Addresses of the servers, latest start first.
     pub servers: Vec<String>,
+}
+
+/// Connected worker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WorkerInstance {
+    /// Name of the worker.
+    pub name: String,
+    /// Whether it finishes its cases and takes no new ones.
+    pub draining: bool,
 }
 
 /// Announcement of this process: repeated in the background until [`Announcement::withdraw`].
@@ -41,6 +52,19 @@ pub struct Announcement {
 }
 
 impl Announcement {
+    /// Whether this process was asked to drain. An unreachable database asks for nothing.
+    pub(crate) async fn is_draining(&self) -> bool {
+        let asked = self.store.instances().is_draining(&self.instance_id).await;
+        asked.unwrap_or(false)
+    }
+
+    /// Shows this process as draining.
+    pub(crate) async fn set_draining(&self) {
+        if let Err(error) = self.store.instances().set_draining(&self.instance_id).await {
+            tracing::debug!(%error, "cannot show this process as draining");
+        }
+    }
+
     /// Removes the process from the list.
     pub async fn withdraw(self) {
         self.heartbeat.abort();
@@ -66,6 +90,9 @@ impl DatabaseOperations<'_> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: now,
             seen_at: now,
+            schema_version: None,
+            clock_offset: None,
+            draining_at: None,
         };
         store.instances().announce(&instance).await?;
         let instance_id = instance.instance_id.clone();
@@ -89,13 +116,22 @@ impl DatabaseOperations<'_> {
     pub async fn instances(self) -> Result<Instances, EngineError> {
         let store = self.engine.store().await?;
         let mut found = Instances::default();
-        for row in store.instances().seen_since(now_micros() - EXPIRES_AFTER).await? {
+        for row in store.instances().seen_within(EXPIRES_AFTER).await? {
             match row.url {
                 Some(url) => found.servers.push(url),
-                None => found.workers.push(row.name),
+                None => found.workers.push(WorkerInstance {
+                    name: row.name,
+                    draining: row.draining_at.is_some(),
+                }),
             }
         }
         Ok(found)
+    }
+
+    /// Asks the connected workers with this name to drain; returns how many there are.
+    pub(crate) async fn drain_workers(self, name: &str) -> Result<u64, EngineError> {
+        let store = self.engine.store().await?;
+        Ok(store.instances().drain_workers(name, EXPIRES_AFTER).await?)
     }
 
     /// Name of the database engine.

@@ -62,13 +62,17 @@ impl FromStr for Scope {
 }
 
 /// Request to create a token.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CreateTokenRequest {
     /// Descriptive name chosen by the owner.
+    #[schemars(length(min = 1, max = 200))]
     pub name: String,
     /// Permissions of the token.
     pub scope: Scope,
-    /// Lifetime in days; `None` never expires.
+    /// Lifetime in days; a token without one never expires.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 36_500))]
     pub expires_in_days: Option<u32>,
 }
 
@@ -110,6 +114,9 @@ pub struct Token {
     pub last_used_at: Option<jiff::Timestamp>,
     /// Whether the token is neither expired nor revoked.
     pub valid: bool,
+    /// Tenant whose data the token gives access to; absent for the main store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
 }
 
 /// All API tokens of the server.
@@ -181,10 +188,12 @@ impl TokenOperations<'_> {
             expires_at: request.expires_in_days.map(|days| now + i64::from(days) * DAY),
             revoked_at: None,
             last_used_at: None,
+            tenant: self.engine.tenant_name().map(str::to_owned),
         };
-        let store = self.engine.store().await?;
+        let store = self.engine.registry().store().await?;
         store.tokens().put(&row).await?;
-        let body = json!({"name": row.name, "scope": row.scope, "expires_at": row.expires_at});
+        let body =
+            json!({"name": row.name, "scope": row.scope, "expires_at": row.expires_at, "tenant": row.tenant});
         store
             .journal()
             .append(Event::now("token.created", token_id, body))
@@ -195,21 +204,29 @@ impl TokenOperations<'_> {
         })
     }
 
-    /// Lists all tokens.
+    /// Lists all tokens; a tenant sees its own.
     pub async fn list(self) -> Result<TokenList, EngineError> {
-        let rows = self.engine.store().await?.tokens().list().await?;
+        let rows = self.visible_rows().await?;
         Ok(TokenList {
             tokens: rows.into_iter().map(token_metadata).collect(),
         })
     }
 
+    /// Tokens that the engine may administer.
+    async fn visible_rows(self) -> Result<Vec<TokenRow>, EngineError> {
+        let mut rows = self.engine.registry().store().await?.tokens().list().await?;
+        if let Some(tenant) = self.engine.tenant_name() {
+            rows.retain(|row| row.tenant.as_deref() == Some(tenant));
+        }
+        Ok(rows)
+    }
+
     /// Revokes a token by id, or by name if only one valid token has it.
     pub async fn revoke(self, named: &str) -> Result<Token, EngineError> {
-        let store = self.engine.store().await?;
+        let store = self.engine.registry().store().await?;
         let now = now_micros();
-        let rows: Vec<TokenRow> = store
-            .tokens()
-            .list()
+        let rows: Vec<TokenRow> = self
+            .visible_rows()
             .await?
             .into_iter()
             .filter(|row| row.token_id == named || (row.name == named && is_valid(row, now)))
@@ -239,13 +256,13 @@ impl TokenOperations<'_> {
         Ok(token_metadata(row))
     }
 
-    /// Authenticates a token; returns `None` if it is unknown, expired or revoked.
+    /// Authenticates a token; returns `None` if it is unknown, expired or revoked, or if its tenant is disabled.
     pub async fn check(self, presented: &str) -> Result<Option<Token>, EngineError> {
         let Some((token_id, secret)) = split_token(presented) else {
             return Ok(None);
         };
-        let store = self.engine.store().await?;
-        let Some(row) = store.tokens().get(token_id).await? else {
+        let store = self.engine.registry().store().await?;
+        let Some(row) = store.tokens().get_enabled(token_id).await? else {
             return Ok(None);
         };
         let Ok(kept) = blake3::Hash::from_hex(&row.hash) else {
@@ -313,6 +330,7 @@ fn token_metadata(row: TokenRow) -> Token {
         expires_at: row.expires_at.map(crate::time),
         revoked_at: row.revoked_at.map(crate::time),
         last_used_at: row.last_used_at.map(crate::time),
+        tenant: row.tenant,
     }
 }
 

@@ -14,7 +14,7 @@
 //! | do the evals still tell good from better? | [`harness`] |
 //! | why was a verdict reached? | [`explanation`] |
 //! | what can the user do about an error? | [`Hint`] |
-//! | how are costs limited and computations cancelled? | [`admission`], [`cancel`] |
+//! | how are costs limited and computations cancelled? | [`admission`], [`quota`], [`cancel`] |
 //! | statistics and text processing that the rest builds on | [`stats`], [`text`] |
 
 // The internal crates omit doc comments that only repeat a name; here every public item has one.
@@ -32,6 +32,7 @@ mod hint;
 pub mod ids;
 pub mod memory;
 pub mod progress;
+pub mod quota;
 pub mod research;
 pub mod retrieval;
 pub mod stats;

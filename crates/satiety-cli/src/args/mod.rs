@@ -12,6 +12,7 @@ mod research;
 mod retrieval;
 mod retrieval_golden;
 mod serve;
+mod tenant;
 mod trust;
 mod worker;
 
@@ -32,6 +33,7 @@ pub(crate) use research::*;
 pub(crate) use retrieval::*;
 pub(crate) use retrieval_golden::*;
 pub(crate) use serve::*;
+pub(crate) use tenant::*;
 pub(crate) use trust::*;
 pub(crate) use worker::*;
 
@@ -76,9 +78,12 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// Store: `sqlite:PATH` or `postgres://user:password@host/database` [env: `SATIETY_STORE_URL`]
+    /// Store: `sqlite:PATH` or `postgres://HOST/NAME` [env: `SATIETY_STORE_URL`]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) db: Option<String>,
+    /// Work on the store of a tenant [env: `SATIETY_TENANT`]
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
+    pub(crate) tenant: Option<String>,
     /// Configuration file [default: nearest satiety.toml] [env: `SATIETY_CONFIG`]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -209,6 +214,9 @@ pub(crate) enum Command {
     Serve(Box<ServeArgs>),
     /// Run queued cases of distributed benchmark runs
     Worker(WorkerArgs),
+    /// Manage tenants of a server: stores, quotas and usage
+    #[command(subcommand, visible_alias = "project")]
+    Tenant(TenantCommand),
     /// Manage API tokens and read the audit log
     #[command(subcommand)]
     Token(Token),
@@ -229,12 +237,15 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Check that everything the commands need is available, with fixes
     #[command(
-        after_help = "Examples:\n  satiety doctor\n  satiety doctor --sandbox\n\nExits with 4 when something does not work; with --sandbox, with 1 when an escape attempt succeeds."
+        after_help = "Examples:\n  satiety doctor\n  satiety doctor --fleet\n  satiety doctor --sandbox\n\nExits with 4 when something does not work; with --fleet, with 1 when a check fails; with --sandbox, with 1 when an escape attempt succeeds."
     )]
     Doctor {
         /// Try to escape from the target sandbox and print the result of each attempt
         #[arg(long)]
         sandbox: bool,
+        /// Check the database and all servers and workers on it: schema, clocks, leases, replicas, partitions
+        #[arg(long, conflicts_with = "sandbox")]
+        fleet: bool,
     },
     /// Print a shell completion script
     #[command(
@@ -512,15 +523,20 @@ A rule is SUBJECT=DAYSd:ACTION or SUBJECT=keep. A subject is a table, or a table
     #[command(after_help = "Examples:
   satiety db export store.jsonl
   satiety db export - | gzip > store.jsonl.gz
-  satiety db export store --to parquet     # store/TABLE/day=2026-08-01/0000.parquet
+  satiety db export store --to parquet     # store/TABLE/day=2026-08-01/0000-HASH.parquet
+  satiety db export store --to parquet     # again: writes only what has changed
 
-JSON Lines can be imported again. Parquet is for analysis; times are in microseconds.")]
+JSON Lines can be imported again. Parquet is for analysis and for `bench compare`, `retrieval compare` and `progress`,
+which read runs of it as DIRECTORY#ID.")]
     Export {
-        /// File to write, or `-` for stdout; a new directory for Parquet
+        /// File to write, or `-` for stdout; a new directory for Parquet, or one with an export to update
         file: PathBuf,
         /// Format of the export
         #[arg(long, value_enum, value_name = "FORMAT", default_value_t = DbExportTo::Jsonl)]
         to: DbExportTo,
+        /// Also read past days that cannot have changed since the last export
+        #[arg(long)]
+        full: bool,
     },
     /// Import an export into an empty store, all or nothing
     #[command(after_help = "Example:\n  satiety --db postgres://me@localhost/satiety db import store.jsonl")]

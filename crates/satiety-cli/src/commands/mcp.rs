@@ -29,7 +29,7 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
     }
     let session = arguments.session.clone().unwrap_or_else(new_session);
     block_on(async {
-        let engine = Arc::new(settings.engine(arguments.project.as_deref())?);
+        let engine = Arc::new(settings.open_engine(arguments.project.as_deref()).await?);
         let context = Context {
             dialogue_profile: settings.profile.clone(),
             harness_folder: settings.harness.folder.clone(),
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &McpArgs, settings: &Settings, printer: &Printer) -
         shadows.abort();
         embedding.abort();
         engine.memory().drain_embedding(EMBEDDING_TIMEOUT).await;
-        engine.close().await;
+        engine.close_with_registry().await;
         served.map_err(|error| {
             Failure::environment(
                 error.to_string(),

@@ -23,6 +23,7 @@ mod retrieval;
 mod score;
 mod serve;
 mod sweep;
+mod tenant;
 mod token;
 mod trust;
 mod watch;
@@ -79,6 +80,12 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         Command::Worker(arguments) => with_engine(settings, async |engine| {
             Box::pin(worker::run(arguments, engine, settings, printer)).await
         }),
+        Command::Tenant(command) => block_on(async {
+            let engine = std::sync::Arc::new(settings.open_engine(None).await?);
+            let outcome = Box::pin(tenant::run(command, engine.clone(), printer)).await;
+            engine.close_with_registry().await;
+            outcome
+        }),
         Command::Token(command) => with_engine(settings, async |engine| {
             token::run(command, engine, printer).await
         }),
@@ -94,10 +101,13 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
         }),
         Command::Db(command) => with_engine(settings, async |engine| db::run(command, engine, printer).await),
         Command::Config(command) => config::run(&command, settings, printer),
-        Command::Doctor { sandbox: true } => with_engine(settings, async |engine| {
+        Command::Doctor { fleet: true, .. } => {
+            with_engine(settings, async |engine| doctor::run_fleet(engine, printer).await)
+        }
+        Command::Doctor { sandbox: true, .. } => with_engine(settings, async |engine| {
             doctor::run_sandbox(engine, printer).await
         }),
-        Command::Doctor { sandbox: false } => with_engine(settings, async |engine| {
+        Command::Doctor { .. } => with_engine(settings, async |engine| {
             doctor::run(engine, settings, printer).await
         }),
         Command::Trust(arguments) => trust::run(&arguments, printer),
@@ -112,9 +122,9 @@ fn with_engine(
     work: impl AsyncFnOnce(&Engine) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     block_on(async {
-        let engine = settings.engine(None)?;
+        let engine = settings.open_engine(None).await?;
         let outcome = work(&engine).await;
-        engine.close().await;
+        engine.close_with_registry().await;
         outcome
     })
 }

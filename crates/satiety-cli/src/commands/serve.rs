@@ -12,10 +12,11 @@ use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::{Engine, ModelPool};
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
 use satiety_server::http::{
-    AllowedRoots, App, Limits, ListenError, Mounts, ResearchAccess, Tls, bind, router,
+    AllowedRoots, App, Limits, ListenError, Mounts, ResearchAccess, TenantSettings, Tls, bind, router,
 };
 #[cfg(feature = "mcp")]
 use satiety_server::mcp::Context;
+use satiety_server::metrics::{ExportSettings, MetricsExport};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::oneshot;
@@ -86,6 +87,12 @@ impl Render for ServerStarted {
 }
 
 pub(super) fn run(arguments: ServeArgs, settings: &Settings, printer: &Printer) -> Result<Exit, Failure> {
+    if let Some(tenant) = &settings.tenant {
+        return Err(Failure::bad_input(
+            format!("cannot serve tenant `{tenant}` alone: a server serves the main store and all tenants"),
+            "leave out --tenant and SATIETY_TENANT; the token of a request decides the tenant",
+        ));
+    }
     let shutdown = Duration::from_secs(arguments.shutdown_timeout);
     let asked = ShutdownSignal::listen(shutdown)?;
     let runtime = super::runtime()?;
@@ -194,22 +201,22 @@ async fn serve(
         url,
         tokens: access == Access::Tokens,
     })?;
-    let beside = Mounts {
-        pages: Some(satiety_server::dashboard::pages()),
-        #[cfg(not(feature = "mcp"))]
-        mcp: None,
-        #[cfg(feature = "mcp")]
-        mcp: Some(satiety_server::http::mcp(
-            &app,
-            context(&app, settings),
-            &arguments.host_name,
-        )),
+    let mounts = mounts(settings, &arguments);
+    let service = router(app.clone(), mounts(&app));
+    let tenants = TenantSettings {
+        max_open: settings.server.open_tenants.max(1),
+        retain_every: settings.server.retain_every,
+        ..TenantSettings::default()
     };
-    let service = router(app.clone(), beside);
+    let export = metrics_export(&app, settings)?;
+    app.serve_tenants(tenants, mounts);
     let end = async {
         let _ = end.await;
     };
     let finished = listening.serve(app, service, end).await;
+    if let Some(export) = export {
+        export.finish().await;
+    }
     announcement.withdraw().await;
     if let Some(retention) = retention {
         retention.abort();
@@ -224,14 +231,50 @@ async fn serve(
     }
 }
 
-/// Context of the MCP tools. They get no environment variables, since the caller is remote.
-#[cfg(feature = "mcp")]
-fn context(app: &App, settings: &Settings) -> Context {
-    Context {
-        dialogue_profile: settings.profile.clone(),
-        harness_folder: settings.harness.folder.clone(),
-        harness_driver: settings.harness.driver,
-        ..Context::new(app.engine.clone())
+/// Starts pushing metrics if a collector is configured.
+fn metrics_export(app: &Arc<App>, settings: &Settings) -> Result<Option<MetricsExport>, Failure> {
+    let Some(endpoint) = &settings.metrics else {
+        return Ok(None);
+    };
+    let export = ExportSettings::read(endpoint, |name| std::env::var(name).ok()).and_then(|export| {
+        export
+            .map(|export| MetricsExport::start(app.clone(), export))
+            .transpose()
+    });
+    export.map_err(|error| {
+        Failure::bad_input(
+            error.to_string(),
+            "set `server.metrics` to an OTLP/HTTP collector, such as http://127.0.0.1:4318, or `none`",
+        )
+    })
+}
+
+/// Pages and MCP of the main store, and of each tenant.
+fn mounts(settings: &Settings, arguments: &ServeArgs) -> impl Fn(&App) -> Mounts + Send + Sync + use<> {
+    #[cfg(feature = "mcp")]
+    let (profile, driver, names) = (
+        settings.profile.clone(),
+        settings.harness.driver,
+        arguments.host_name.clone(),
+    );
+    #[cfg(not(feature = "mcp"))]
+    let _ = (settings, arguments);
+    move |app| Mounts {
+        pages: Some(satiety_server::dashboard::pages()),
+        #[cfg(not(feature = "mcp"))]
+        mcp: None,
+        // The tools get no environment variables, since the caller is remote.
+        #[cfg(feature = "mcp")]
+        mcp: Some(satiety_server::http::mcp(
+            app,
+            Context {
+                dialogue_profile: profile.clone(),
+                harness_folder: app.harness_folder().to_owned(),
+                harness_driver: driver,
+                ..Context::new(app.engine.clone())
+            },
+            &names,
+        )),
     }
 }
 

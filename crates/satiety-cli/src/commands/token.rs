@@ -44,11 +44,16 @@ impl Render for TokenList {
         if self.tokens.is_empty() {
             return "No tokens. Create one with `satiety token create NAME`.".into();
         }
-        table(
-            &["id", "name", "scope", "state", "last used"],
-            &[],
-            self.tokens.iter().map(row),
-        )
+        let header = ["id", "name", "scope", "state", "last used"];
+        if self.tokens.iter().all(|token| token.tenant.is_none()) {
+            return table(&header, &[], self.tokens.iter().map(row));
+        }
+        let with_tenant = self.tokens.iter().map(|token| {
+            let mut cells = row(token);
+            cells.push(token.tenant.clone().unwrap_or_else(|| "-".into()));
+            cells
+        });
+        table(&[&header[..], &["tenant"]].concat(), &[], with_tenant)
     }
 }
 
@@ -76,7 +81,7 @@ impl Render for AuditLog {
     }
 }
 
-fn row(token: &TokenView) -> Vec<String> {
+pub(super) fn row(token: &TokenView) -> Vec<String> {
     vec![
         token.token_id.clone(),
         token.name.clone(),

@@ -14,6 +14,7 @@ mod memory;
 mod page;
 mod progress;
 mod retrieval;
+mod tenants;
 mod view;
 
 use std::borrow::Cow;
@@ -157,8 +158,11 @@ impl Operation {
     }
 
     /// Deserialises the fields of a request and validates them against its schema. Nothing runs before the
-    /// result is awaited.
+    /// result is awaited. A tenant without storage can read, compute and delete.
     pub fn start(&self, call: Call, fields: &Value) -> Result<Work, EngineError> {
+        if self.effect == Effect::Write {
+            call.engine.admit_storage()?;
+        }
         let work = (self.start)(call.clone(), fields).or_else(|error| {
             // JSON has one number type: `3.0` is the integer 3.
             let mut whole = fields.clone();
@@ -206,6 +210,7 @@ pub fn all() -> &'static [Operation] {
         table.extend(eviction::operations());
         table.extend(bench::operations());
         table.extend(harness::operations());
+        table.extend(tenants::operations());
         table
     });
     &TABLE

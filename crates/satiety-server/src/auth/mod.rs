@@ -52,6 +52,8 @@ pub struct Caller {
     pub address: IpAddr,
     /// Whether a browser sends the credentials automatically, so that a foreign page could abuse them.
     pub ambient: bool,
+    /// Tenant of the token; `None` for the main store.
+    pub tenant: Option<String>,
 }
 
 impl Caller {
@@ -138,6 +140,7 @@ impl Auth {
             scope: token.scope,
             address,
             ambient,
+            tenant: token.tenant,
         }))
     }
 
@@ -148,6 +151,7 @@ impl Auth {
             scope: Scope::Admin,
             address,
             ambient: true,
+            tenant: None,
         })
     }
 
@@ -268,6 +272,7 @@ mod tests {
             scope: Scope::Write,
             address: IpAddr::from([127, 0, 0, 1]),
             ambient: false,
+            tenant: None,
         };
         assert!(permit(Some(&caller), Scope::Read).is_ok());
         assert!(permit(Some(&caller), Scope::Write).is_ok());

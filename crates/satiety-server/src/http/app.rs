@@ -11,7 +11,6 @@ use satiety::memory::Author;
 use satiety_engine::Engine;
 use satiety_engine::admission::{AdmissionSettings, Admissions};
 use satiety_engine::conversations::AppendedRounds;
-use satiety_engine::harness::HarnessStatus;
 use satiety_engine::memory::MemorySearch;
 use satiety_engine::operations::{Call, HarnessSettings, Observer, Reach};
 use satiety_engine::research::sources::{AllowedSources, SourceSettings, search_policy};
@@ -23,6 +22,7 @@ use super::capacity::{McpSessions, Streams};
 use super::jobs::Jobs;
 use super::live::Live;
 use super::problem::Problem;
+use super::tenants::Tenants;
 use crate::auth::{Auth, Caller};
 use crate::metrics::Metrics;
 
@@ -128,8 +128,8 @@ impl Default for ResearchAccess {
 pub struct App {
     /// Engine with the use cases.
     pub engine: Arc<Engine>,
-    /// Authentication and rate limits.
-    pub auth: Auth,
+    /// Authentication and rate limits, shared with the tenants.
+    pub auth: Arc<Auth>,
     /// Metrics of this server.
     pub metrics: Metrics,
     /// Limits of requests and connections.
@@ -137,19 +137,21 @@ pub struct App {
     pub(crate) folders: AllowedRoots,
     pub(crate) jobs: Jobs,
     pub(crate) live: Live,
-    pub(crate) room: Semaphore,
+    pub(crate) room: Arc<Semaphore>,
     pub(crate) admissions: Arc<Admissions>,
     pub(crate) streams: Streams,
     pub(crate) mcp_sessions: McpSessions,
     pub(crate) ending: watch::Receiver<bool>,
     pub(crate) end: watch::Sender<bool>,
     pub(crate) encrypted: bool,
-    pub(crate) document: String,
+    pub(crate) document: Arc<str>,
     pub(crate) writes: AtomicUsize,
     /// State of the harness as the overview shows it, and when it was measured.
-    pub(crate) harness: std::sync::Mutex<Option<(std::time::Instant, HarnessStatus)>>,
+    pub(crate) harness: std::sync::Mutex<Option<crate::dashboard::MeasuredHarness>>,
     /// Status line of the pages, and when it was made.
     pub(crate) status: std::sync::Mutex<Option<(std::time::Instant, String)>>,
+    /// Tenants of this server; a tenant has none.
+    pub(crate) tenants: Tenants,
 }
 
 impl std::fmt::Debug for App {
@@ -172,9 +174,9 @@ impl App {
         let (end, ending) = watch::channel(false);
         Self {
             engine,
-            auth,
+            auth: Arc::new(auth),
             metrics: Metrics::new(),
-            room: Semaphore::new(limits.concurrent),
+            room: Arc::new(Semaphore::new(limits.concurrent)),
             jobs: Jobs::new(limits.jobs),
             admissions: Admissions::new(limits.cost),
             streams: Streams::new(limits.streams, limits.streams_per_caller),
@@ -185,19 +187,61 @@ impl App {
             ending,
             end,
             encrypted,
-            document: crate::openapi::document().to_string(),
+            document: crate::openapi::document().to_string().into(),
             writes: AtomicUsize::new(0),
             harness: std::sync::Mutex::default(),
             status: std::sync::Mutex::default(),
+            tenants: Tenants::default(),
         }
+    }
+
+    /// Creates the application of a tenant on its engine. It shares the limits of the process, and has its own jobs,
+    /// events, MCP sessions, metrics and files: the directory that the operator gave it, or none.
+    pub(crate) fn for_tenant(&self, engine: Arc<Engine>) -> Self {
+        let (end, ending) = watch::channel(false);
+        let root = engine.tenant_root().cloned();
+        let own = root.clone();
+        let own = own.unwrap_or_else(|| engine.settings().archive_folder.clone());
+        let limits = self.limits.clone();
+        Self {
+            engine,
+            auth: Arc::clone(&self.auth),
+            metrics: Metrics::new(),
+            room: Arc::clone(&self.room),
+            jobs: Jobs::sharing(&self.jobs),
+            admissions: Arc::clone(&self.admissions),
+            streams: self.streams.clone(),
+            mcp_sessions: McpSessions::new(limits.mcp_sessions, limits.mcp_sessions_per_caller),
+            limits,
+            folders: AllowedRoots {
+                root,
+                harness: own.join("harness"),
+                driver: self.folders.driver,
+                // Sources are directories, commands and addresses of the operator.
+                research: ResearchAccess::default(),
+            },
+            live: Live::default(),
+            ending,
+            end,
+            encrypted: self.encrypted,
+            document: Arc::clone(&self.document),
+            writes: AtomicUsize::new(0),
+            harness: std::sync::Mutex::default(),
+            status: std::sync::Mutex::default(),
+            tenants: Tenants::default(),
+        }
+    }
+
+    /// Directory of the eval harness.
+    pub fn harness_folder(&self) -> &Path {
+        &self.folders.harness
     }
 
     /// Opens the store, so that a misconfigured server does not start, and measures its operations.
     pub async fn open(&self) -> Result<(), satiety_engine::EngineError> {
-        self.engine
-            .database()
-            .observe_store(self.metrics.store_observer())
-            .await
+        let database = self.engine.database();
+        database.observe_store(self.metrics.store_observer()).await?;
+        database.observe_batches(self.metrics.batch_observer()).await
     }
 
     /// Whether connections use TLS.

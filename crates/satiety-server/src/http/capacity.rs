@@ -14,8 +14,8 @@ use futures_util::StreamExt as _;
 
 use super::problem::Problem;
 
-/// Counts open resources of one kind per key, with a total and a per-key limit.
-#[derive(Debug)]
+/// Counts open resources of one kind per key, with a total and a per-key limit. Clones share the count.
+#[derive(Debug, Clone)]
 pub(crate) struct Counter<K: Hash + Eq + Clone> {
     open: Arc<Mutex<Open<K>>>,
     most: usize,

@@ -85,7 +85,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     let answering = async {
         match authenticate(&app, &mut request).await {
             Err(problem) => problem.into_response(),
-            Ok(()) => pass(&app, request, next).await,
+            Ok(()) => Box::pin(pass(&app, request, next)).await,
         }
     };
     let response = answering.instrument(span.clone()).await;
@@ -96,8 +96,9 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     if status.is_server_error() {
         span.record("otel.status_code", "error");
     }
+    let trace = traces::sampled_trace(&span);
     app.metrics
-        .request(method.as_str(), &route, status.as_u16(), took);
+        .request(method.as_str(), &route, status.as_u16(), took, trace);
     tracing::info!(request_id = id, %method, route, status = status.as_u16(), ms = took.as_secs_f64() * 1e3, "request");
     finish(&app, response, &id)
 }
@@ -153,12 +154,19 @@ async fn pass(app: &App, request: Request, next: Next) -> Response {
     };
     let caller = request.extensions().get::<Caller>();
     let key = caller.map(Caller::key).unwrap_or_default();
+    // A session ends at the main store, which has all tokens.
+    let tenant = caller
+        .and_then(|caller| caller.tenant.clone())
+        .filter(|_| !matches!(request.uri().path(), "/login" | "/logout"));
     let deadline = Instant::now() + app.limits.request;
+    let answering = async {
+        match tenant {
+            None => next.run(request).await,
+            Some(tenant) => app.tenants.answer(app, &tenant, request).await,
+        }
+    };
     // Dropped at the timeout or when the client disconnects, together with its computation.
-    let answering = app
-        .admissions
-        .request(key, Some(deadline))
-        .scope(next.run(request));
+    let answering = app.admissions.request(key, Some(deadline)).scope(answering);
     match tokio::time::timeout(app.limits.request, answering).await {
         Ok(response) => response,
         Err(_) => Problem::new(
@@ -213,6 +221,9 @@ pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: N
     match permit(request.extensions().get(), needed) {
         Ok(_) if needed == Scope::Read => crate::dashboard::add_status(&app, next.run(request).await).await,
         Ok(_) => {
+            if let Err(error) = app.engine.admit_storage() {
+                return Problem::from(error).into_response();
+            }
             let path = request.uri().path();
             let entry = audit::entry(request.method().as_str(), path, request.extensions());
             let response = next.run(request).await;

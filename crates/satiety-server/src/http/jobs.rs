@@ -210,6 +210,14 @@ impl Jobs {
         }
     }
 
+    /// Creates a separate list of jobs that share the permits of `other`.
+    pub(crate) fn sharing(other: &Self) -> Self {
+        Self {
+            all: Mutex::default(),
+            room: Arc::clone(&other.room),
+        }
+    }
+
     /// Adds a job; `None` when too many are queued.
     pub(crate) fn add(&self, kind: &str, subject: &str) -> Option<Arc<Job>> {
         let mut all = lock(&self.all);

@@ -165,14 +165,17 @@ impl Listening {
         drop(self.listener);
         app.end.send_replace(true);
         app.jobs.stop_all();
+        app.tenants.stop_all();
         let limit = graceful_part(app.limits.shutdown);
         let finished = async {
             graceful.shutdown().await;
-            while !app.jobs.all_finished() || app.is_writing() {
+            while !app.jobs.all_finished() || app.is_writing() || !app.tenants.all_finished() {
                 tokio::time::sleep(ACCEPT_BACKOFF).await;
             }
         };
-        tokio::time::timeout(limit, finished).await.is_ok()
+        let finished = tokio::time::timeout(limit, finished).await.is_ok();
+        app.tenants.close_all().await;
+        finished
     }
 }
 

@@ -21,9 +21,12 @@ mod problem;
 pub(crate) mod route;
 mod stall;
 mod stream;
+mod tenants;
 mod work;
 
 use std::sync::Arc;
+#[cfg(feature = "mcp")]
+use std::sync::LazyLock;
 
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -41,6 +44,7 @@ pub use guard::{CONTENT_POLICY, Peer, RequestId};
 pub use jobs::{BenchJobProgress, JobProgress, JobState, JobView};
 pub use listen::{ListenError, Listening, Tls, bind};
 pub use problem::{Problem, problem_types};
+pub use tenants::TenantSettings;
 
 /// Routers served next to `/v1`. Both pass the guard: host, origin, caller, limits, security headers.
 #[derive(Debug, Default)]
@@ -54,6 +58,9 @@ pub struct Mounts {
 /// MCP service at `/mcp`, for remote callers.
 #[cfg(feature = "mcp")]
 pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>> {
+    // Its schemas take a while, and each tenant has a service.
+    static REGISTRY: LazyLock<Arc<Registry>> =
+        LazyLock::new(|| Arc::new(Registry::from_profile(Profile::Full).for_remote_callers()));
     context.reach = Reach::Below {
         root: app.folders.root.clone(),
         room: app.jobs.room.clone(),
@@ -62,8 +69,7 @@ pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>
         admissions: app.admissions.clone(),
         timeout: app.limits.request,
     });
-    let registry = Registry::from_profile(Profile::Full).for_remote_callers();
-    let service = http_service(context, registry, hosts, app.ending.clone());
+    let service = http_service(context, Arc::clone(&REGISTRY), hosts, app.ending.clone());
     Router::new().nest_service("/mcp", service)
 }
 
@@ -75,14 +81,25 @@ fn accepts_html(headers: &HeaderMap) -> bool {
 
 /// Builds the router of the whole service.
 pub fn router(app: Arc<App>, beside: Mounts) -> Router {
-    let mut router = Router::new();
+    let login = routing::get(crate::auth::login_page).post(crate::auth::login);
+    let login = Router::new()
+        .route("/login", login)
+        .route("/logout", routing::post(crate::auth::logout));
+    service(login, &app, beside)
+        .layer(from_fn_with_state(app.clone(), guard::guard))
+        .with_state(app)
+}
+
+/// Builds the router of a tenant, which the main router's guard calls.
+pub(crate) fn tenant_router(app: Arc<App>, beside: Mounts) -> Router {
+    service(Router::new(), &app, beside).with_state(app)
+}
+
+/// Adds everything that a main store and a tenant have.
+fn service(mut router: Router<Arc<App>>, app: &Arc<App>, beside: Mounts) -> Router<Arc<App>> {
     for route in api::routes() {
         router = route.add_to(router);
     }
-    let login = routing::get(crate::auth::login_page).post(crate::auth::login);
-    router = router
-        .route("/login", login)
-        .route("/logout", routing::post(crate::auth::logout));
     let has_pages = beside.pages.is_some();
     if let Some(pages) = beside.pages {
         router = router.merge(pages.route_layer(from_fn_with_state(app.clone(), guard::pages)));
@@ -105,6 +122,4 @@ pub fn router(app: Arc<App>, beside: Mounts) -> Router {
         .layer(CatchPanicLayer::custom(|_| {
             Problem::internal("a handler panicked; see the message above").into_response()
         }))
-        .layer(from_fn_with_state(app.clone(), guard::guard))
-        .with_state(app)
 }

@@ -65,6 +65,7 @@ pub(crate) struct Binding {
     hidden: &'static [&'static str],
     renamed: &'static [(&'static str, &'static str)],
     protobuf: bool,
+    secret: bool,
 }
 
 /// Binds an operation to a method and a path. Fields that are not in the path come from the query for GET and
@@ -80,6 +81,7 @@ pub(crate) fn bind(operation: &'static str, method: Method, path: &'static str) 
         hidden: &[],
         renamed: &[],
         protobuf: false,
+        secret: false,
     }
 }
 
@@ -105,6 +107,12 @@ impl Binding {
     /// Also takes the body as an OTLP export in protobuf.
     pub(crate) fn protobuf(mut self) -> Self {
         self.protobuf = true;
+        self
+    }
+
+    /// Never stores the response, which has a secret: an `Idempotency-Key` is ignored.
+    pub(crate) fn secret(mut self) -> Self {
+        self.secret = true;
         self
     }
 
@@ -322,6 +330,9 @@ impl Bound {
     pub(crate) async fn answer(&self, app: Arc<App>, request: Request) -> Result<Response, Problem> {
         let (mut parts, body) = request.into_parts();
         let caller = allow(&parts, self.scope())?;
+        if self.binding.secret {
+            parts.headers.remove(super::route::KEY);
+        }
         let mut fields = self.parameters(&mut parts).await?;
         let bytes = read_body(&app, body).await?;
         self.merge(&mut fields, &parts.headers, &bytes)?;

@@ -1,6 +1,8 @@
 //! Errors as RFC 9457 `application/problem+json`: error, location, hint. Internal details stay in the log,
 //! under the request id that the response contains.
 
+use std::num::NonZeroU32;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use satiety_engine::operations::CallError;
@@ -44,7 +46,7 @@ pub struct Problem {
     pub request_id: Option<Box<str>>,
     /// Seconds to wait before the next attempt.
     #[serde(skip)]
-    pub retry_after: Option<u16>,
+    pub retry_after: Option<NonZeroU32>,
     /// Internal detail, logged and never sent.
     #[serde(skip)]
     pub internal: Option<Box<String>>,
@@ -76,7 +78,7 @@ impl Problem {
 
     /// Adds the seconds to wait before a retry.
     pub fn retry_after(mut self, seconds: u64) -> Self {
-        self.retry_after = Some(u16::try_from(seconds).unwrap_or(u16::MAX));
+        self.retry_after = NonZeroU32::new(u32::try_from(seconds).unwrap_or(u32::MAX).max(1));
         self
     }
 
@@ -130,7 +132,7 @@ impl Problem {
 /// Status, type and title of every kind of problem.
 pub fn problem_types() -> impl Iterator<Item = (u16, &'static str, &'static str)> {
     let statuses = [
-        400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 500, 503,
+        400, 401, 403, 404, 405, 408, 409, 413, 415, 421, 422, 429, 500, 503, 507,
     ];
     statuses.into_iter().filter_map(|status| {
         let (kind, title) = kind(StatusCode::from_u16(status).ok()?);
@@ -154,6 +156,7 @@ fn kind(status: StatusCode) -> (&'static str, &'static str) {
         422 => ("urn:satiety:problem:unacceptable", ErrorCategory::Invalid),
         429 => ("urn:satiety:problem:too_many", ErrorCategory::RateLimited),
         503 => ("urn:satiety:problem:unavailable", ErrorCategory::Unavailable),
+        507 => ("urn:satiety:problem:out_of_storage", ErrorCategory::OutOfStorage),
         _ => ("urn:satiety:problem:internal", ErrorCategory::Internal),
     };
     (kind, category.title())
@@ -179,6 +182,7 @@ impl From<EngineError> for Problem {
         let category = error.category();
         let retry_after = match &error {
             EngineError::BudgetSpent { retry_after, .. } => Some(*retry_after),
+            EngineError::QuotaExceeded { exceeded, .. } => exceeded.retry_after,
             EngineError::Cancelled => Some(5),
             _ => category.is_retryable().then_some(1),
         };
@@ -237,7 +241,7 @@ impl IntoResponse for Problem {
             HeaderValue::from_static("application/problem+json"),
         );
         if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds.get()));
         }
         if self.status == 401 {
             headers.insert(

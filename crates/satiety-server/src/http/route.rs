@@ -22,13 +22,14 @@ use super::problem::Problem;
 use crate::auth::{Caller, Scope, audit, permit};
 
 /// Header that makes a write idempotent.
-const KEY: &str = "idempotency-key";
+pub(crate) const KEY: &str = "idempotency-key";
 
 type RouteFuture = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
 /// Handler that returns the response as JSON.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, Problem>> + Send>>;
 
+#[derive(Clone)]
 pub(crate) struct Route {
     pub(crate) about: RouteInfo,
     pub(crate) kind: Kind,
@@ -96,6 +97,12 @@ impl Route {
     /// Makes the route public.
     pub(crate) fn public(mut self) -> Self {
         self.about.scope = None;
+        self
+    }
+
+    /// Requires the scope `admin`.
+    pub(crate) fn admin(mut self) -> Self {
+        self.about.scope = Some(Scope::Admin);
         self
     }
 

@@ -19,7 +19,7 @@ use satiety_engine::bench::Stop;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::call::{Call, Context, Problem, Progress};
+use super::call::{Call, Context, Problem, Progress, Work};
 use super::registry::{Effect, Registry, Tool};
 use super::{prompts, resources};
 use crate::auth::{Caller, Scope, audit};
@@ -94,7 +94,14 @@ impl Handler {
             .get::<axum::http::request::Parts>()
             .filter(|_| tool.spec.effect != Effect::Reads)
             .map(|parts| audit::entry("POST", &format!("/mcp/{}", tool.name()), &parts.extensions));
-        let mut work = (tool.run)(call, arguments);
+        let stored = match tool.spec.effect {
+            Effect::Adds | Effect::Changes | Effect::Runs => self.context.engine.admit_storage(),
+            Effect::Reads | Effect::Deletes => Ok(()),
+        };
+        let mut work: Work = match stored {
+            Ok(()) => (tool.run)(call, arguments),
+            Err(error) => Box::pin(std::future::ready(Err(Problem::from(error)))),
+        };
         if let Some(limits) = &self.context.limits {
             let caller = context
                 .extensions

@@ -43,7 +43,7 @@ pub async fn serve_stdio(context: Context, registry: Registry, session: String) 
 /// names are allowed. Sessions and their streams end when `ending` signals shutdown.
 pub fn http_service(
     context: Context,
-    registry: Registry,
+    registry: impl Into<Arc<Registry>>,
     hosts: &[String],
     mut ending: watch::Receiver<bool>,
 ) -> HttpService {
@@ -68,7 +68,7 @@ pub fn http_service(
         .with_allowed_origins(origins)
         .with_allowed_hosts(hosts)
         .enforce_origin_validation();
-    let (context, registry) = (Arc::new(context), Arc::new(registry));
+    let (context, registry) = (Arc::new(context), registry.into());
     let handler = move || Ok(Handler::new(Arc::clone(&context), Arc::clone(&registry), None));
     StreamableHttpService::new(handler, Arc::new(LocalSessionManager::default()), config)
 }

@@ -16,3 +16,4 @@ mod run_pages;
 mod runs;
 mod streams;
 mod support;
+mod tenants;

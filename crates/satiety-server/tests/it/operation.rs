@@ -22,13 +22,33 @@ async fn health_and_metrics_are_served() {
     assert!(
         figures
             .header("content-type")
+            .starts_with("text/plain; version=0.0.4")
+    );
+    assert!(
+        figures
+            .text
+            .contains("# TYPE satiety_http_requests_total counter")
+    );
+    let request = server.request(Method::GET, "/metrics").header(
+        "Accept",
+        "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+    );
+    let open = Answer::of(request.send().await.unwrap()).await;
+    assert!(
+        open.header("content-type")
             .starts_with("application/openmetrics-text")
     );
+    assert!(open.text.contains("# TYPE satiety_http_requests counter"));
+    assert!(open.text.ends_with("# EOF\n"));
     for line in [
         "satiety_http_requests_total{method=\"GET\",route=\"/v1/health\",status=\"200\"} 1",
         "satiety_store_up 1",
         "satiety_store_duration_seconds_count{operation=\"read\"}",
         "satiety_queue_depth{queue=\"jobs_running\"} 0",
+        "satiety_store_connections{pool=\"write\",state=\"max\"} 1",
+        "satiety_query_log_waiting 0",
+        "satiety_query_log_lost_total 0",
+        "satiety_work_leases{state=\"expired\"} 0",
     ] {
         assert!(
             figures.text.contains(line),

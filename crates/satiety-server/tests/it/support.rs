@@ -11,7 +11,10 @@ use satiety_engine::research::sources::AllowedSources;
 use satiety_engine::tokens::{CreateTokenRequest, Scope};
 use satiety_engine::{Engine, Settings};
 use satiety_server::auth::{Access, Auth, Names, RateSettings};
-use satiety_server::http::{AllowedRoots, App, Limits, Mounts, ResearchAccess, Tls, bind, router};
+use satiety_server::http::{
+    AllowedRoots, App, Limits, Mounts, ResearchAccess, TenantSettings, Tls, bind, router,
+};
+use satiety_server::mcp::Context;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -27,6 +30,9 @@ pub(crate) struct Options {
     pub(crate) research: String,
     pub(crate) tls: Option<Tls>,
     pub(crate) names: Vec<String>,
+    /// URL of the database; by default a file.
+    pub(crate) store: Option<String>,
+    pub(crate) tenants: TenantSettings,
 }
 
 impl Default for Options {
@@ -43,6 +49,8 @@ impl Default for Options {
             research: String::new(),
             tls: None,
             names: Vec::new(),
+            store: None,
+            tenants: TenantSettings::default(),
         }
     }
 }
@@ -51,6 +59,7 @@ impl Default for Options {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) app: Arc<App>,
     pub(crate) client: Client,
     scheme: &'static str,
     end: Option<oneshot::Sender<()>>,
@@ -66,6 +75,11 @@ pub(crate) async fn start() -> Running {
 /// An engine with a separate database, without a sentence model.
 pub(crate) fn engine(folder: &std::path::Path) -> Arc<Engine> {
     let store = format!("sqlite:{}", folder.join("store.db").display());
+    engine_on(&store, folder)
+}
+
+/// An engine on this database, without a sentence model.
+pub(crate) fn engine_on(store: &str, folder: &std::path::Path) -> Arc<Engine> {
     Arc::new(Engine::new(Settings {
         store: store.parse().unwrap(),
         archive_folder: folder.join("archive"),
@@ -79,7 +93,10 @@ pub(crate) fn engine(folder: &std::path::Path) -> Arc<Engine> {
 /// Starts a server.
 pub(crate) async fn start_with(options: Options) -> Running {
     let folder = tempfile::tempdir().unwrap();
-    let engine = engine(folder.path());
+    let engine = match &options.store {
+        Some(store) => engine_on(store, folder.path()),
+        None => engine(folder.path()),
+    };
     let rates = RateSettings {
         per_second: options.rate.and_then(NonZeroU32::new),
         burst: NonZeroU32::new(5).unwrap(),
@@ -104,6 +121,15 @@ pub(crate) async fn start_with(options: Options) -> Running {
         mcp: None,
     };
     let service = router(app.clone(), mounts);
+    app.serve_tenants(options.tenants, |app| Mounts {
+        pages: Some(satiety_server::dashboard::pages()),
+        mcp: Some(satiety_server::http::mcp(
+            app,
+            Context::new(app.engine.clone()),
+            &[],
+        )),
+    });
+    let kept = app.clone();
     let (end, ended) = oneshot::channel();
     let task = tokio::spawn(listening.serve(app, service, async {
         let _ = ended.await;
@@ -118,6 +144,7 @@ pub(crate) async fn start_with(options: Options) -> Running {
     Running {
         address,
         engine,
+        app: kept,
         client,
         scheme: if encrypted { "https" } else { "http" },
         end: Some(end),

@@ -91,6 +91,8 @@ pub(super) fn bindings() -> Vec<Binding> {
             .status(202)
             .hide(&["target"]),
         bind("compare_runs", POST, "/v1/bench/compare"),
+        bind("get_queue", GET, "/v1/bench/queue"),
+        bind("drain_workers", POST, "/v1/bench/workers/{id}/drain"),
         bind("list_jobs", GET, "/v1/jobs"),
         bind("get_job", GET, "/v1/jobs/{id}"),
         bind("stop_job", POST, "/v1/jobs/{id}/stop"),
@@ -98,6 +100,19 @@ pub(super) fn bindings() -> Vec<Binding> {
         bind("ready", GET, "/readyz").public(),
         bind("health", GET, "/v1/health"),
         bind("audit_log", GET, "/v1/audit"),
+        bind("fleet", GET, "/v1/fleet"),
+        bind("list_tenants", GET, "/v1/tenants"),
+        // Files and other servers are named on the command line.
+        bind("create_tenant", POST, "/v1/tenants")
+            .status(201)
+            .hide(&["store_url", "root", "existing"]),
+        bind("get_tenant", GET, "/v1/tenants/{id}"),
+        bind("update_tenant", Method::PATCH, "/v1/tenants/{id}").hide(&["store_url", "root"]),
+        bind("delete_tenant", Method::DELETE, "/v1/tenants/{id}"),
+        bind("get_usage", GET, "/v1/usage"),
+        bind("list_tokens", GET, "/v1/tokens"),
+        bind("create_token", POST, "/v1/tokens").status(201).secret(),
+        bind("revoke_token", Method::DELETE, "/v1/tokens/{id}"),
         bind("harness_status", GET, "/v1/harness").hide(&["folder"]),
         bind("harness_history", GET, "/v1/harness/history"),
         bind("record_cycle", POST, "/v1/harness/cycles")

@@ -8,6 +8,8 @@ mod operation;
 mod research;
 mod retrieval_runs;
 
+use std::sync::LazyLock;
+
 use satiety_engine::operations::Operation;
 
 use super::route::Route;
@@ -24,7 +26,13 @@ pub(super) fn operations() -> Vec<Operation> {
     operations
 }
 
+/// All routes. They are made once per process: their schemas take a while, and each tenant has a router.
 pub(crate) fn routes() -> Vec<Route> {
+    static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(make_routes);
+    ROUTES.clone()
+}
+
+fn make_routes() -> Vec<Route> {
     let mut routes: Vec<Route> = bindings::bindings()
         .into_iter()
         .filter_map(Route::of_operation)

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use satiety_engine::doctor::Examination;
 use satiety_engine::operations::{Effect, NoFields, Operation};
 use satiety_engine::tokens::AuditLog;
 use schemars::JsonSchema;
@@ -14,6 +15,7 @@ use crate::http::app::App;
 use crate::http::operations::operation;
 use crate::http::problem::Problem;
 use crate::http::route::{Route, raw};
+use crate::metrics::TextFormat;
 use crate::{metrics, openapi};
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -38,6 +40,12 @@ pub(super) fn operations() -> Vec<Operation> {
             (Scope::Admin, Effect::Read),
             audit,
         ),
+        operation(
+            "fleet",
+            "Check the database and all processes on it: schema, clocks, leases, replicas, partitions",
+            (Scope::Admin, Effect::Read),
+            fleet,
+        ),
     ]
 }
 
@@ -46,10 +54,18 @@ pub(super) fn routes() -> Vec<Route> {
         raw(
             "/metrics",
             "metrics",
-            "Get metrics in the Prometheus text format",
-            "application/openmetrics-text",
-            |app, _, _| Box::pin(scrape(app)),
+            "Get metrics as Prometheus text, or as OpenMetrics with exemplars if `Accept` asks for it",
+            "text/plain",
+            |app, _, headers| Box::pin(async move { scrape(app, &headers).await }),
         ),
+        raw(
+            "/metrics/tenants",
+            "tenant_metrics",
+            "Get today's usage of the tenants in the Prometheus text format",
+            "application/openmetrics-text",
+            |app, _, _| Box::pin(scrape_tenants(app)),
+        )
+        .admin(),
         raw(
             "/openapi.json",
             "openapi",
@@ -156,18 +172,35 @@ async fn audit(app: Arc<App>, request: Multiplicity) -> Result<AuditLog, Problem
     Ok(app.engine.tokens().audit_log(request.limit.unwrap_or(50)).await?)
 }
 
-async fn scrape(app: Arc<App>) -> Result<Response, Problem> {
+async fn fleet(app: Arc<App>, _: NoFields) -> Result<Examination, Problem> {
+    Ok(app.engine.database().examine_fleet().await)
+}
+
+async fn scrape(app: Arc<App>, headers: &HeaderMap) -> Result<Response, Problem> {
     metrics::refresh(&app).await;
+    let format = TextFormat::accepted(headers);
+    let kind = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static(format.content_type()),
+        ),
+        (header::VARY, HeaderValue::from_static("Accept")),
+    ];
+    Ok((kind, format.write(&app.metrics)).into_response())
+}
+
+async fn scrape_tenants(app: Arc<App>) -> Result<Response, Problem> {
+    let text = metrics::tenants_text(&app.engine.tenants().list().await?.tenants);
     let kind = [(
         header::CONTENT_TYPE,
-        HeaderValue::from_static(metrics::CONTENT_TYPE),
+        HeaderValue::from_static(TextFormat::OpenMetrics.content_type()),
     )];
-    Ok((kind, app.metrics.text()).into_response())
+    Ok((kind, text).into_response())
 }
 
 fn document(app: &App) -> Response {
     let kind = [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    (kind, app.document.clone()).into_response()
+    (kind, app.document.to_string()).into_response()
 }
 
 fn style() -> Response {

@@ -23,11 +23,11 @@ pub(super) fn tools() -> Vec<Tool> {
                 data: &["summary.flaky", "gate.reasons"],
             },
             |call: Call, request: RunBenchRequest| async move {
-                let ran = run(&call, request).await;
+                let ran = Box::pin(run(&call, request)).await;
                 ran.map_err(|problem| call.redact(problem))
             },
         )
-        .hide(&["tags", "seed", "resume", "distributed"]),
+        .hide(&["tags", "seed", "resume", "distributed", "priority"]),
         Tool::new(
             Spec {
                 name: "bench_status",
