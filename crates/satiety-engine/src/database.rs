@@ -5,21 +5,26 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use satiety::memory::Author;
-pub use satiety_store::Status;
 pub use satiety_store::retention::{Outcome, Retained, Rule};
 pub use satiety_store::transfer::{BackupKind, TransferReport};
+pub use satiety_store::{FleetStatus, Status};
 use satiety_store::{Migrate, Store};
 
+mod manifest;
 mod partitions;
+pub(crate) mod stored_export;
+use manifest::LockedExport;
+pub use manifest::{ColumnManifest, ExportManifest, FileManifest, TableManifest, export_schema};
 use partitions::PartitionWriter;
+pub use partitions::{ExportProgress, ParquetExport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 
 use crate::EngineError;
 
-/// Lease duration of a retention run; afterwards other processes consider it lost.
-const LEASE: Duration = Duration::from_mins(30);
+/// Time without a heartbeat after which other processes consider a retention run lost.
+const LEASE: Duration = Duration::from_mins(1);
 
 /// Result of a schema migration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,14 +48,29 @@ pub struct BackupResponse {
     pub bytes: u64,
 }
 
+/// Verifies the hash chain of every harness in the database.
+async fn verify_ledgers(store: &Store) -> Result<(), EngineError> {
+    for harness_id in store.harness().ids().await? {
+        let entries = crate::harness::ledger_entries(store, &harness_id).await?;
+        satiety::harness::ledger::verify_chain(&entries).map_err(crate::harness::HarnessError::from)?;
+    }
+    Ok(())
+}
+
 impl DatabaseOperations<'_> {
     /// Reports the contents of the database without creating or migrating it; `check` also reads all of it to
-    /// detect corruption.
+    /// detect corruption, rows that refer to missing ones, and broken logs of harnesses.
     pub async fn status(self, check: bool) -> Result<Status, EngineError> {
-        let store = Store::open_with(&self.engine.settings.store, Migrate::Never).await?;
-        let status = store.status().await?;
+        let store = self.engine.open_store(Migrate::Never).await?;
+        let mut status = store.status().await?;
+        if status.engine == "postgres" {
+            status.fleet = Some(store.fleet_status().await?);
+        }
         if check {
             store.check_integrity().await?;
+            if status.schema_version == status.latest_schema_version {
+                verify_ledgers(&store).await?;
+            }
         }
         store.close().await;
         Ok(status)
@@ -58,7 +78,7 @@ impl DatabaseOperations<'_> {
 
     /// Migrates the schema to the current version; creates the database if it does not exist.
     pub async fn migrate(self) -> Result<MigrateResponse, EngineError> {
-        let from = match Store::open_with(&self.engine.settings.store, Migrate::Never).await {
+        let from = match self.engine.open_store(Migrate::Never).await {
             Ok(store) => store.status().await?.schema_version,
             Err(satiety_store::StoreError::NoStore { .. }) => 0,
             Err(error) => return Err(error.into()),
@@ -139,14 +159,23 @@ impl DatabaseOperations<'_> {
         Ok(moved)
     }
 
-    /// Exports the database as Parquet files below a new directory: `TABLE/day=DATE/NUMBER.parquet` for tables
-    /// with a time, `TABLE/NUMBER.parquet` for others.
-    pub async fn export_parquet(self, directory: &Path) -> Result<TransferReport, EngineError> {
-        let mut writer = PartitionWriter::create(directory)?;
-        let store = self.engine.store().await?;
-        let moved = store.each_row(|table, row| writer.add(table, row)).await?;
-        writer.flush()?;
-        Ok(moved)
+    /// Exports the database as Parquet files below a directory: `TABLE/day=DATE/NUMBER-HASH.parquet` for tables with
+    /// a time, `TABLE/NUMBER-HASH.parquet` for others. If the directory has an export of this database, only files
+    /// whose rows have changed are written, and files that are superseded are removed. `full` also reads the days
+    /// that cannot have changed.
+    pub async fn export_parquet(
+        self,
+        directory: &Path,
+        full: bool,
+        mut progress: impl FnMut(ExportProgress) + Send,
+    ) -> Result<ParquetExport, EngineError> {
+        let store = self.engine.reader().await?;
+        let exported_at = jiff::Timestamp::now();
+        let target = LockedExport::open(directory, satiety_store::SCHEMA_VERSION, store.place())?;
+        let next = ExportManifest::new(satiety_store::SCHEMA_VERSION, store.place());
+        let mut writer = PartitionWriter::new(target, next, full, &mut progress);
+        store.rows_by_day(&mut writer).await?;
+        writer.finish(exported_at)
     }
 
     /// Exports the database as JSON Lines.
@@ -154,7 +183,7 @@ impl DatabaseOperations<'_> {
         self,
         out: &mut (impl AsyncWrite + Unpin + Send),
     ) -> Result<TransferReport, EngineError> {
-        let moved = self.engine.store().await?.export(out).await?;
+        let moved = self.engine.reader().await?.export(out).await?;
         out.flush()
             .await
             .map_err(|cause| EngineError::file("write", Path::new("the export"), cause))?;

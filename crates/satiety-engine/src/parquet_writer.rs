@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -40,7 +40,9 @@ fn encode(columns: &[TableColumn]) -> Result<Vec<u8>, ParquetError> {
                     .collect();
                 write::<ByteArrayType>(&mut group, &values)?;
             }
-            ColumnValues::Integer(values) => write::<Int64Type>(&mut group, values)?,
+            ColumnValues::Integer(values) | ColumnValues::Time(values) => {
+                write::<Int64Type>(&mut group, values)?;
+            }
             ColumnValues::Number(values) => write::<DoubleType>(&mut group, values)?,
             ColumnValues::Boolean(values) => write::<BoolType>(&mut group, values)?,
         }
@@ -53,6 +55,10 @@ fn field(column: &TableColumn) -> Result<Type, ParquetError> {
     let (physical, logical) = match column.values {
         ColumnValues::Text(_) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
         ColumnValues::Integer(_) => (PhysicalType::INT64, None),
+        ColumnValues::Time(_) => {
+            let utc = LogicalType::timestamp(true, TimeUnit::MICROS);
+            (PhysicalType::INT64, Some(utc))
+        }
         ColumnValues::Number(_) => (PhysicalType::DOUBLE, None),
         ColumnValues::Boolean(_) => (PhysicalType::BOOLEAN, None),
     };

@@ -2,6 +2,7 @@
 
 mod annotation;
 mod corpus;
+mod exported;
 mod feedback_judgments;
 mod files;
 mod golden_error;

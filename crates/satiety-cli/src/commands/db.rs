@@ -1,16 +1,21 @@
 //! `satiety db`: maintenance of the store.
 
 use std::fmt::Write;
+use std::io::IsTerminal as _;
 use std::path::Path;
+use std::time::Duration;
 
 use satiety::memory::Author;
 use satiety_engine::Engine;
 use satiety_engine::database::{
-    BackupKind, BackupResponse, MigrateResponse, Outcome, Retained, Rule, Status, TransferReport,
+    BackupKind, BackupResponse, FleetStatus, MigrateResponse, Outcome, ParquetExport, Retained, Rule, Status,
+    TransferReport,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::BufReader;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::confirm::confirm_on_terminal;
 use crate::args::{Db, DbExportTo};
@@ -27,18 +32,33 @@ pub(super) async fn run(command: Db, engine: &Engine, printer: &Printer) -> Resu
         Db::Export {
             file,
             to: DbExportTo::Parquet,
+            full,
         } => {
             if is_dash(&file) {
                 return Err(Failure::bad_input(
                     "cannot write Parquet to standard output",
-                    "name a new directory",
+                    "name a directory",
                 ));
             }
-            let moved = engine.database().export_parquet(&file).await?;
-            printer.answer(&Transfer {
-                verb: "exported",
-                moved,
+            let spinner = spinner(printer);
+            let exported = engine.database().export_parquet(&file, full, |progress| {
+                spinner.set_message(format!(
+                    "{}: {} rows read, {} files written",
+                    progress.table, progress.rows, progress.written_files
+                ));
+            });
+            let exported = exported.await;
+            spinner.finish_and_clear();
+            printer.answer(&ExportOutput {
+                directory: file.display().to_string(),
+                export: exported?,
             })?;
+        }
+        Db::Export { full: true, .. } => {
+            return Err(Failure::bad_input(
+                "--full is for Parquet; JSON Lines always have all rows",
+                "pass --to parquet",
+            ));
         }
         Db::Export { file, .. } if is_dash(&file) => {
             // The export itself goes to stdout; other output would corrupt it.
@@ -112,13 +132,52 @@ impl Render for Status {
             "{}\n{} {}, {size}, schema version {} ({state})\n\n",
             self.place, self.engine, self.engine_version, self.schema_version
         );
-        let rows = self
-            .tables
-            .iter()
-            .map(|table| vec![table.name.clone(), table.rows.to_string()]);
+        let rows = self.tables.iter().map(|table| {
+            let about = if table.estimated { "about " } else { "" };
+            vec![table.name.clone(), format!("{about}{}", table.rows)]
+        });
         text.push_str(&table(&["table", "rows"], &[1], rows));
+        if let Some(fleet) = &self.fleet {
+            text.push_str(&fleet_lines(fleet));
+        }
         text
     }
+}
+
+/// Partitions made ahead, and the read replica.
+fn fleet_lines(fleet: &FleetStatus) -> String {
+    let mut text = String::new();
+    let rows = fleet.partitions.iter().map(|table| {
+        let ahead = table
+            .days_ahead
+            .map_or_else(|| "none".into(), |days| days.to_string());
+        vec![
+            table.table.clone(),
+            table.partitions.to_string(),
+            ahead,
+            table.default_rows.to_string(),
+        ]
+    });
+    if !fleet.partitions.is_empty() {
+        let heads = [
+            "partitioned table",
+            "partitions",
+            "days ahead",
+            "rows without partition",
+        ];
+        let _ = write!(text, "\n\n{}", table(&heads, &[1, 2, 3], rows));
+    }
+    if let Some(replica) = &fleet.replica {
+        let state = match (&replica.problem, replica.lag_seconds) {
+            (Some(problem), _) => format!("not used: {problem}"),
+            (None, lag) => format!("{:.1} s behind", lag.unwrap_or(0.0)),
+        };
+        let _ = write!(text, "\n\nread replica {}: {state}", replica.place);
+    }
+    if fleet.transaction_pooling {
+        text.push_str("\n\nconnected through a pooler, one server connection for each transaction");
+    }
+    text
 }
 
 impl Render for MigrateResponse {
@@ -192,6 +251,51 @@ impl Render for Transfer {
             self.verb,
             table(&["table", "rows"], &[1], tables)
         )
+    }
+}
+
+/// Spinner on stderr, if it is a terminal: the number of rows is not known before.
+fn spinner(printer: &Printer) -> ProgressBar {
+    if printer.is_quiet() || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{spinner} {msg}  {elapsed}");
+    spinner.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    spinner
+}
+
+/// Result of an export to Parquet.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ExportOutput {
+    /// Directory of the export.
+    directory: String,
+    #[serde(flatten)]
+    export: ParquetExport,
+}
+
+impl Render for ExportOutput {
+    fn human(&self) -> String {
+        let export = &self.export;
+        let mut text = format!(
+            "{}: {} rows in {} files\n{} files written ({} rows, {}), {} superseded files removed",
+            self.directory,
+            export.rows,
+            export.files,
+            export.written_files,
+            export.written_rows,
+            bytes(export.written_bytes),
+            export.removed_files,
+        );
+        if export.unread_rows > 0 {
+            let _ = write!(
+                text,
+                "\n{} rows of past days that cannot have changed were not read (--full reads them)",
+                export.unread_rows
+            );
+        }
+        text
     }
 }
 

@@ -23,16 +23,25 @@ pub(super) async fn run(
     printer: &Printer,
 ) -> Result<Exit, Failure> {
     let name = arguments.log.display().to_string();
-    let request = JudgeLogRequest {
-        name: name.clone(),
-        bytes: read_input(&arguments.log)?,
-        format: arguments.input,
-        profile: arguments.profile,
+    let exported =
+        engine
+            .progress()
+            .judge_exported(&name, arguments.run.as_deref(), arguments.profile.as_deref());
+    let judged = if let Some(judged) = exported.await? {
+        judged
+    } else {
+        let request = JudgeLogRequest {
+            name: name.clone(),
+            bytes: read_input(&arguments.log)?,
+            format: arguments.input,
+            profile: arguments.profile,
+        };
+        let mut judged = engine.progress().judge_log(request).await?;
+        if let Some(run) = &arguments.run {
+            select_run(&mut judged, run, &name)?;
+        }
+        judged
     };
-    let mut judged = engine.progress().judge_log(request).await?;
-    if let Some(run) = &arguments.run {
-        select_run(&mut judged, run, &name)?;
-    }
     let signal = overall_signal(&judged.runs);
     printer.answer(&ProgressOutput {
         name: &name,

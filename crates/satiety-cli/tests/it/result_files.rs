@@ -410,11 +410,11 @@ fn the_store_is_exported_as_parquet_by_day() {
     let export = ["db", "export", "out", "--to", "parquet"];
     let shown = place.run(&export);
     assert!(
-        shown.starts_with("exit 0") && shown.contains("bench_results"),
+        shown.starts_with("exit 0") && shown.contains("0 superseded files removed"),
         "{shown}"
     );
     let files = walk(&place.path("out"));
-    let is_by_day = |file: &String| file.contains("/bench_runs/day=") && file.ends_with("/0000.parquet");
+    let is_by_day = |file: &String| file.contains("/bench_runs/day=") && file.contains("/0000-");
     assert!(files.iter().any(is_by_day), "{files:?}");
     let results = files
         .iter()
@@ -425,10 +425,16 @@ fn the_store_is_exported_as_parquet_by_day() {
         table.starts_with("exit 0") && table.contains("2 results, 50.0 % passed"),
         "{table}"
     );
+    // The import of the table is a second run: new files for it, and the old ones of its day are superseded.
     let again = place.run(&export);
+    assert!(again.starts_with("exit 0"), "{again}");
+    let unchanged = place.run(&export);
+    assert!(unchanged.contains("\n0 files written"), "{unchanged}");
+    place.write("mine/notes.txt", "");
+    let refused = place.run(&["db", "export", "mine", "--to", "parquet"]);
     assert!(
-        again.starts_with("exit 2") && again.contains("the directory is not empty"),
-        "{again}"
+        refused.starts_with("exit 2") && refused.contains("no manifest.json"),
+        "{refused}"
     );
 }
 

@@ -99,7 +99,7 @@ fn an_export_can_be_piped() {
     let mut import = place.command(&["--db", "sqlite:piped.db", "db", "import", "-"]);
     let file = place.write("pipe", &String::from_utf8(export.stdout).unwrap());
     import.stdin(fs_err::File::open(file).unwrap().into_parts().0);
-    assert!(place.show(&mut import).contains("22 rows imported"));
+    assert!(place.show(&mut import).contains("23 rows imported"));
 }
 
 #[test]
@@ -220,4 +220,31 @@ fn an_invalid_retention_rule() {
 fn an_invalid_database_url() {
     let place = Place::new();
     assert_snapshot!(place.run(&["--db", "mongodb://me:secret@host/db", "db", "status"]));
+}
+
+#[test]
+fn the_fleet_is_examined_on_the_command_line_and_over_http() {
+    let place = Place::new();
+    let missing = place.run(&["doctor", "--fleet"]);
+    assert!(
+        missing.starts_with("exit 1\n") && missing.contains("FAILED   store"),
+        "{missing}"
+    );
+    let server = crate::serve::start(&place, &[]);
+    let shown = place.run(&["doctor", "--fleet"]);
+    assert!(shown.starts_with("exit 0\n"), "{shown}");
+    for line in [
+        "1 server connected",
+        "(latest)",
+        "0 cases waiting",
+        "this machine is",
+    ] {
+        assert!(shown.contains(line), "{line} is missing in {shown}");
+    }
+    let answer = crate::serve::get(&server.address, "/v1/fleet", None);
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("1 server connected"),
+        "{answer}"
+    );
+    assert_eq!(crate::serve::end(server), Some(0));
 }

@@ -12,7 +12,9 @@ use satiety::retrieval::{
 };
 
 use super::Rankings;
+use super::exported::{answer_lines, judgment_lines};
 use crate::EngineError;
+use crate::database::stored_export::ExportedName;
 
 /// Buffer size per thread in bytes.
 const CHUNK_BYTES: usize = 1 << 18;
@@ -94,6 +96,12 @@ fn threads() -> usize {
 }
 
 fn qrels_with(path: &Path, order: OrderOptions, threads: usize) -> Result<Qrels, EngineError> {
+    if let Some(exported) = exported(path) {
+        let lines = judgment_lines(&exported)?;
+        let mut reader = QrelsReader::new(FileFormat::JsonLines);
+        let read = reader.push(lines.as_bytes()).and_then(|()| reader.finish(order));
+        return read.map_err(|problem| wrong(path, problem));
+    }
     let path = &judgments_file(path)?;
     let format = format(path);
     let parts = read_parts(path, threads, QrelsPart::lines, |number, range| {
@@ -105,6 +113,15 @@ fn qrels_with(path: &Path, order: OrderOptions, threads: usize) -> Result<Qrels,
 }
 
 fn run_with(path: &Path, order: OrderOptions, threads: usize) -> Result<Answers, EngineError> {
+    if let Some(exported) = exported(path) {
+        let lines = answer_lines(&exported)?;
+        let mut reader = RunReader::new(FileFormat::JsonLines);
+        let read = reader.push(lines.as_bytes()).and_then(|()| reader.finish(order));
+        return Ok(Answers {
+            run: read.map_err(|problem| wrong(path, problem))?,
+            traces: Vec::new(),
+        });
+    }
     let format = format(path);
     let tells_more = format == FileFormat::JsonLines;
     let lines = |(part, _): &(RunPart, Vec<Trace>)| part.lines();
@@ -216,6 +233,11 @@ fn until_line_end(file: &mut impl Read, longest: usize) -> std::io::Result<Optio
         passed += count;
     }
     Ok(None)
+}
+
+/// A Parquet export, or a run in one.
+fn exported(path: &Path) -> Option<ExportedName> {
+    ExportedName::parse(path.to_str()?)
 }
 
 /// Finds the judgments of a directory: BEIR's `qrels/test.tsv`, `qrels.tsv`, or the only table in `qrels`. A

@@ -1,5 +1,7 @@
 //! One binary for all integration tests of the crate.
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
+mod database;
+mod database_export;
 mod eviction;
 mod experiment;
 mod extraction;

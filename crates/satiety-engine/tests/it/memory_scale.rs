@@ -555,3 +555,43 @@ async fn embedding_everything_continues_where_it_stopped() {
     let health = engine.memory().health().await.unwrap();
     assert_eq!((health.embedded, health.chunks), (300, 300));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_embed_each_chunk_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = || StoreUrl::sqlite(folder.path().join("s.db"));
+    fill(&engine_on(store(), folder.path(), "none"), 0, 120).await;
+    let servers: Vec<Arc<Engine>> = (0..2)
+        .map(|number| {
+            let own = folder.path().join(format!("server-{number}"));
+            Arc::new(engine_on(store(), &own, "builtin"))
+        })
+        .collect();
+    let workers: Vec<_> = servers
+        .iter()
+        .map(|engine| {
+            let engine = Arc::clone(engine);
+            tokio::spawn(async move { engine.memory().run_embedding().await })
+        })
+        .collect();
+    let began = Instant::now();
+    let done = loop {
+        let mut done = 0;
+        let mut is_complete = true;
+        for engine in &servers {
+            let health = engine.memory().health().await.unwrap();
+            done += health.embedding.done;
+            is_complete &= health.embedded == health.chunks && health.chunks == 120;
+        }
+        // Vectors are stored before a step counts.
+        if is_complete && done >= 120 {
+            break done;
+        }
+        assert!(began.elapsed() < Duration::from_mins(1), "{done} of 120");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    for worker in &workers {
+        worker.abort();
+    }
+    assert_eq!(done, 120, "some chunks were embedded twice");
+}
