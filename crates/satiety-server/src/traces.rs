@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use opentelemetry::propagation::TextMapPropagator as _;
-use opentelemetry::trace::TracerProvider as _;
+use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
 use opentelemetry_http::{Bytes, HeaderExtractor, HttpClient, HttpError};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
@@ -20,14 +20,18 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::metrics::TraceReference;
+
 /// Standard path of the OTLP traces endpoint.
 const PATH: &str = "/v1/traces";
+/// Tracer and meter that everything belongs to.
+pub(crate) const SCOPE: &str = "satiety";
 /// Timeout of an export, including the last one at exit.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of a collector's response in bytes.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// Reasons why traces cannot be exported.
+/// Reasons why traces or metrics cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum TracesError {
     /// The endpoint is not a valid URL.
@@ -39,7 +43,7 @@ pub enum TracesError {
         reason: String,
     },
     /// The exporter could not be started.
-    #[error("cannot start the trace exporter: {0}")]
+    #[error("cannot start the OpenTelemetry exporter: {0}")]
     Start(String),
 }
 
@@ -55,7 +59,7 @@ impl Traces {
     /// Starts exporting to an OTLP/HTTP collector: `http://127.0.0.1:4318`, or the full URL of its traces
     /// endpoint.
     pub fn start(endpoint: &str) -> Result<Self, TracesError> {
-        let traces_url = traces_url(endpoint)?;
+        let traces_url = signal_url(endpoint, PATH)?;
         let cannot = |error: &dyn std::fmt::Display| TracesError::Start(error.to_string());
         // The exporter runs on a separate thread and outlives the command's runtime.
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -80,18 +84,9 @@ impl Traces {
             .with_timeout(EXPORT_TIMEOUT)
             .build()
             .map_err(|error| cannot(&error))?;
-        // The builder reads `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, which take precedence.
-        let named = Resource::builder()
-            .build()
-            .get(&opentelemetry::Key::new("service.name"));
-        let mut resource = Resource::builder();
-        if named.is_none_or(|name| name.as_str().starts_with("unknown_service")) {
-            resource = resource.with_service_name("satiety");
-        }
-        let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
-            .with_resource(resource.with_attribute(version).build())
+            .with_resource(resource())
             .build();
         Ok(Self {
             provider,
@@ -105,7 +100,7 @@ impl Traces {
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
         tracing_opentelemetry::layer()
-            .with_tracer(self.provider.tracer("satiety"))
+            .with_tracer(self.provider.tracer(SCOPE))
             .with_location(false)
             .with_threads(false)
             .with_tracked_inactivity(false)
@@ -142,7 +137,33 @@ pub(crate) fn continue_trace(span: &Span, headers: &HeaderMap) {
     let _ = span.set_parent(caller);
 }
 
-fn traces_url(endpoint: &str) -> Result<String, TracesError> {
+/// Trace and span of an observation, if its trace is sampled: what an exemplar refers to.
+pub(crate) fn sampled_trace(span: &Span) -> Option<TraceReference> {
+    let context = span.context();
+    let span = context.span();
+    let reference = span.span_context();
+    (reference.is_valid() && reference.is_sampled()).then(|| TraceReference {
+        trace_id: reference.trace_id().to_string(),
+        span_id: reference.span_id().to_string(),
+    })
+}
+
+/// Attributes of this process, for traces and metrics.
+pub(crate) fn resource() -> Resource {
+    // The builder reads `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, which take precedence.
+    let named = Resource::builder()
+        .build()
+        .get(&opentelemetry::Key::new("service.name"));
+    let mut resource = Resource::builder();
+    if named.is_none_or(|name| name.as_str().starts_with("unknown_service")) {
+        resource = resource.with_service_name("satiety");
+    }
+    let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    resource.with_attribute(version).build()
+}
+
+/// Address of a signal at a collector: the endpoint itself if it ends in the signal's path.
+pub(crate) fn signal_url(endpoint: &str, path: &str) -> Result<String, TracesError> {
     let wrong = |reason: &str| TracesError::Endpoint {
         endpoint: endpoint.to_owned(),
         reason: reason.to_owned(),
@@ -152,10 +173,10 @@ fn traces_url(endpoint: &str) -> Result<String, TracesError> {
         return Err(wrong("it must start with http:// or https:// and a host"));
     }
     let text = url.as_str().trim_end_matches('/');
-    Ok(if text.ends_with(PATH) {
+    Ok(if text.ends_with(path) {
         text.to_owned()
     } else {
-        format!("{text}{PATH}")
+        format!("{text}{path}")
     })
 }
 
@@ -197,7 +218,7 @@ mod tests {
             ("https://c.example/v1/traces", "https://c.example/v1/traces"),
             ("https://c.example/otlp", "https://c.example/otlp/v1/traces"),
         ] {
-            assert_eq!(traces_url(given).unwrap(), meant);
+            assert_eq!(signal_url(given, PATH).unwrap(), meant);
         }
         for wrong in [
             "",
@@ -206,7 +227,7 @@ mod tests {
             "file:///etc/passwd",
             "grpc://x:4317",
         ] {
-            assert!(traces_url(wrong).is_err(), "{wrong}");
+            assert!(signal_url(wrong, PATH).is_err(), "{wrong}");
         }
     }
 }

@@ -36,9 +36,14 @@ pub(crate) async fn refresh(app: &App) {
     if !up {
         return;
     }
-    if let Ok(work) = app.engine.bench().queue().await {
+    if let Ok(work) = app.engine.bench().queue_size().await {
         queue("work_waiting", usize::try_from(work.waiting).unwrap_or(0));
-        queue("work_taken", usize::try_from(work.taken).unwrap_or(0));
+        queue("work_taken", usize::try_from(work.in_progress).unwrap_or(0));
+        metrics.queue_in_progress.set(work.in_progress);
+        metrics.queue_oldest.set(work.oldest_seconds.unwrap_or(0.0));
+    }
+    if let Ok(telemetry) = app.engine.database().store_telemetry().await {
+        metrics.telemetry(&telemetry);
     }
     // Metrics that cannot be read keep their last value: a scrape must not fail.
     if let Ok(runs) = app.engine.bench().runs(None, RUNS).await {

@@ -1,23 +1,31 @@
-//! Prometheus metrics in a registry that is a value, so that two servers in one process do not share it.
+//! Metrics in a registry that is a value, so that two servers in one process do not share it. They are scraped by
+//! Prometheus ([`Metrics::text`]) and pushed to OpenTelemetry collectors ([`MetricsExport`]).
 
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use satiety_engine::maintenance::StoreTelemetry;
 use satiety_engine::memory::MemorySearch;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 mod collectors;
+#[cfg_attr(not(feature = "otel"), path = "export_stub.rs")]
+mod export;
+mod exposition;
+mod format;
+mod tenants;
 
 pub(crate) use collectors::refresh;
-
-/// Content type of the metrics, as scrapers expect it.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub use export::{ExportSettings, MetricsExport};
+pub(crate) use format::TextFormat;
+pub(crate) use tenants::tenants_text;
 
 /// Minimum interval between two refreshes of the store metrics.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -26,6 +34,16 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 const BUCKETS: [f64; 14] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0,
 ];
+
+/// Histogram buckets in rows of a transaction.
+const ROW_BUCKETS: [f64; 10] = [1.0, 2.0, 5.0, 10.0, 25.0, 100.0, 500.0, 1000.0, 5000.0, 20000.0];
+
+/// Trace that an observation belongs to: the labels of an exemplar.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct TraceReference {
+    pub(crate) trace_id: String,
+    pub(crate) span_id: String,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByRequest {
@@ -64,24 +82,59 @@ struct ByOperation {
     operation: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByWriter {
+    writer: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByPool {
+    pool: &'static str,
+    state: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByReplica {
+    replica: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByState {
+    state: &'static str,
+}
+
 type FloatGauge = Gauge<f64, AtomicU64>;
+/// Durations in seconds; each bucket remembers the latest observation in a sampled trace.
+type Durations<L> =
+    Family<L, HistogramWithExemplars<TraceReference>, fn() -> HistogramWithExemplars<TraceReference>>;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    /// Time from which counters count.
+    started: SystemTime,
     requests: Family<ByRequest, Counter>,
-    durations: Histograms<ByRoute>,
+    durations: Durations<ByRoute>,
     in_flight: Gauge,
-    stages: Histograms<ByStage>,
+    stages: Durations<ByStage>,
     searches: Counter,
     verdicts: Family<BySignal, Counter>,
-    store: Histograms<ByOperation>,
+    store: Durations<ByOperation>,
     store_up: Gauge,
+    connections: Family<ByPool, Gauge>,
+    batches: Histograms<ByWriter>,
+    log_waiting: Gauge,
+    log_written: Counter,
+    log_lost: Counter,
+    replication_lag: Family<ByReplica, FloatGauge>,
+    leases: Family<ByState, Gauge>,
     pass_rate: Family<BySuite, FloatGauge>,
     saturation: FloatGauge,
     exclusion: FloatGauge,
     queues: Family<ByQueue, Gauge>,
+    queue_in_progress: Gauge,
+    queue_oldest: FloatGauge,
     gathered: Mutex<Option<Instant>>,
 }
 
@@ -104,9 +157,12 @@ impl Default for Metrics {
 impl Metrics {
     /// Creates metrics that start at zero.
     pub fn new() -> Self {
-        let seconds: fn() -> Histogram = || Histogram::new(BUCKETS);
+        let seconds: fn() -> HistogramWithExemplars<TraceReference> =
+            || HistogramWithExemplars::new(BUCKETS.into_iter());
+        let rows: fn() -> Histogram = || Histogram::new(ROW_BUCKETS);
         let mut metrics = Self {
             registry: Registry::with_prefix("satiety"),
+            started: SystemTime::now(),
             requests: Family::default(),
             durations: Family::new_with_constructor(seconds),
             in_flight: Gauge::default(),
@@ -115,10 +171,19 @@ impl Metrics {
             verdicts: Family::default(),
             store: Family::new_with_constructor(seconds),
             store_up: Gauge::default(),
+            connections: Family::default(),
+            batches: Family::new_with_constructor(rows),
+            log_waiting: Gauge::default(),
+            log_written: Counter::default(),
+            log_lost: Counter::default(),
+            replication_lag: Family::default(),
+            leases: Family::default(),
             pass_rate: Family::default(),
             saturation: FloatGauge::default(),
             exclusion: FloatGauge::default(),
             queues: Family::default(),
+            queue_in_progress: Gauge::default(),
+            queue_oldest: FloatGauge::default(),
             gathered: Mutex::default(),
         };
         metrics.register();
@@ -164,6 +229,41 @@ impl Metrics {
             self.store_up.clone(),
         );
         registry.register(
+            "store_connections",
+            "Connections to the database of each pool that are in use or idle, and the maximum (max)",
+            self.connections.clone(),
+        );
+        registry.register(
+            "store_batch_rows",
+            "Rows of each transaction that a group commit (journal) or the query log (query_log) writes",
+            self.batches.clone(),
+        );
+        registry.register(
+            "query_log_waiting",
+            "Searches in the queue of the query log; at 4096, searches wait",
+            self.log_waiting.clone(),
+        );
+        registry.register(
+            "query_log_written",
+            "Searches written to the query log",
+            self.log_written.clone(),
+        );
+        registry.register(
+            "query_log_lost",
+            "Searches that could not be written to the query log",
+            self.log_lost.clone(),
+        );
+        registry.register(
+            "store_replication_lag_seconds",
+            "Time by which each replica of the database is behind",
+            self.replication_lag.clone(),
+        );
+        registry.register(
+            "work_leases",
+            "Cases for workers with a valid lease (held), with an expired one (expired), and taken more than once (retaken)",
+            self.leases.clone(),
+        );
+        registry.register(
             "bench_pass_rate",
             "Pass rate of the newest complete run of a suite, from 0 to 1",
             self.pass_rate.clone(),
@@ -183,6 +283,16 @@ impl Metrics {
             "Jobs of this server (jobs_waiting, jobs_running), cases for workers in the database (work_waiting, work_taken), free request permits (room_for_requests)",
             self.queues.clone(),
         );
+        registry.register(
+            "queue_in_progress",
+            "Cases of distributed runs that workers run",
+            self.queue_in_progress.clone(),
+        );
+        registry.register(
+            "queue_oldest_seconds",
+            "Seconds since the oldest distributed run with a case that waits for a worker was queued; 0 if none waits",
+            self.queue_oldest.clone(),
+        );
     }
 
     pub(crate) fn begin(&self) -> InFlight {
@@ -190,7 +300,14 @@ impl Metrics {
         InFlight(self.in_flight.clone())
     }
 
-    pub(crate) fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        route: &str,
+        status: u16,
+        took: Duration,
+        trace: Option<TraceReference>,
+    ) {
         // An arbitrary method or path must not become a label: the cardinality would be unbounded.
         let method = if method.len() <= 7 && route != "none" {
             method
@@ -206,12 +323,13 @@ impl Metrics {
         let route = ByRoute {
             route: route.to_owned(),
         };
-        self.durations.get_or_create(&route).observe(took.as_secs_f64());
+        observe(&self.durations, &route, took.as_secs_f64(), trace);
     }
 
     /// Records a memory search and its stages.
     pub fn search(&self, search: &MemorySearch) {
         self.searches.inc();
+        let trace = current_trace();
         for stage in &search.telemetry.stages {
             let name = serde_json::to_value(stage.stage).ok();
             let labels = ByStage {
@@ -221,9 +339,7 @@ impl Metrics {
                     .unwrap_or("other")
                     .to_owned(),
             };
-            self.stages
-                .get_or_create(&labels)
-                .observe(stage.duration_ms / 1e3);
+            observe(&self.stages, &labels, stage.duration_ms / 1e3, trace.clone());
         }
     }
 
@@ -239,17 +355,68 @@ impl Metrics {
     pub(crate) fn store_observer(&self) -> impl Fn(&'static str, Duration) + Send + Sync + 'static {
         let store = self.store.clone();
         move |operation, took| {
-            store
-                .get_or_create(&ByOperation { operation })
-                .observe(took.as_secs_f64());
+            observe(
+                &store,
+                &ByOperation { operation },
+                took.as_secs_f64(),
+                current_trace(),
+            );
+        }
+    }
+
+    /// Observer for the numbers of rows that writers commit at once.
+    pub(crate) fn batch_observer(&self) -> impl Fn(&'static str, usize) + Send + Sync + 'static {
+        let batches = self.batches.clone();
+        move |writer, rows| {
+            batches.get_or_create(&ByWriter { writer }).observe(rows as f64);
         }
     }
 
     /// Records the duration of a store operation.
     pub(crate) fn store(&self, operation: &'static str, took: Duration) {
-        self.store
-            .get_or_create(&ByOperation { operation })
-            .observe(took.as_secs_f64());
+        observe(
+            &self.store,
+            &ByOperation { operation },
+            took.as_secs_f64(),
+            current_trace(),
+        );
+    }
+
+    /// Sets the state of the store.
+    fn telemetry(&self, telemetry: &StoreTelemetry) {
+        for usage in &telemetry.pools {
+            for (state, count) in [
+                ("in_use", usage.in_use),
+                ("idle", usage.idle),
+                ("max", usage.most),
+            ] {
+                let pool = usage.pool;
+                self.connections
+                    .get_or_create(&ByPool { pool, state })
+                    .set(count.into());
+            }
+        }
+        let log = &telemetry.query_log;
+        self.log_waiting
+            .set(i64::try_from(log.waiting).unwrap_or(i64::MAX));
+        self.log_written.inner().store(log.written, Ordering::Relaxed);
+        self.log_lost.inner().store(log.lost, Ordering::Relaxed);
+        self.replication_lag.clear();
+        for (replica, seconds) in &telemetry.replication_lag {
+            let replica = replica.clone();
+            self.replication_lag
+                .get_or_create(&ByReplica { replica })
+                .set(*seconds);
+        }
+        if let Some(queue) = &telemetry.queue {
+            for (state, count) in [
+                ("held", queue.held),
+                ("expired", queue.expired),
+                ("retaken", queue.retaken),
+            ] {
+                self.leases.get_or_create(&ByState { state }).set(count);
+            }
+        }
     }
 
     /// All metrics in the `OpenMetrics` text format.
@@ -273,48 +440,54 @@ pub struct MetricInfo {
     pub labels: Vec<String>,
 }
 
+/// Records a duration, with its trace as an exemplar.
+fn observe<L>(durations: &Durations<L>, labels: &L, seconds: f64, trace: Option<TraceReference>)
+where
+    L: Clone + std::hash::Hash + Eq,
+{
+    let at = trace.is_some().then(SystemTime::now);
+    durations.get_or_create(labels).observe(seconds, trace, at);
+}
+
+fn current_trace() -> Option<TraceReference> {
+    crate::traces::sampled_trace(&tracing::Span::current())
+}
+
 /// All metrics in the order of their registration, read from the exposed text.
 pub fn catalogue() -> Vec<MetricInfo> {
     let metrics = Metrics::new();
     metrics.touch_all();
-    let mut found: Vec<MetricInfo> = Vec::new();
-    for line in metrics.text().lines() {
-        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|line| line.split_once(' ')) {
-            found.push(MetricInfo {
-                name: name.to_owned(),
-                help: help.trim_end_matches('.').to_owned(),
-                ..MetricInfo::default()
-            });
-        } else if let Some(metric) = found.last_mut() {
-            if let Some(kind) = line
-                .strip_prefix("# TYPE ")
-                .and_then(|line| line.strip_prefix(&metric.name))
-            {
-                kind.trim().clone_into(&mut metric.kind);
-            } else if metric.labels.is_empty()
-                && let Some((_, labels)) = line.split_once('{')
-            {
-                metric.labels = labels
-                    .split(',')
-                    .filter_map(|label| label.split_once('='))
-                    .map(|(label, _)| label.to_owned())
-                    .filter(|label| label != "le")
-                    .collect();
-            }
-        }
-    }
-    found
+    exposition::parse(&metrics.text())
+        .into_iter()
+        .map(|family| MetricInfo {
+            labels: family.points.first().map_or_else(Vec::new, |point| {
+                point.labels.iter().map(|(name, _)| name.clone()).collect()
+            }),
+            name: family.name,
+            help: family.help,
+            kind: family.kind,
+        })
+        .collect()
 }
 
 impl Metrics {
     /// Families without members are not written, so each gets one for the catalogue.
     fn touch_all(&self) {
-        self.request("GET", "/", 200, Duration::ZERO);
+        self.request("GET", "/", 200, Duration::ZERO, None);
         drop(self.stages.get_or_create(&ByStage { stage: String::new() }));
         self.verdict(satiety::dialogue::Signal::Continue);
         self.store("probe", Duration::ZERO);
         drop(self.pass_rate.get_or_create(&BySuite { suite: String::new() }));
         drop(self.queues.get_or_create(&ByQueue { queue: "jobs" }));
+        self.batch_observer()("journal", 1);
+        let pool = ByPool {
+            pool: "read",
+            state: "idle",
+        };
+        drop(self.connections.get_or_create(&pool));
+        let replica = String::new();
+        drop(self.replication_lag.get_or_create(&ByReplica { replica }));
+        drop(self.leases.get_or_create(&ByState { state: "held" }));
     }
 }
 
@@ -326,8 +499,8 @@ mod tests {
     fn recorded_metrics_are_rendered() {
         let metrics = Metrics::new();
         let in_flight = metrics.begin();
-        metrics.request("GET", "/v1/health", 200, Duration::from_millis(3));
-        metrics.request("BREW-COFFEE", "none", 405, Duration::from_millis(3));
+        metrics.request("GET", "/v1/health", 200, Duration::from_millis(3), None);
+        metrics.request("BREW-COFFEE", "none", 405, Duration::from_millis(3), None);
         let text = metrics.text();
         for line in [
             "satiety_http_requests_total{method=\"GET\",route=\"/v1/health\",status=\"200\"} 1",
@@ -360,6 +533,6 @@ mod tests {
                 .iter()
                 .all(|metric| !metric.help.is_empty() && !metric.kind.is_empty())
         );
-        assert_eq!(metrics.len(), 12);
+        assert_eq!(metrics.len(), 21);
     }
 }
