@@ -32,6 +32,7 @@ SECTIONS = [
             "langgraph",
             "openai_agents",
             "pydantic_ai",
+            "ray",
             "smolagents",
         )
     ),

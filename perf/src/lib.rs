@@ -5,3 +5,4 @@ pub mod conversations;
 pub mod growth;
 pub mod measure;
 pub mod rows;
+pub mod server;

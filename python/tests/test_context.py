@@ -51,8 +51,8 @@ def test_a_proposal_waits_until_it_pays() -> None:
     assert long.cost.decision == "pays"
     assert long.cost.net > 0
     assert long.ids
-    with pytest.raises(satiety.SatietyError, match="nobody"):
-        context.propose(provider="nobody")
+    with pytest.raises(satiety.SatietyError, match="unknown"):
+        context.propose(provider="unknown")
     with pytest.raises(satiety.SatietyError, match="remaining_turns"):
         context.propose(provider="anthropic", remaining_turns=-1.0)
 

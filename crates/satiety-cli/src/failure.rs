@@ -88,11 +88,31 @@ impl From<io::Error> for Failure {
 pub(crate) fn usage(error: &clap::Error) -> Exit {
     // Nothing can be done if this stream fails, too.
     let _ = error.print();
+    if let Some(value) = export_format(error) {
+        to_stderr(&format!(
+            "\n{} --format is the format of the printed result; choose the format of an export with `--to {value}`",
+            "hint:".cyan().bold()
+        ));
+    }
     if error.use_stderr() {
         Exit::BadInput
     } else {
         Exit::Done
     }
+}
+
+/// The value of `--format`, if it is a format of exports.
+fn export_format(error: &clap::Error) -> Option<&str> {
+    use clap::error::{ContextKind, ContextValue};
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let value = text(ContextKind::InvalidValue)
+        .filter(|value| ["parquet", "jsonl", "junit", "inspect"].contains(value))?;
+    text(ContextKind::InvalidArg)?
+        .starts_with("--format")
+        .then_some(value)
 }
 
 /// Reports an internal error after a panic, whose message is already on stderr.

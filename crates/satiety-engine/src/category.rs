@@ -36,6 +36,8 @@ pub enum ErrorCategory {
     TooLarge,
     /// The caller has exceeded its rate limit.
     RateLimited,
+    /// The tenant's storage quota is exhausted; reading and deleting still work.
+    OutOfStorage,
     /// The preconditions of the requested action are not met.
     Forbidden,
     /// A check failed: a weakening, a missing signature, a tampered record, or an action reserved for a
@@ -55,6 +57,7 @@ impl ErrorCategory {
             Self::Invalid => 422,
             Self::TooLarge => 413,
             Self::RateLimited => 429,
+            Self::OutOfStorage => 507,
             Self::Forbidden | Self::Refused => 403,
             Self::Unavailable => 503,
             Self::Internal => 500,
@@ -69,6 +72,7 @@ impl ErrorCategory {
             Self::Invalid => "Invalid request",
             Self::TooLarge => "Content too large",
             Self::RateLimited => "Too many requests",
+            Self::OutOfStorage => "Insufficient storage",
             Self::Forbidden | Self::Refused => "Forbidden",
             Self::Unavailable => "Service unavailable",
             Self::Internal => "Internal server error",
@@ -89,6 +93,7 @@ impl ErrorCategory {
             | Self::Invalid
             | Self::TooLarge
             | Self::RateLimited
+            | Self::OutOfStorage
             | Self::Forbidden => 2,
             Self::Contended | Self::Unavailable | Self::Internal => 4,
         }
@@ -98,7 +103,8 @@ impl ErrorCategory {
 impl EngineError {
     pub fn category(&self) -> ErrorCategory {
         use ErrorCategory::{
-            Conflict, Forbidden, Internal, Invalid, NotFound, RateLimited, TooLarge, Unavailable,
+            Conflict, Forbidden, Internal, Invalid, NotFound, OutOfStorage, RateLimited, Refused, TooLarge,
+            Unavailable,
         };
         match self {
             Self::Store(error) => store_category(error),
@@ -126,7 +132,12 @@ impl EngineError {
             | Self::ResearchEnded { .. } => Conflict,
             Self::TooCostly { .. } => TooLarge,
             Self::BudgetSpent { .. } => RateLimited,
-            Self::EvictRefused { .. } => Forbidden,
+            Self::QuotaExceeded { exceeded, .. } => match exceeded.quota {
+                satiety::quota::Quota::StorageBytes => OutOfStorage,
+                _ => RateLimited,
+            },
+            Self::EvictRefused { .. } | Self::OnlyMain { .. } => Forbidden,
+            Self::NeedsAdminToken { .. } => Refused,
             // A path that does not exist is the caller's mistake; a failing disk is not.
             Self::File {
                 action: "read",

@@ -22,6 +22,18 @@ fn io(kind: std::io::ErrorKind) -> std::io::Error {
     kind.into()
 }
 
+fn exceeded(quota: satiety::quota::Quota) -> EngineError {
+    EngineError::QuotaExceeded {
+        tenant: s(),
+        exceeded: satiety::quota::Exceeded {
+            quota,
+            limit: 1,
+            used: 1,
+            retry_after: None,
+        },
+    }
+}
+
 /// Every variant that a surface can meet, with the HTTP status and the exit code that callers rely on.
 fn table() -> Vec<(EngineError, u16, u8)> {
     use std::io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied};
@@ -341,6 +353,11 @@ fn table() -> Vec<(EngineError, u16, u8)> {
             429,
             2,
         ),
+        (exceeded(satiety::quota::Quota::RequestsPerDay), 429, 2),
+        (exceeded(satiety::quota::Quota::ModelTokensPerDay), 429, 2),
+        (exceeded(satiety::quota::Quota::StorageBytes), 507, 2),
+        (EngineError::OnlyMain { what: "x" }, 403, 2),
+        (EngineError::NeedsAdminToken { what: "x" }, 403, 1),
         (EngineError::Overloaded, 503, 4),
         (EngineError::Cancelled, 503, 4),
         (EngineError::Busy { what: s() }, 503, 4),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use satiety::Hint;
-use satiety_store::{Migrate, SCHEMA_VERSION, Store, StoreError};
+use satiety_store::{Migrate, SCHEMA_VERSION, StoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -149,7 +149,7 @@ impl Engine {
 
     async fn examine_store(&self) -> Vec<Finding> {
         let url = &self.settings.store;
-        let store = match Store::open_with(url, Migrate::Never).await {
+        let store = match self.open_store(Migrate::Never).await {
             Ok(store) => store,
             Err(StoreError::NoStore { .. }) => {
                 return vec![Finding::good(
@@ -198,6 +198,10 @@ impl Engine {
                 error.to_string(),
                 error.hint().map(|hint| hint.to_string()),
             )),
+        }
+        match store.fleet_status().await {
+            Ok(fleet) => findings.extend(examine_fleet(&fleet)),
+            Err(error) => tracing::debug!(%error, "cannot read the state of partitions"),
         }
         store.close().await;
         findings
@@ -283,6 +287,45 @@ impl Engine {
             _ => Finding::good("archive", format!("{} (created when needed)", folder.display())),
         }
     }
+}
+
+/// Checks that rows have partitions to go to, and that the read replica follows.
+fn examine_fleet(fleet: &satiety_store::FleetStatus) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let behind = fleet.partitions.iter().find(|table| {
+        table.partitions == 0 || table.default_rows > 0 || table.days_ahead.is_none_or(|days| days < 1)
+    });
+    if let Some(table) = behind {
+        let detail = if table.partitions == 0 {
+            format!("{} is not partitioned yet", table.table)
+        } else if table.default_rows > 0 {
+            format!("{} rows of {} have no partition", table.default_rows, table.table)
+        } else {
+            format!("{} has no partition after today", table.table)
+        };
+        findings.push(Finding::warning("partitions", detail, "run `satiety db migrate`"));
+    } else if let Some(days) = fleet.partitions.iter().filter_map(|table| table.days_ahead).min() {
+        findings.push(Finding::good("partitions", format!("made for {days} days ahead")));
+    }
+    if let Some(replica) = &fleet.replica {
+        findings.push(match (&replica.problem, replica.lag_seconds) {
+            (Some(problem), _) => Finding::warning(
+                "replica",
+                format!("reads go to the primary: {problem}"),
+                "check `store.read_url` and that the replica is running",
+            ),
+            (None, Some(lag)) if lag > 60.0 => Finding::warning(
+                "replica",
+                format!("{} is {lag:.0} s behind", replica.place),
+                "check the replication of the server",
+            ),
+            (None, lag) => Finding::good(
+                "replica",
+                format!("{} is {:.1} s behind", replica.place, lag.unwrap_or(0.0)),
+            ),
+        });
+    }
+    findings
 }
 
 #[cfg(test)]

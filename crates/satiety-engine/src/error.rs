@@ -271,6 +271,18 @@ pub enum EngineError {
         /// Seconds until the budget covers the estimate.
         retry_after: u64,
     },
+    /// A tenant that has used up a quota; nothing was computed or stored.
+    #[error("{}", quota_message(tenant, exceeded))]
+    QuotaExceeded {
+        tenant: String,
+        exceeded: satiety::quota::Exceeded,
+    },
+    /// An action on the registry, requested by a tenant.
+    #[error("cannot {what}: the caller belongs to a tenant")]
+    OnlyMain { what: &'static str },
+    /// An action that an agent may not take, on the registry of tenants or on tokens.
+    #[error("cannot {what}: this needs an admin token")]
+    NeedsAdminToken { what: &'static str },
     /// The queue for a CPU or for the sentence model is full.
     #[error("too many requests are waiting for a CPU or the sentence model")]
     Overloaded,
@@ -390,6 +402,15 @@ impl EngineError {
                 "send less at once: fewer or shorter claims, or a growing conversation round by round".into(),
             ),
             Self::BudgetSpent { retry_after, .. } => Some(format!("try again in {retry_after} seconds").into()),
+            Self::QuotaExceeded { exceeded, .. } => Some(match exceeded.retry_after {
+                Some(seconds) => format!("try again in {seconds} seconds, or ask the operator for a larger quota").into(),
+                None => "delete what is no longer needed, or ask the operator for a larger quota".into(),
+            }),
+            Self::OnlyMain { .. } => Some("the operator of the server administers tenants".into()),
+            Self::NeedsAdminToken { .. } => Some(Hint::with_command(
+                "send an admin token of the main store, or use the command line",
+                "satiety tenant --help",
+            )),
             Self::Cancelled => Some("send less at once".into()),
             Self::Eviction(error) => Some(error.hint()),
             Self::EvictRefused { version, .. } => Some(Hint::with_command(
@@ -473,4 +494,10 @@ fn chat_hint(cause: &ChatError) -> Option<Hint> {
         }
         _ => without_model(),
     })
+}
+
+/// What a tenant has used up, with the name of the quota.
+fn quota_message(tenant: &str, exceeded: &satiety::quota::Exceeded) -> String {
+    let (name, limit, used) = (exceeded.quota.name(), exceeded.limit, exceeded.used);
+    format!("tenant `{tenant}` has reached its quota `{name}`: {used} of {limit}")
 }

@@ -47,6 +47,8 @@ handles! {
     harness: HarnessOperations;
     /// Sentence and chat models.
     models: ModelOperations;
+    /// The registry of tenants.
+    tenants: TenantOperations;
     /// API tokens and the audit log.
     tokens: TokenOperations;
     /// The store: status, migration, retention, export, import, idempotency keys.

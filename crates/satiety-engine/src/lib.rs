@@ -18,6 +18,7 @@ mod error;
 pub mod eviction;
 pub mod experiment;
 mod extraction;
+pub mod fleet;
 mod handles;
 pub mod harness;
 mod hooks;
@@ -28,6 +29,8 @@ pub mod maintenance;
 pub mod memory;
 pub mod models;
 pub mod operations;
+#[cfg(feature = "imports")]
+mod parquet_reader;
 #[cfg(feature = "imports")]
 mod parquet_writer;
 #[cfg(not(feature = "imports"))]
@@ -49,6 +52,7 @@ pub mod retrieval;
 pub mod root_path;
 mod source_line;
 pub mod sweep;
+pub mod tenants;
 pub mod tokens;
 pub mod watch;
 pub mod watch_work;
@@ -60,17 +64,18 @@ pub use error::EngineError;
 pub use handles::{
     AgentHookOperations, BenchOperations, DatabaseOperations, DialogueOperations, EvictionOperations,
     ExperimentOperations, HarnessOperations, MemoryOperations, ModelOperations, ResearchOperations,
-    RetrievalOperations, TokenOperations,
+    RetrievalOperations, TenantOperations, TokenOperations,
 };
 pub use hooks::{Alert, HarnessCycle, HookSettings};
 use satiety::bench::SandboxRequirement;
 pub use satiety_models::http;
-pub use satiety_store::StoreUrl;
+pub use satiety_store::{StoreOptions, StoreUrl};
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use satiety_models::{CachingEmbedder, Chat, Embedder, EmbedderPool, PoolLimits};
-use satiety_store::Store;
+use satiety_store::{Migrate, Store};
 use tokio::sync::OnceCell;
 
 /// Error message for a feature that is not compiled in, with the cargo feature that adds it.
@@ -121,7 +126,11 @@ pub struct ModelPool {
 #[derive(Debug)]
 pub struct Engine {
     settings: Settings,
+    store_options: StoreOptions,
     store: OnceCell<Store>,
+    /// The sentence model, shared with the engines of tenants.
+    model: tenants::SharedModel,
+    /// The sentence model with this engine's cache.
     embedder: OnceCell<Option<Box<dyn Embedder>>>,
     chat: OnceCell<Box<dyn Chat>>,
     conversations: conversations::ConversationCache,
@@ -133,8 +142,9 @@ pub struct Engine {
     ab: experiment::State,
     sandbox: SandboxRequirement,
     hooks: HookSettings,
-    compute: admission::ComputePool,
+    compute: Arc<admission::ComputePool>,
     model_pool: Option<PoolLimits>,
+    tenant: Option<tenants::Tenancy>,
 }
 
 impl Engine {
@@ -142,7 +152,9 @@ impl Engine {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
+            store_options: StoreOptions::default(),
             store: OnceCell::new(),
+            model: Arc::default(),
             embedder: OnceCell::new(),
             chat: OnceCell::new(),
             conversations: conversations::ConversationCache::default(),
@@ -154,9 +166,17 @@ impl Engine {
             ab: experiment::State::default(),
             sandbox: SandboxRequirement::default(),
             hooks: HookSettings::default(),
-            compute: admission::ComputePool::default(),
+            compute: Arc::default(),
             model_pool: None,
+            tenant: None,
         }
+    }
+
+    /// Returns the engine with these limits of the database connections, and this read replica.
+    #[must_use]
+    pub fn with_store_options(mut self, options: StoreOptions) -> Self {
+        self.store_options = options;
+        self
     }
 
     /// Returns the engine with these settings for experiments.
@@ -216,31 +236,60 @@ impl Engine {
     }
 
     async fn store(&self) -> Result<&Store, EngineError> {
-        Ok(self
-            .store
-            .get_or_try_init(|| Store::open(&self.settings.store))
-            .await?)
+        let open = || async {
+            let store = self.open_store(Migrate::ToLatest).await?;
+            match &self.tenant {
+                None => Ok(store),
+                Some(tenant) => tenant.check_store(store).await,
+            }
+        };
+        self.store.get_or_try_init(open).await
+    }
+
+    /// Opens the database once more, with a migration policy.
+    pub(crate) async fn open_store(&self, migrate: Migrate) -> Result<Store, satiety_store::StoreError> {
+        Store::open_configured(&self.settings.store, migrate, &self.store_options).await
+    }
+
+    /// Returns the database for lists, pages and exports, which a read replica may answer: not for anything that
+    /// must see a write of the same request.
+    async fn reader(&self) -> Result<Store, EngineError> {
+        Ok(self.store().await?.for_reading())
     }
 
     /// Returns the configured sentence model, or `None` if the settings say `none`. A model that cannot be
     /// opened is an error, never silently skipped.
     async fn embedder(&self) -> Result<Option<&dyn Embedder>, EngineError> {
-        let open = || async {
+        let open_model = || async {
             let opened = models::open(&self.settings).await?;
-            Ok::<_, EngineError>(opened.map(|embedder| {
-                let embedder = match self.model_pool {
-                    Some(limits) => Box::new(EmbedderPool::new(embedder, limits)) as Box<dyn Embedder>,
-                    None => embedder,
-                };
-                let caching = Box::new(CachingEmbedder::new(embedder));
+            Ok::<_, EngineError>(opened.map(|embedder| match self.model_pool {
+                Some(limits) => Arc::new(EmbedderPool::new(embedder, limits)) as Arc<dyn Embedder>,
+                None => Arc::from(embedder),
+            }))
+        };
+        let open = || async {
+            let model = self.model.get_or_try_init(open_model).await?.clone();
+            Ok::<_, EngineError>(model.map(|model| {
+                let meter = self.meter().cloned();
+                let shared = Box::new(tenants::SharedEmbedder { model, meter });
+                let caching = Box::new(CachingEmbedder::new(shared));
                 Box::new(admission::MeteredEmbedder::new(caching, self.model_cost())) as Box<dyn Embedder>
             }))
         };
         Ok(self.embedder.get_or_try_init(open).await?.as_deref())
     }
 
-    /// Closes the database if it was opened.
+    /// Closes the database if it was opened. The usage of a tenant is sent to the registry first.
     pub async fn close(&self) {
+        if let Some(tenant) = &self.tenant
+            && let Err(error) = tenant
+                .main
+                .tenants()
+                .synchronize(std::slice::from_ref(&tenant.meter))
+                .await
+        {
+            tracing::warn!(tenant = tenant.name, "cannot record the usage: {error}");
+        }
         if let Some(store) = self.store.get() {
             store.close().await;
         }

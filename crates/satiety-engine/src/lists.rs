@@ -73,7 +73,7 @@ impl DialogueOperations<'_> {
         limit: u32,
     ) -> Result<ConversationList, EngineError> {
         let before = before.as_ref().map(|(at, id)| (*at, id.as_str()));
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let page = store.conversations().list(filter, before, limit).await?;
         Ok(ConversationList {
             conversations: page.rows.into_iter().map(conversation_summary).collect(),
@@ -91,7 +91,7 @@ impl ProgressOperations<'_> {
         limit: u32,
     ) -> Result<RunList, EngineError> {
         let before = before.as_ref().map(|(at, id)| (*at, id.as_str()));
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let page = store.agent_runs().list(filter, before, limit).await?;
         Ok(RunList {
             runs: page.rows.into_iter().map(agent_run_summary).collect(),
@@ -109,7 +109,7 @@ impl MemoryOperations<'_> {
         limit: u32,
     ) -> Result<SearchLog, EngineError> {
         let before = before.as_ref().map(|(at, id)| (*at, id.as_str()));
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let ListPage { rows, next } = store.evaluation().recent_queries(filter, before, limit).await?;
         let searches = rows.into_iter().map(|(row, at)| logged_search(row, at)).collect();
         Ok(SearchLog { searches, next })
@@ -117,7 +117,7 @@ impl MemoryOperations<'_> {
 
     /// Returns a logged search with what happened afterwards.
     pub async fn logged_search(self, query_id: &str) -> Result<SearchDetail, EngineError> {
-        let store = self.engine.store().await?;
+        let store = self.engine.reader().await?;
         let found = store.evaluation().logged_query(query_id).await?;
         let (row, at, events) = found.ok_or_else(|| EngineError::NotFound {
             what: format!("search `{query_id}`"),

@@ -3,8 +3,9 @@
 use crate::handles::DatabaseOperations;
 use std::time::Duration;
 
+use satiety_store::fleet::QueueFacts;
 use satiety_store::idempotency::{Claim, KeyClaim};
-use satiety_store::{Operation, now_micros};
+use satiety_store::{LogState, Operation, PoolUsage, now_micros};
 
 use crate::EngineError;
 
@@ -73,6 +74,17 @@ impl IdempotentWrite {
     }
 }
 
+/// State of the store as one process sees it.
+#[derive(Debug, Clone)]
+pub struct StoreTelemetry {
+    pub pools: Vec<PoolUsage>,
+    pub query_log: LogState,
+    /// Cases for workers; absent if they could not be read.
+    pub queue: Option<QueueFacts>,
+    /// Lag of each replica in seconds; empty if the user may not read it.
+    pub replication_lag: Vec<(String, f64)>,
+}
+
 impl DatabaseOperations<'_> {
     /// Applies the retention rules periodically while a server runs, starting immediately if due. Only one of
     /// the servers that share a database does the work.
@@ -102,8 +114,29 @@ impl DatabaseOperations<'_> {
             .observe(move |operation, took| match operation {
                 Operation::Read => observe("read", took),
                 Operation::Write => observe("write", took),
+                Operation::SlowStatement => observe("slow_statement", took),
             });
         Ok(())
+    }
+
+    /// Reports the number of rows of every transaction of the background writers of the database.
+    pub async fn observe_batches(
+        self,
+        observe: impl Fn(&'static str, usize) + Send + Sync + 'static,
+    ) -> Result<(), EngineError> {
+        self.engine.store().await?.observe_batches(observe);
+        Ok(())
+    }
+
+    /// State of the store as this process sees it, for metrics.
+    pub async fn store_telemetry(self) -> Result<StoreTelemetry, EngineError> {
+        let store = self.engine.store().await?;
+        Ok(StoreTelemetry {
+            pools: store.pool_usage(),
+            query_log: store.query_log().state(),
+            queue: store.queue_facts().await.ok(),
+            replication_lag: store.replication_lag().await.unwrap_or_default(),
+        })
     }
 
     /// Checks that the database is reachable.

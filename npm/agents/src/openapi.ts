@@ -824,6 +824,9 @@ export interface ComparisonSettings {
 /** Verdict about the treatment. */
 export type ComparisonVerdict = "better" | "worse" | "no_evidence";
 
+/** Health of a component. */
+export type ComponentHealth = "good" | "warning" | "bad";
+
 /** The `components` of seed section 4.3, for the last round. */
 export interface Components {
   /** Weighted readiness score (seed section 3.3), 0 to 1. */
@@ -895,9 +898,9 @@ export interface ConversationLabelBody {
 
 /** Labels of one conversation, and how often signals agree with people. */
 export interface ConversationLabels {
-  /** Number of labels that agree with the signal of their conversation. */
+  /** Number of these labels that agree with the signal of their conversation. */
   agreeing: number;
-  /** Number of labels of all conversations. */
+  /** Number of labels of all conversations, at most the latest 1,000. */
   labelled: number;
   /** Labels of this conversation, newest first. */
   labels: ConversationLabel[];
@@ -963,6 +966,48 @@ export interface CorpusEvidence {
 /** Whether an eviction is worth its price. */
 export type CostDecision = "pays" | "required" | "below_break_even";
 
+/** Request to create a tenant. */
+export interface CreateTenantRequest {
+  /** Name: 1 to 40 lower-case letters, digits and hyphens. */
+  name: string;
+  /** Limits of the tenant; by default none. */
+  quotas?: TenantQuotas;
+}
+
+/** Request to create a token. */
+export interface CreateTokenRequest {
+  /** Lifetime in days; a token without one never expires. */
+  expires_in_days?: number | null;
+  /** Descriptive name chosen by the owner. */
+  name: string;
+  /** Permissions of the token. */
+  scope: Scope;
+}
+
+/** A newly created token with its secret. */
+export interface CreatedToken {
+  /** Time when the token was created. */
+  created_at: string;
+  /** Time when the token expires; absent if it never does. */
+  expires_at: string | null;
+  /** Time of the last authenticated request, to the minute. */
+  last_used_at: string | null;
+  /** Descriptive name chosen by the owner. */
+  name: string;
+  /** Time when the token was revoked, if it was. */
+  revoked_at: string | null;
+  /** Scope that the token permits. */
+  scope: Scope;
+  /** Tenant whose data the token gives access to; absent for the main store. */
+  tenant?: string | null;
+  /** The secret token; shown only once, in this response. */
+  token: string;
+  /** Public id, the non-secret part of the token. */
+  token_id: string;
+  /** Whether the token is neither expired nor revoked. */
+  valid: boolean;
+}
+
 /** Answer of a judge about one criterion. */
 export interface CriterionAnswer {
   /** Text of the criterion. */
@@ -1011,6 +1056,18 @@ export interface CycleSnapshot {
   "x-schema-version": string;
 }
 
+/** Usage of a tenant on one day (UTC). */
+export interface DailyUsage {
+  /** Start of the day. */
+  day: string;
+  /** Number of tokens that models processed today. */
+  model_tokens: number;
+  /** Number of requests today, up to a few seconds ago. */
+  requests: number;
+  /** Size of its store in bytes when it was last measured. */
+  storage_bytes?: number | null;
+}
+
 /** Decision of the saturation gate. */
 export type Decision = "continue" | "stop";
 
@@ -1018,6 +1075,16 @@ export type Decision = "continue" | "stop";
 export interface DeleteResponse {
   /** Ids of the deleted memories. */
   deleted: string[];
+}
+
+/** A tenant that was removed from the registry. */
+export interface DeletedTenant {
+  /** Name of the tenant. */
+  name: string;
+  /** Location of its store, without a password. */
+  store: string;
+  /** Whether the store was deleted, too; otherwise it can be registered again. */
+  store_deleted: boolean;
 }
 
 /** Value of a derived metric. */
@@ -1082,6 +1149,14 @@ export interface Diversity {
   lambda?: number;
   /** Word similarity above which two results count as near-duplicates; used without vectors. */
   word_floor?: number;
+}
+
+/** Workers that were asked to drain. */
+export interface DrainedWorkers {
+  /** Name of the workers. */
+  name: string;
+  /** Number of workers with this name. */
+  workers: number;
 }
 
 /** Score that drives the window. */
@@ -1269,6 +1344,12 @@ export interface Evidence {
 
 /** What was found. */
 export type EvidenceKind = "exact_repeat" | "near_repeat" | "cycle" | "same_error" | "stagnation" | "revision" | "undo" | "reread" | "no_new_target" | "cost_growth" | "repeated_question" | "repeated_text";
+
+/** Results of all checks. */
+export interface Examination {
+  /** One finding per checked component. */
+  findings: HealthFinding[];
+}
 
 /** A feature after a change of its state. */
 export interface ExperimentChange {
@@ -1548,7 +1629,15 @@ export type Fusion = "z_score" | "score" | {
 export interface Gain {
   /** Reduction of the log loss on unseen groups. */
   log_loss: BootstrapEstimate;
-  /** Whether the whole interval is above zero. */
+  /**
+   * Chance that the new scorer has the higher log loss on as many unseen groups again, for each candidate
+   * that was tried added up (at most 1).
+   */
+  risk: number;
+  /**
+   * Whether the improvement counts: for rescaling, whether the whole interval is above zero; for features,
+   * whether the risk is below 0.001.
+   */
   shown: boolean;
 }
 
@@ -1784,6 +1873,18 @@ export interface Health {
   version: string;
 }
 
+/** Result of checking one component. */
+export interface HealthFinding {
+  /** Observation in one line. */
+  detail: string;
+  /** Suggested action; absent if none is needed. */
+  fix?: string | null;
+  /** Health of the component. */
+  health: ComponentHealth;
+  /** Checked component: `store`, `schema`, `embedder`. */
+  part: string;
+}
+
 /** A result that was excluded from the list. */
 export interface Held {
   /** Id of the memory. */
@@ -1807,6 +1908,8 @@ export interface History {
  * and `text` for the snippet.
  */
 export interface Hit {
+  /** Lines of the document in which the snippet stands verbatim; absent for pages and converted documents. */
+  lines?: LineSpan | null;
   /** Publication date as reported by the search engine. */
   published?: string | null;
   /** Relevance score on the search engine's own scale. */
@@ -2269,6 +2372,14 @@ export interface LexicalSettings {
   k1?: number;
   /** Weight of an occurrence in a title, heading or trigger phrase, relative to one in the text. */
   title?: number;
+}
+
+/** A range of lines of a text. */
+export interface LineSpan {
+  /** First line, counted from 1. */
+  first: number;
+  /** Last line; at least `first`. */
+  last: number;
 }
 
 /** Request to add or remove a causal link. */
@@ -3065,6 +3176,9 @@ export interface PressureSettings {
   quick_from?: number;
 }
 
+/** Share of the workers that a distributed run gets next to other runs. */
+export type Priority = "low" | "normal" | "high";
+
 /** Error response in the problem details format. */
 export interface Problem {
   /** JSON path of the error in the request body. */
@@ -3258,6 +3372,36 @@ export interface QueryDelta {
 
 /** What a question asks for. */
 export type QuestionKind = "number" | "time" | "place" | "person" | "reason" | "procedure" | "name" | "list" | "yes_no" | "definition" | "other";
+
+/** State of the work queue. */
+export interface QueueStatus {
+  /** Number of cases that workers run. */
+  in_progress: number;
+  /** Seconds since the oldest run with a waiting case was queued; null if no case waits. */
+  oldest_seconds: number | null;
+  /** Runs with remaining cases, the one that is served next first; at most 100. */
+  runs: QueuedRun[];
+  /** Number of cases that wait for a worker. */
+  waiting: number;
+  /** Connected workers, latest start first. */
+  workers: WorkerInstance[];
+}
+
+/** Run with queued cases. */
+export interface QueuedRun {
+  /** Seconds since the run was queued. */
+  age_seconds: number;
+  /** Number of cases that workers run. */
+  in_progress: number;
+  /** Share of the workers next to other runs. */
+  priority: Priority;
+  /** Id of the benchmark run. */
+  run_id: string;
+  /** Id of the suite. */
+  suite_id: string;
+  /** Number of cases that wait for a worker. */
+  waiting: number;
+}
 
 /** Exclusion rate of one group. */
 export interface RateRow {
@@ -3905,6 +4049,11 @@ export interface RunBody {
   failed_in?: string | null;
   /** Whether to compare the run with the suite's baseline. */
   gate?: boolean;
+  /**
+   * Share of the workers next to other distributed runs: a high run gets four cases for each case of a normal one,
+   * and a low run one for each four. Default normal; a resumed run keeps its own.
+   */
+  priority?: Priority | null;
   /** Repeats of each case; by default as the suite specifies. */
   repeats?: number | null;
   /** Id of the run to resume. */
@@ -4102,6 +4251,9 @@ export interface SaveResponse {
   /** Whether vectors are being made in the background; until then it is found by words and triggers. */
   pending: boolean;
 }
+
+/** Permissions of a token; each scope includes the ones before it. */
+export type Scope = "read" | "write" | "admin";
 
 /** All scopes, or the items of one. */
 export interface ScopeListing {
@@ -4556,6 +4708,8 @@ export interface Source {
   also_at?: string[];
   /** Whether a finding cites this source. */
   cited: boolean;
+  /** Lines of the document that it stands on; absent for pages and converted documents. */
+  lines?: LineSpan | null;
   /** Number used in citations, starting at 1. */
   number: number;
   /** Round that returned it first. */
@@ -4665,6 +4819,8 @@ export interface Step {
   agent?: string | null;
   /** Tools that the agent called in this turn, with their results. */
   calls?: Call[];
+  /** Whether the context of the agent was compacted before this turn. */
+  compacted?: boolean;
   /** Whether the agent ends the run with this turn: a finish or submit call, or a final answer. */
   finish?: boolean;
   /** The plan or to-do list after this turn, if the turn changed it. */
@@ -4941,6 +5097,81 @@ export interface TaskMetrics {
 /** Measurements of a round, preserved without interpretation. */
 export type Telemetry = Record<string, unknown>;
 
+/** A tenant with its limits and today's usage. */
+export interface Tenant {
+  /** Time when the tenant was created. */
+  created_at: string;
+  /** Time when the tenant was disabled, if it is. */
+  disabled_at?: string | null;
+  /** Whether its tokens are accepted. */
+  enabled: boolean;
+  /** Name of the tenant. */
+  name: string;
+  /** Limits of the tenant; an absent one does not limit. */
+  quotas: TenantQuotas;
+  /** Directory that paths in its requests are confined to. */
+  root?: string | null;
+  /** Location of its store, without a password. */
+  store: string;
+  /** Usage of the current day. */
+  usage: TenantUsage;
+}
+
+/** All tenants of a server. */
+export interface TenantList {
+  /** Tenants by name. */
+  tenants: Tenant[];
+}
+
+/** Limits of a tenant; an absent one does not limit. */
+export interface TenantQuotas {
+  /**
+   * Maximum number of tokens that models may process per day (UTC): embedded texts, and prompts and answers of chat
+   * models.
+   */
+  model_tokens_per_day?: number | null;
+  /** Maximum number of requests per day (UTC). */
+  requests_per_day?: number | null;
+  /** Maximum number of requests in any 60 seconds. */
+  requests_per_minute?: number | null;
+  /** Maximum size of the tenant's database in bytes. */
+  storage_bytes?: number | null;
+}
+
+/** A tenant with its tokens and its usage of the last days. */
+export interface TenantReport {
+  /** Time when the tenant was created. */
+  created_at: string;
+  /** Usage of the last 30 days, newest first; days without usage are left out. */
+  days: DailyUsage[];
+  /** Time when the tenant was disabled, if it is. */
+  disabled_at?: string | null;
+  /** Whether its tokens are accepted. */
+  enabled: boolean;
+  /** Name of the tenant. */
+  name: string;
+  /** Limits of the tenant; an absent one does not limit. */
+  quotas: TenantQuotas;
+  /** Directory that paths in its requests are confined to. */
+  root?: string | null;
+  /** Location of its store, without a password. */
+  store: string;
+  /** Its tokens, most recently created first. */
+  tokens: Token[];
+  /** Usage of the current day. */
+  usage: TenantUsage;
+}
+
+/** Usage of a tenant on the current day (UTC). */
+export interface TenantUsage {
+  /** Number of tokens that models processed today. */
+  model_tokens: number;
+  /** Number of requests today, up to a few seconds ago. */
+  requests: number;
+  /** Size of its store in bytes when it was last measured. */
+  storage_bytes?: number | null;
+}
+
 /** Threshold and its current value. */
 export interface ThresholdState {
   /** Direction in which the metric is better. */
@@ -4998,6 +5229,34 @@ export interface TimelineRow {
   resolved_by: ResolvedBy | null;
   /** Turn in which the proposal was made. */
   turn_number: number;
+}
+
+/** Metadata of a token, without its secret. */
+export interface Token {
+  /** Time when the token was created. */
+  created_at: string;
+  /** Time when the token expires; absent if it never does. */
+  expires_at: string | null;
+  /** Time of the last authenticated request, to the minute. */
+  last_used_at: string | null;
+  /** Descriptive name chosen by the owner. */
+  name: string;
+  /** Time when the token was revoked, if it was. */
+  revoked_at: string | null;
+  /** Scope that the token permits. */
+  scope: Scope;
+  /** Tenant whose data the token gives access to; absent for the main store. */
+  tenant?: string | null;
+  /** Public id, the non-secret part of the token. */
+  token_id: string;
+  /** Whether the token is neither expired nor revoked. */
+  valid: boolean;
+}
+
+/** All API tokens of the server. */
+export interface TokenList {
+  /** Tokens, most recently created first. */
+  tokens: Token[];
 }
 
 /** Tokens saved by deduplication. */
@@ -5184,6 +5443,14 @@ export interface UpdateScopeRequest {
   use?: string[];
 }
 
+/** Request to change a tenant; what is absent stays as it is. */
+export interface UpdateTenantRequest {
+  /** Whether its tokens are accepted; a change takes effect within five seconds. */
+  enabled?: boolean | null;
+  /** All limits of the tenant; an absent limit is removed. */
+  quotas?: TenantQuotas | null;
+}
+
 /** Urgency of an action. */
 export type Urgency = "LOW" | "MEDIUM" | "HIGH" | "CRITICAL";
 
@@ -5346,6 +5613,14 @@ export interface Word {
   status: string;
 }
 
+/** Connected worker. */
+export interface WorkerInstance {
+  /** Whether it finishes its cases and takes no new ones. */
+  draining: boolean;
+  /** Name of the worker. */
+  name: string;
+}
+
 /** An answer written by a model, after every sentence was checked. */
 export interface WrittenAnswer {
   /** Model that wrote it. */
@@ -5360,6 +5635,8 @@ export interface WrittenAnswer {
 
 /** A sentence of a model that a source supports. */
 export interface WrittenSentence {
+  /** Whether the model wrote it as an item of a list. */
+  is_item?: boolean;
   /** Whether it is about something else than the question: a model may quote what was not asked for. */
   is_off_question?: boolean;
   /** Spans of the sources that support it, verbatim. */

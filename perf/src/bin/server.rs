@@ -10,15 +10,15 @@
 
 #![expect(clippy::print_stdout, reason = "prints the measurements")]
 
-use std::io::{BufRead as _, BufReader};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use perf::rows::Row;
+use perf::server::Server;
 use serde_json::{Value, json};
 
 #[derive(Debug, Parser)]
@@ -58,19 +58,6 @@ struct Load {
     p50_ms: f64,
     p99_ms: f64,
     errors: u64,
-}
-
-/// Process that is killed on drop.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn main() -> Result<()> {
@@ -181,36 +168,10 @@ fn satiety(arguments: &Arguments, store: &str, embedder: &str) -> Result<Server>
         Some(path) => path.clone(),
         None => std::env::current_exe()?.with_file_name("satiety"),
     };
-    let mut child = Command::new(&program)
-        .args([
-            "--db",
-            store,
-            "--format",
-            "json",
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--embedder",
-            embedder,
-        ])
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| {
-            format!(
-                "cannot start {}; build it with `cargo build --release`",
-                program.display()
-            )
-        })?;
-    let stdout = child.stdout.take().context("no stdout")?;
-    let mut text = String::new();
-    for line in BufReader::new(stdout).lines() {
-        text.push_str(&line?);
-        if let Ok(started) = serde_json::from_str::<Value>(&text) {
-            let url = started["url"].as_str().context("no url")?.to_owned();
-            return Ok(Server { child, url });
-        }
-    }
-    bail!("the server did not report its address")
+    let mut command = Command::new(program);
+    command.args(["--db", store, "--format", "json", "serve"]);
+    command.args(["--listen", "127.0.0.1:0", "--embedder", embedder]);
+    Server::start(command)
 }
 
 fn peer(python: &Path, port: u16) -> Result<Server> {

@@ -30,10 +30,16 @@ if TYPE_CHECKING:
         ConversationLabelBody,
         ConversationLabels,
         ConversationPage,
+        CreateTenantRequest,
+        CreateTokenRequest,
+        CreatedToken,
         CycleBody,
         DeleteResponse,
+        DeletedTenant,
+        DrainedWorkers,
         EvaluateResponse,
         EvictionFeedback,
+        Examination,
         ExperimentChange,
         ExperimentCheck,
         ExperimentList,
@@ -73,6 +79,7 @@ if TYPE_CHECKING:
         ProposeRequest,
         ProposeResponse,
         ProposeScopeRequest,
+        QueueStatus,
         ReceivedTraces,
         RecordedCycle,
         RefreshResponse,
@@ -101,11 +108,17 @@ if TYPE_CHECKING:
         StoredResearch,
         StoredRun,
         SuiteList,
+        Tenant,
+        TenantList,
+        TenantReport,
         Tier,
         Timeline,
+        Token,
+        TokenList,
         TracesBody,
         UpdateBody,
         UpdateScopeRequest,
+        UpdateTenantRequest,
         ValidateBody,
         ValidateResponse,
         Variants,
@@ -167,11 +180,27 @@ class Operations:
         """Compare two runs of a suite case by case."""
         return cast("ComparedRuns", self._call("POST", "/v1/bench/compare", body=body))
 
+    def create_tenant(self, body: CreateTenantRequest) -> Tenant:
+        """Create a tenant with a store of its own next to the main one."""
+        return cast("Tenant", self._call("POST", "/v1/tenants", body=body))
+
+    def create_token(self, body: CreateTokenRequest) -> CreatedToken:
+        """Create a token for the caller's tenant, or the main store; its secret is shown once."""
+        return cast("CreatedToken", self._call("POST", "/v1/tokens", body=body))
+
     def delete_memory(self, id: str, *, project: str | None = None) -> DeleteResponse:
         """Delete memories permanently."""
         return cast(
             "DeleteResponse", self._call("DELETE", f"/v1/memories/{quote(id, safe='')}", query={"project": project})
         )
+
+    def delete_tenant(self, id: str) -> DeletedTenant:
+        """Remove a tenant and its tokens; its store is kept and can be registered again."""
+        return cast("DeletedTenant", self._call("DELETE", f"/v1/tenants/{quote(id, safe='')}"))
+
+    def drain_workers(self, id: str) -> DrainedWorkers:
+        """Ask the workers with this name to finish their cases and to exit."""
+        return cast("DrainedWorkers", self._call("POST", f"/v1/bench/workers/{quote(id, safe='')}/drain"))
 
     def evaluate_retrieval(self, body: InlineRankings) -> EvaluateResponse:
         """Evaluate runs against judgments, with confidence intervals."""
@@ -180,6 +209,10 @@ class Operations:
     def eviction_feedback(self, *, scope_id: str | None = None) -> Feedback:
         """Get exclusion rates and how well they were predicted."""
         return cast("Feedback", self._call("GET", "/v1/eviction/feedback", query={"scope_id": scope_id}))
+
+    def fleet(self) -> Examination:
+        """Check the database and all processes on it: schema, clocks, leases, replicas, partitions."""
+        return cast("Examination", self._call("GET", "/v1/fleet"))
 
     def gate(self, body: GateBody) -> GateAnswer:
         """Decide for each round of a search loop: accept and continue, or saturated."""
@@ -205,6 +238,10 @@ class Operations:
         """Get a memory with its full content."""
         return cast("Memory", self._call("GET", f"/v1/memories/{quote(id, safe='')}", query={"project": project}))
 
+    def get_queue(self) -> QueueStatus:
+        """Get the cases that wait for workers and those in progress, by run, and the connected workers."""
+        return cast("QueueStatus", self._call("GET", "/v1/bench/queue"))
+
     def get_research(self, id: str) -> StoredResearch:
         """Get a research run: its rounds with their novelty, and its report once finished."""
         return cast("StoredResearch", self._call("GET", f"/v1/research/runs/{quote(id, safe='')}"))
@@ -220,6 +257,14 @@ class Operations:
     def get_scope(self, id: str) -> ScopeListing:
         """Get the items of a context in eviction order."""
         return cast("ScopeListing", self._call("GET", f"/v1/eviction/scopes/{quote(id, safe='')}"))
+
+    def get_tenant(self, id: str) -> TenantReport:
+        """Get a tenant: quotas, usage of the last 30 days, tokens."""
+        return cast("TenantReport", self._call("GET", f"/v1/tenants/{quote(id, safe='')}"))
+
+    def get_usage(self, *, tenant: str | None = None) -> TenantReport:
+        """Get the quotas and the usage of the caller's tenant."""
+        return cast("TenantReport", self._call("GET", "/v1/usage", query={"tenant": tenant}))
 
     def graduate_feature(self, id: str, body: Why) -> ExperimentCheck:
         """Make a feature the default of all searches if the checklist passes; the response says whether it did."""
@@ -374,6 +419,14 @@ class Operations:
         """List suites below the server's root."""
         return cast("SuiteList", self._call("GET", "/v1/bench/suites"))
 
+    def list_tenants(self) -> TenantList:
+        """List the tenants with their quotas and today's usage."""
+        return cast("TenantList", self._call("GET", "/v1/tenants"))
+
+    def list_tokens(self) -> TokenList:
+        """List the tokens without their secrets; a tenant sees its own."""
+        return cast("TokenList", self._call("GET", "/v1/tokens"))
+
     def match_triggers(self, body: MatchBody) -> MatchedTriggers:
         """Find memories whose trigger phrases a text contains."""
         return cast("MatchedTriggers", self._call("POST", "/v1/memory/match", body=body))
@@ -435,6 +488,10 @@ class Operations:
                 query={"against": against, "measure": measure},
             ),
         )
+
+    def revoke_token(self, id: str) -> Token:
+        """Revoke a token by id, or by name if only one valid token has it."""
+        return cast("Token", self._call("DELETE", f"/v1/tokens/{quote(id, safe='')}"))
 
     def rollback_feature(self, id: str, body: Why) -> ExperimentChange:
         """Roll back a graduated feature; its record is kept and it can be resumed."""
@@ -498,6 +555,10 @@ class Operations:
     def update_scope(self, body: UpdateScopeRequest) -> ScopeUpdated:
         """Add, change or remove items of a context; the first item creates it."""
         return cast("ScopeUpdated", self._call("POST", "/v1/eviction/scopes", body=body))
+
+    def update_tenant(self, id: str, body: UpdateTenantRequest) -> Tenant:
+        """Change the quotas of a tenant, or disable and enable it."""
+        return cast("Tenant", self._call("PATCH", f"/v1/tenants/{quote(id, safe='')}", body=body))
 
     def validate_memory(self, id: str, body: ValidateBody, *, project: str | None = None) -> ValidateResponse:
         """Record whether a memory was useful, and learn from it."""
@@ -563,12 +624,28 @@ class AsyncOperations:
         """Compare two runs of a suite case by case."""
         return cast("ComparedRuns", await self._call("POST", "/v1/bench/compare", body=body))
 
+    async def create_tenant(self, body: CreateTenantRequest) -> Tenant:
+        """Create a tenant with a store of its own next to the main one."""
+        return cast("Tenant", await self._call("POST", "/v1/tenants", body=body))
+
+    async def create_token(self, body: CreateTokenRequest) -> CreatedToken:
+        """Create a token for the caller's tenant, or the main store; its secret is shown once."""
+        return cast("CreatedToken", await self._call("POST", "/v1/tokens", body=body))
+
     async def delete_memory(self, id: str, *, project: str | None = None) -> DeleteResponse:
         """Delete memories permanently."""
         return cast(
             "DeleteResponse",
             await self._call("DELETE", f"/v1/memories/{quote(id, safe='')}", query={"project": project}),
         )
+
+    async def delete_tenant(self, id: str) -> DeletedTenant:
+        """Remove a tenant and its tokens; its store is kept and can be registered again."""
+        return cast("DeletedTenant", await self._call("DELETE", f"/v1/tenants/{quote(id, safe='')}"))
+
+    async def drain_workers(self, id: str) -> DrainedWorkers:
+        """Ask the workers with this name to finish their cases and to exit."""
+        return cast("DrainedWorkers", await self._call("POST", f"/v1/bench/workers/{quote(id, safe='')}/drain"))
 
     async def evaluate_retrieval(self, body: InlineRankings) -> EvaluateResponse:
         """Evaluate runs against judgments, with confidence intervals."""
@@ -577,6 +654,10 @@ class AsyncOperations:
     async def eviction_feedback(self, *, scope_id: str | None = None) -> Feedback:
         """Get exclusion rates and how well they were predicted."""
         return cast("Feedback", await self._call("GET", "/v1/eviction/feedback", query={"scope_id": scope_id}))
+
+    async def fleet(self) -> Examination:
+        """Check the database and all processes on it: schema, clocks, leases, replicas, partitions."""
+        return cast("Examination", await self._call("GET", "/v1/fleet"))
 
     async def gate(self, body: GateBody) -> GateAnswer:
         """Decide for each round of a search loop: accept and continue, or saturated."""
@@ -602,6 +683,10 @@ class AsyncOperations:
         """Get a memory with its full content."""
         return cast("Memory", await self._call("GET", f"/v1/memories/{quote(id, safe='')}", query={"project": project}))
 
+    async def get_queue(self) -> QueueStatus:
+        """Get the cases that wait for workers and those in progress, by run, and the connected workers."""
+        return cast("QueueStatus", await self._call("GET", "/v1/bench/queue"))
+
     async def get_research(self, id: str) -> StoredResearch:
         """Get a research run: its rounds with their novelty, and its report once finished."""
         return cast("StoredResearch", await self._call("GET", f"/v1/research/runs/{quote(id, safe='')}"))
@@ -617,6 +702,14 @@ class AsyncOperations:
     async def get_scope(self, id: str) -> ScopeListing:
         """Get the items of a context in eviction order."""
         return cast("ScopeListing", await self._call("GET", f"/v1/eviction/scopes/{quote(id, safe='')}"))
+
+    async def get_tenant(self, id: str) -> TenantReport:
+        """Get a tenant: quotas, usage of the last 30 days, tokens."""
+        return cast("TenantReport", await self._call("GET", f"/v1/tenants/{quote(id, safe='')}"))
+
+    async def get_usage(self, *, tenant: str | None = None) -> TenantReport:
+        """Get the quotas and the usage of the caller's tenant."""
+        return cast("TenantReport", await self._call("GET", "/v1/usage", query={"tenant": tenant}))
 
     async def graduate_feature(self, id: str, body: Why) -> ExperimentCheck:
         """Make a feature the default of all searches if the checklist passes; the response says whether it did."""
@@ -780,6 +873,14 @@ class AsyncOperations:
         """List suites below the server's root."""
         return cast("SuiteList", await self._call("GET", "/v1/bench/suites"))
 
+    async def list_tenants(self) -> TenantList:
+        """List the tenants with their quotas and today's usage."""
+        return cast("TenantList", await self._call("GET", "/v1/tenants"))
+
+    async def list_tokens(self) -> TokenList:
+        """List the tokens without their secrets; a tenant sees its own."""
+        return cast("TokenList", await self._call("GET", "/v1/tokens"))
+
     async def match_triggers(self, body: MatchBody) -> MatchedTriggers:
         """Find memories whose trigger phrases a text contains."""
         return cast("MatchedTriggers", await self._call("POST", "/v1/memory/match", body=body))
@@ -844,6 +945,10 @@ class AsyncOperations:
             ),
         )
 
+    async def revoke_token(self, id: str) -> Token:
+        """Revoke a token by id, or by name if only one valid token has it."""
+        return cast("Token", await self._call("DELETE", f"/v1/tokens/{quote(id, safe='')}"))
+
     async def rollback_feature(self, id: str, body: Why) -> ExperimentChange:
         """Roll back a graduated feature; its record is kept and it can be resumed."""
         return cast("ExperimentChange", await self._call("POST", f"/v1/ab/{quote(id, safe='')}/rollback", body=body))
@@ -906,6 +1011,10 @@ class AsyncOperations:
     async def update_scope(self, body: UpdateScopeRequest) -> ScopeUpdated:
         """Add, change or remove items of a context; the first item creates it."""
         return cast("ScopeUpdated", await self._call("POST", "/v1/eviction/scopes", body=body))
+
+    async def update_tenant(self, id: str, body: UpdateTenantRequest) -> Tenant:
+        """Change the quotas of a tenant, or disable and enable it."""
+        return cast("Tenant", await self._call("PATCH", f"/v1/tenants/{quote(id, safe='')}", body=body))
 
     async def validate_memory(self, id: str, body: ValidateBody, *, project: str | None = None) -> ValidateResponse:
         """Record whether a memory was useful, and learn from it."""

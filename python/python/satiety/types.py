@@ -634,6 +634,10 @@ ComparisonVerdict: TypeAlias = "Literal['better', 'worse', 'no_evidence']"
 """Verdict about the treatment."""
 
 
+ComponentHealth: TypeAlias = "Literal['good', 'warning', 'bad']"
+"""Health of a component."""
+
+
 class Components(TypedDict):
     """The `components` of seed section 4.3, for the last round."""
 
@@ -737,6 +741,45 @@ CostDecision: TypeAlias = "Literal['pays', 'required', 'below_break_even']"
 """Whether an eviction is worth its price."""
 
 
+class _CreateTenantRequestRequired(TypedDict):
+    name: str
+
+
+class CreateTenantRequest(_CreateTenantRequestRequired, total=False):
+    """Request to create a tenant."""
+
+    quotas: TenantQuotas
+
+
+class _CreateTokenRequestRequired(TypedDict):
+    name: str
+    scope: Scope
+
+
+class CreateTokenRequest(_CreateTokenRequestRequired, total=False):
+    """Request to create a token."""
+
+    expires_in_days: int | None
+
+
+class _CreatedTokenRequired(TypedDict):
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+    name: str
+    revoked_at: str | None
+    scope: Scope
+    token: str
+    token_id: str
+    valid: bool
+
+
+class CreatedToken(_CreatedTokenRequired, total=False):
+    """A newly created token with its secret."""
+
+    tenant: str | None
+
+
 class CriterionAnswer(TypedDict):
     """Answer of a judge about one criterion."""
 
@@ -777,6 +820,18 @@ CycleSnapshot = TypedDict(
 """Snapshot of one cycle in the specification's format, extended by the harness version and the measurement."""
 
 
+class _DailyUsageRequired(TypedDict):
+    day: str
+    model_tokens: int
+    requests: int
+
+
+class DailyUsage(_DailyUsageRequired, total=False):
+    """Usage of a tenant on one day (UTC)."""
+
+    storage_bytes: int | None
+
+
 Decision: TypeAlias = "Literal['continue', 'stop']"
 """Decision of the saturation gate."""
 
@@ -785,6 +840,14 @@ class DeleteResponse(TypedDict):
     """Result of deleting memories."""
 
     deleted: list[str]
+
+
+class DeletedTenant(TypedDict):
+    """A tenant that was removed from the registry."""
+
+    name: str
+    store: str
+    store_deleted: bool
 
 
 class _DerivedMetricRequired(TypedDict):
@@ -835,6 +898,13 @@ Diversity = TypedDict("Diversity", {"floor": "float", "lambda": "float", "word_f
 
 Similarity below the floor counts as 0 and then rises linearly to 1, so that only near-duplicates are demoted.
 """
+
+
+class DrainedWorkers(TypedDict):
+    """Workers that were asked to drain."""
+
+    name: str
+    workers: int
 
 
 Driver: TypeAlias = "Literal['measured', 'signals']"
@@ -981,6 +1051,12 @@ class Evidence(_EvidenceRequired, total=False):
 
 EvidenceKind: TypeAlias = "Literal['exact_repeat', 'near_repeat', 'cycle', 'same_error', 'stagnation', 'revision', 'undo', 'reread', 'no_new_target', 'cost_growth', 'repeated_question', 'repeated_text']"
 """What was found."""
+
+
+class Examination(TypedDict):
+    """Results of all checks."""
+
+    findings: list[HealthFinding]
 
 
 class ExperimentChange(TypedDict):
@@ -1178,6 +1254,7 @@ class Gain(TypedDict):
     """Improvement of one scorer over another."""
 
     log_loss: BootstrapEstimate
+    risk: float
     shown: bool
 
 
@@ -1334,6 +1411,18 @@ class Health(_HealthRequired, total=False):
     chat: str | None
 
 
+class _HealthFindingRequired(TypedDict):
+    detail: str
+    health: ComponentHealth
+    part: str
+
+
+class HealthFinding(_HealthFindingRequired, total=False):
+    """Result of checking one component."""
+
+    fix: str | None
+
+
 class Held(TypedDict):
     """A result that was excluded from the list."""
 
@@ -1361,6 +1450,7 @@ class Hit(_HitRequired, total=False):
     `text` for the snippet.
     """
 
+    lines: LineSpan | None
     published: str | None
     score: float | None
 
@@ -1724,6 +1814,13 @@ class LexicalSettings(TypedDict, total=False):
     expansion: float
     k1: float
     title: float
+
+
+class LineSpan(TypedDict):
+    """A range of lines of a text."""
+
+    first: int
+    last: int
 
 
 LinkBody = TypedDict(
@@ -2322,6 +2419,10 @@ class PressureSettings(TypedDict, total=False):
     quick_from: float
 
 
+Priority: TypeAlias = "Literal['low', 'normal', 'high']"
+"""Share of the workers that a distributed run gets next to other runs."""
+
+
 class _ProgressBodyRequired(TypedDict):
     log: LogShape
 
@@ -2439,6 +2540,27 @@ class QueryDelta(_QueryDeltaRequired, total=False):
 
 QuestionKind: TypeAlias = "Literal['number', 'time', 'place', 'person', 'reason', 'procedure', 'name', 'list', 'yes_no', 'definition', 'other']"
 """What a question asks for."""
+
+
+class QueueStatus(TypedDict):
+    """State of the work queue."""
+
+    in_progress: int
+    oldest_seconds: float | None
+    runs: list[QueuedRun]
+    waiting: int
+    workers: list[WorkerInstance]
+
+
+class QueuedRun(TypedDict):
+    """Run with queued cases."""
+
+    age_seconds: float
+    in_progress: int
+    priority: Priority
+    run_id: str
+    suite_id: str
+    waiting: int
 
 
 class RateRow(TypedDict):
@@ -2894,6 +3016,7 @@ class RunBody(_RunBodyRequired, total=False):
     distributed: bool
     failed_in: str | None
     gate: bool
+    priority: Priority | None
     repeats: int | None
     resume: str | None
     seed: int
@@ -3044,6 +3167,10 @@ class SaveResponse(_SaveResponseRequired, total=False):
 
     conflicts: list[ConflictingMemory]
     duplicates: list[DuplicateMemory]
+
+
+Scope: TypeAlias = "Literal['read', 'write', 'admin']"
+"""Permissions of a token; each scope includes the ones before it."""
 
 
 class _ScopeListingRequired(TypedDict):
@@ -3400,6 +3527,7 @@ class Source(_SourceRequired, total=False):
     """An accepted result that findings may cite."""
 
     also_at: list[str]
+    lines: LineSpan | None
     salvaged: bool
 
 
@@ -3467,6 +3595,7 @@ class Step(TypedDict, total=False):
 
     agent: str | None
     calls: list[Call]
+    compacted: bool
     finish: bool
     plan: list[PlanItem] | None
     replies: list[Reply]
@@ -3657,6 +3786,66 @@ Telemetry: TypeAlias = "dict[str, Any]"
 """Measurements of a round, preserved without interpretation."""
 
 
+class _TenantRequired(TypedDict):
+    created_at: str
+    enabled: bool
+    name: str
+    quotas: TenantQuotas
+    store: str
+    usage: TenantUsage
+
+
+class Tenant(_TenantRequired, total=False):
+    """A tenant with its limits and today's usage."""
+
+    disabled_at: str | None
+    root: str | None
+
+
+class TenantList(TypedDict):
+    """All tenants of a server."""
+
+    tenants: list[Tenant]
+
+
+class TenantQuotas(TypedDict, total=False):
+    """Limits of a tenant; an absent one does not limit."""
+
+    model_tokens_per_day: int | None
+    requests_per_day: int | None
+    requests_per_minute: int | None
+    storage_bytes: int | None
+
+
+class _TenantReportRequired(TypedDict):
+    created_at: str
+    days: list[DailyUsage]
+    enabled: bool
+    name: str
+    quotas: TenantQuotas
+    store: str
+    tokens: list[Token]
+    usage: TenantUsage
+
+
+class TenantReport(_TenantReportRequired, total=False):
+    """A tenant with its tokens and its usage of the last days."""
+
+    disabled_at: str | None
+    root: str | None
+
+
+class _TenantUsageRequired(TypedDict):
+    model_tokens: int
+    requests: int
+
+
+class TenantUsage(_TenantUsageRequired, total=False):
+    """Usage of a tenant on the current day (UTC)."""
+
+    storage_bytes: int | None
+
+
 class _ThresholdStateRequired(TypedDict):
     direction: Direction
     found: float | None
@@ -3702,6 +3891,29 @@ class TimelineRow(TypedDict):
     proposed_at: str
     resolved_by: ResolvedBy | None
     turn_number: int
+
+
+class _TokenRequired(TypedDict):
+    created_at: str
+    expires_at: str | None
+    last_used_at: str | None
+    name: str
+    revoked_at: str | None
+    scope: Scope
+    token_id: str
+    valid: bool
+
+
+class Token(_TokenRequired, total=False):
+    """Metadata of a token, without its secret."""
+
+    tenant: str | None
+
+
+class TokenList(TypedDict):
+    """All API tokens of the server."""
+
+    tokens: list[Token]
 
 
 class TokenSavings(TypedDict):
@@ -3844,6 +4056,13 @@ class UpdateScopeRequest(_UpdateScopeRequestRequired, total=False):
     use: list[str]
 
 
+class UpdateTenantRequest(TypedDict, total=False):
+    """Request to change a tenant; what is absent stays as it is."""
+
+    enabled: bool | None
+    quotas: TenantQuotas | None
+
+
 Urgency: TypeAlias = "Literal['LOW', 'MEDIUM', 'HIGH', 'CRITICAL']"
 """Urgency of an action."""
 
@@ -3979,6 +4198,13 @@ class Why(TypedDict, total=False):
     reason: str | None
 
 
+class WorkerInstance(TypedDict):
+    """Connected worker."""
+
+    draining: bool
+    name: str
+
+
 class _WrittenAnswerRequired(TypedDict):
     by: str
     refused: bool
@@ -3999,6 +4225,7 @@ class _WrittenSentenceRequired(TypedDict):
 class WrittenSentence(_WrittenSentenceRequired, total=False):
     """A sentence of a model that a source supports."""
 
+    is_item: bool
     is_off_question: bool
     similarity: float | None
 

@@ -52,6 +52,8 @@ fn listing(settings: &Settings) -> SettingList {
         // The parsed URL is displayed without its password.
         let text = if key.name == "store.url" {
             settings.store.to_string()
+        } else if let ("store.read_url", Some(url)) = (key.name, &settings.store_options.read_url) {
+            url.to_string()
         } else {
             value.text.clone()
         };

@@ -36,6 +36,17 @@ pub(super) async fn run(engine: &Engine, settings: &Settings, printer: &Printer)
     })
 }
 
+/// Checks the database and all processes on it; exits with 1 when a check fails.
+pub(super) async fn run_fleet(engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
+    let examination = engine.database().examine_fleet().await;
+    printer.answer(&examination)?;
+    Ok(if examination.has_failed() {
+        Exit::CheckFailed
+    } else {
+        Exit::Done
+    })
+}
+
 /// Tries to escape from the sandbox; exits with 1 when an attempt succeeds.
 pub(super) async fn run_sandbox(engine: &Engine, printer: &Printer) -> Result<Exit, Failure> {
     let examination = Box::pin(engine.examine_sandbox()).await?;

@@ -54,6 +54,40 @@ pub(crate) const KEYS: &[Key] = &[
                 SQLite file in your data directory.",
     },
     Key {
+        name: "store.read_url",
+        takes: ValueType::Text,
+        default: "none",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "URL of a PostgreSQL read replica that answers lists, dashboard pages and exports, or `none`. \
+                While it is unreachable, the primary answers.",
+    },
+    Key {
+        name: "store.max_connections",
+        takes: ValueType::Text,
+        default: "10",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "Maximum number of connections of one process to PostgreSQL, at least 2.",
+    },
+    Key {
+        name: "store.statement_timeout_seconds",
+        takes: ValueType::Text,
+        default: "0",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "Time in seconds after which PostgreSQL cancels a statement; 0 for the server's own limit.",
+    },
+    Key {
+        name: "store.slow_query_ms",
+        takes: ValueType::Text,
+        default: "1000",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "Time in milliseconds from which a database statement is logged as slow, without its values; 0 \
+                logs none.",
+    },
+    Key {
         name: "store.archive_folder",
         takes: ValueType::Text,
         default: "",
@@ -258,6 +292,16 @@ pub(crate) const KEYS: &[Key] = &[
                 `http://127.0.0.1:4318`, or `none`. `OTEL_EXPORTER_OTLP_ENDPOINT` is an alternative.",
     },
     Key {
+        name: "server.metrics",
+        takes: ValueType::Text,
+        default: "none",
+        flag: None,
+        trust: Trust::Sensitive,
+        about: "OpenTelemetry collector (OTLP over HTTP) to which `serve` pushes its metrics, such as \
+                `http://127.0.0.1:4318`, or `none`. `OTEL_EXPORTER_OTLP_ENDPOINT` is an alternative. `/metrics` \
+                has the same metrics.",
+    },
+    Key {
         name: "server.retain_hours",
         takes: ValueType::Text,
         default: "1",
@@ -335,6 +379,15 @@ pub(crate) const KEYS: &[Key] = &[
         flag: None,
         about: "Maximum open MCP sessions over HTTP per client; further ones get 429. Idle sessions end \
                 after five minutes.",
+    },
+    Key {
+        name: "server.open_tenants",
+        trust: Trust::Sensitive,
+        takes: ValueType::Text,
+        default: "20",
+        flag: None,
+        about: "Maximum number of tenants whose databases are open at the same time. On PostgreSQL, each has up to \
+                four connections while it is used.",
     },
     Key {
         name: "ab.auto_graduate",

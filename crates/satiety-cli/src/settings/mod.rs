@@ -22,7 +22,7 @@ use satiety_engine::agent_hooks::{FinishReaction, HookPolicy, ProgressReaction};
 use satiety_engine::eviction::EvictionSettings;
 use satiety_engine::experiment::ExperimentSettings;
 use satiety_engine::memory::MemorySettings;
-use satiety_engine::{Alert, Engine, HarnessCycle, HookSettings, StoreUrl};
+use satiety_engine::{Alert, Engine, HarnessCycle, HookSettings, StoreOptions, StoreUrl};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -92,6 +92,7 @@ pub(crate) struct Value {
 /// All settings, validated.
 pub(crate) struct Settings {
     pub(crate) store: StoreUrl,
+    pub(crate) store_options: StoreOptions,
     pub(crate) archive_folder: PathBuf,
     pub(crate) embedder: String,
     pub(crate) chat: Option<String>,
@@ -117,8 +118,12 @@ pub(crate) struct Settings {
     pub(crate) log_format: LogFormat,
     /// OpenTelemetry collector for traces.
     pub(crate) traces: Option<String>,
+    /// OpenTelemetry collector for metrics.
+    pub(crate) metrics: Option<String>,
     /// Every setting by name, as text, with its origin.
     pub(crate) values: BTreeMap<&'static str, Value>,
+    /// Tenant whose store commands work on; only from the flag or the environment.
+    pub(crate) tenant: Option<String>,
     /// Configuration file in use.
     pub(crate) file: Option<PathBuf>,
     /// Settings of that file that are ignored because it is not trusted.
@@ -195,6 +200,8 @@ pub(crate) struct ServerSettings {
     pub(crate) connections_per_address: usize,
     pub(crate) streams_per_caller: usize,
     pub(crate) mcp_sessions_per_caller: usize,
+    /// Maximum number of tenants whose stores are open at the same time.
+    pub(crate) open_tenants: usize,
 }
 
 /// API keys of providers. They come only from the environment and are never listed.
@@ -204,13 +211,15 @@ pub(crate) struct Keys {
 }
 
 /// Variables with our prefix that are not settings.
-const OTHER_VARIABLES: &[&str] = &["SATIETY_CONFIG", "SATIETY_CPU"];
+const OTHER_VARIABLES: &[&str] = &["SATIETY_CONFIG", "SATIETY_CPU", "SATIETY_TENANT"];
 
 /// Standard variables and the settings they map to; later entries win, and `SATIETY_*` variables win over
 /// all.
 const STANDARD_VARIABLES: &[(&str, &str)] = &[
     ("server.traces", "OTEL_EXPORTER_OTLP_ENDPOINT"),
     ("server.traces", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+    ("server.metrics", "OTEL_EXPORTER_OTLP_ENDPOINT"),
+    ("server.metrics", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"),
 ];
 
 /// Loads and merges all settings.
@@ -283,6 +292,7 @@ fn load_with(cli: &Cli, discover: bool) -> Result<Settings, Failure> {
     };
     let mut settings = parse_settings(values, file, unknown_variables, keys)?;
     settings.ignored = ignored;
+    settings.tenant = global.tenant.clone().or_else(|| key("SATIETY_TENANT"));
     Ok(settings)
 }
 
@@ -379,15 +389,27 @@ fn parse_settings(
 ) -> Result<Settings, Failure> {
     let text = |name: &str| values.get(name).map_or("", |value| value.text.as_str());
     let unless_none = |name: &str| Some(text(name)).filter(|value| *value != "none").map(Into::into);
-    let store = text("store.url").parse::<StoreUrl>().map_err(|error| {
-        let origin = values
-            .get("store.url")
-            .map_or(Origin::Default, |value| value.origin.clone());
-        Failure::BadInput {
-            message: format!("{origin}: {error}"),
-            hint: error.hint().map(|hint| hint.to_string()),
-        }
-    })?;
+    let url = |name: &str| {
+        text(name).parse::<StoreUrl>().map_err(|error| {
+            let origin = values
+                .get(name)
+                .map_or(Origin::Default, |value| value.origin.clone());
+            Failure::BadInput {
+                message: format!("{origin}: {error}"),
+                hint: error.hint().map(|hint| hint.to_string()),
+            }
+        })
+    };
+    let store = url("store.url")?;
+    let store_options = StoreOptions {
+        max_connections: u32::try_from(count(&values, "store.max_connections", 2)?).unwrap_or(u32::MAX),
+        statement_timeout: Some(span(&values, "store.statement_timeout_seconds", SECONDS)?),
+        slow_query: Some(span(&values, "store.slow_query_ms", MILLISECONDS)?),
+        read_url: match text("store.read_url") {
+            "none" => None,
+            _ => Some(url("store.read_url")?),
+        },
+    };
     let listen = text("server.listen").parse().map_err(|_| {
         let origin = values
             .get("server.listen")
@@ -404,6 +426,8 @@ fn parse_settings(
     };
     Ok(Settings {
         store,
+        store_options,
+        tenant: None,
         archive_folder: text("store.archive_folder").into(),
         embedder: text("models.embedder").into(),
         chat: unless_none("models.chat"),
@@ -456,6 +480,7 @@ fn parse_settings(
             connections_per_address: size(&values, "server.connections_per_address")?,
             streams_per_caller: size(&values, "server.streams_per_caller")?,
             mcp_sessions_per_caller: size(&values, "server.mcp_sessions_per_caller")?,
+            open_tenants: size(&values, "server.open_tenants")?,
         },
         research_source: text("research.source").into(),
         research_base_url: unless_none("research.base_url"),
@@ -501,6 +526,7 @@ fn parse_settings(
             LogFormat::Text
         },
         traces: unless_none("server.traces"),
+        metrics: unless_none("server.metrics"),
         max_query_bytes: max_query_bytes(&values)?,
         attribution: attribution(&values)?,
         values,
@@ -544,6 +570,7 @@ impl Settings {
                 .map(|directories| directories.cache_dir().join("satiety")),
         };
         Ok(Engine::new(self.for_engine())
+            .with_store_options(self.store_options.clone())
             .with_experiments(self.ab)
             .with_sandbox(self.sandbox.for_gates())
             .with_hooks(HookSettings {
@@ -559,6 +586,15 @@ impl Settings {
                 &self.eviction_provider,
             )?)
             .with_memory(memory))
+    }
+
+    /// Builds the engine of the main store, or of the tenant that was named.
+    pub(crate) async fn open_engine(&self, project: Option<&str>) -> Result<Engine, Failure> {
+        let engine = self.engine(project)?;
+        match &self.tenant {
+            None => Ok(engine),
+            Some(tenant) => Ok(std::sync::Arc::new(engine).tenant(tenant).await?),
+        }
     }
 
     /// Warns about ignored settings of an untrusted file; fails if the command's result would depend on them.
@@ -647,7 +683,11 @@ fn depends_on(command: &Command, name: &str) -> bool {
         }
         Command::Evict(_) => store || name == "eviction.prices",
         Command::Db(_) => matches!(name, "store.url" | "store.archive_folder"),
-        Command::Retrieval(_) | Command::Bench(_) | Command::Token(_) | Command::Ab(_) => store,
+        Command::Retrieval(_)
+        | Command::Bench(_)
+        | Command::Token(_)
+        | Command::Tenant(_)
+        | Command::Ab(_) => store,
         // These run unattended, so a warning would go unread.
         Command::Serve(_) | Command::Worker(_) => true,
     }
@@ -715,6 +755,12 @@ fn max_query_bytes(values: &BTreeMap<&'static str, Value>) -> Result<usize, Fail
 /// Unit of time: name, seconds, and the hint for an invalid value.
 type Unit = (&'static str, f64, &'static str);
 const MINUTES: Unit = ("minutes", 60.0, "give minutes such as 30; 0 does not wait");
+const SECONDS: Unit = ("seconds", 1.0, "give seconds such as 60; 0 sets no limit");
+const MILLISECONDS: Unit = (
+    "milliseconds",
+    0.001,
+    "give milliseconds such as 1000; 0 disables it",
+);
 const HOURS: Unit = ("hours", 3600.0, "give hours such as 1 or 0.5; 0 disables it");
 
 /// Parses a setting that is a duration.

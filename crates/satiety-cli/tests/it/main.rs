@@ -4,6 +4,7 @@
 
 #[cfg(unix)]
 mod action;
+mod analytics;
 mod architecture;
 mod bench;
 mod bench_examples;
@@ -15,6 +16,7 @@ mod bench_more;
 mod command_line;
 mod dashboard;
 mod dashboard_seed;
+mod deploy;
 mod dialogue;
 mod documents;
 mod eviction;
@@ -55,7 +57,10 @@ mod server_load;
 mod store;
 mod support;
 mod surfaces;
+mod tenants;
 mod traces;
 mod trust;
 #[cfg(target_os = "linux")]
+mod worker_jobs;
+mod worker_limits;
 mod workers;

@@ -23,6 +23,11 @@ impl Drop for Server {
 }
 
 pub(crate) fn start(place: &Place, arguments: &[&str]) -> Server {
+    start_with(place, arguments, &[])
+}
+
+/// Starts a server with environment variables.
+pub(crate) fn start_with(place: &Place, arguments: &[&str], variables: &[(&str, &str)]) -> Server {
     // Most tests need no sentence model, and start faster without it.
     let words = if arguments.contains(&"--embedder") {
         &[][..]
@@ -33,6 +38,7 @@ pub(crate) fn start(place: &Place, arguments: &[&str]) -> Server {
     let all: Vec<&str> = serve.iter().chain(words).chain(arguments).copied().collect();
     let mut child = place
         .command(&all)
+        .envs(variables.iter().copied())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -74,11 +80,20 @@ pub(crate) fn end(mut server: Server) -> Option<i32> {
 }
 
 pub(crate) fn get(address: &str, path: &str, token: Option<&str>) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
     let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
+    get_with(address, path, &token)
+}
+
+/// Requests a media type.
+pub(crate) fn get_accepting(address: &str, path: &str, kind: &str) -> String {
+    get_with(address, path, &format!("Accept: {kind}\r\n"))
+}
+
+fn get_with(address: &str, path: &str, header: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{token}Connection: close\r\n\r\n"
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n"
     )
     .unwrap();
     let mut answer = String::new();

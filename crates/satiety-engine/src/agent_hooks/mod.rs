@@ -275,6 +275,11 @@ fn restore(stored: Option<&HookSessionRow>) -> Session {
     }
 }
 
+/// Latest compactions of a stored session, oldest first.
+pub(crate) fn stored_compactions(row: &HookSessionRow) -> Vec<CompactionRecord> {
+    restore(Some(row)).state.compactions.into()
+}
+
 /// Whether a memory is worth the context: a rule of the project, found by a trigger phrase, or sharing two
 /// words with the query.
 fn is_relevant(result: &MemoryResult, query: &str, only_rules: bool) -> bool {

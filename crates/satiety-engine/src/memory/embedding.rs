@@ -22,8 +22,12 @@ use crate::EngineError;
 const STEP: usize = 32;
 /// Chunks per step of the command, which has the model for itself.
 const COMMAND_STEP: usize = 256;
-/// Number of steps from whose chunks a step is chosen at random, so that two servers rarely embed the same ones.
+/// Number of steps from whose chunks a step is chosen at random, so that two servers rarely want the same ones.
 const SPREAD: usize = 8;
+/// Time after which chunks that a process has claimed, and not embedded, are embedded by another one.
+const CLAIM: Duration = Duration::from_mins(1);
+/// Pause when all chunks that wait are claimed by other processes.
+const CLAIMED_PAUSE: Duration = Duration::from_millis(250);
 /// Pause between two looks for memories of other processes; own saves wake the worker.
 const PAUSE: Duration = Duration::from_secs(15);
 /// Pause after an error of the model or the database.
@@ -39,6 +43,17 @@ pub(super) struct EmbeddingQueue {
     rejected: Mutex<HashSet<i64>>,
     /// Order in which this process takes waiting chunks.
     order: RandomState,
+    holder: Holder,
+}
+
+/// Id of this process in claims.
+#[derive(Debug)]
+struct Holder(String);
+
+impl Default for Holder {
+    fn default() -> Self {
+        Self(uuid::Uuid::now_v7().simple().to_string())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +88,14 @@ pub struct EmbedResponse {
     pub embedded: usize,
     /// Number of chunks that still have none, because the command was interrupted.
     pub pending: usize,
+}
+
+/// Outcome of a step.
+enum Step {
+    /// Number of chunks that were embedded; 0 if none wait.
+    Embedded(usize),
+    /// Chunks wait, and other processes embed them.
+    ClaimedByOthers,
 }
 
 impl EmbeddingQueue {
@@ -180,11 +203,11 @@ impl MemoryOperations<'_> {
             if response.pending == 0 || !progress(response.embedded, response.pending) {
                 return Ok(response);
             }
-            let done = self.embed_step(true, COMMAND_STEP).await?;
-            if done == 0 {
-                return Ok(response);
+            match self.embed_step(true, COMMAND_STEP).await? {
+                Step::Embedded(0) => return Ok(response),
+                Step::Embedded(done) => response.embedded += done,
+                Step::ClaimedByOthers => tokio::time::sleep(CLAIMED_PAUSE).await,
             }
-            response.embedded += done;
         }
     }
 
@@ -198,19 +221,19 @@ impl MemoryOperations<'_> {
         let _ = tokio::time::timeout(most, finish).await;
     }
 
-    /// One step of the worker. The model is opened only if there is something to embed.
+    /// One step of the worker: returns how many chunks it has embedded, 0 if there is nothing to do. The model is
+    /// opened only if there is something to embed.
     async fn embed_if_needed(self) -> Result<usize, EngineError> {
-        if !self
-            .engine
-            .store()
-            .await?
-            .memories()
-            .has_chunk_without_vector()
-            .await?
-        {
-            return Ok(0);
+        loop {
+            let store = self.engine.store().await?;
+            if !store.memories().has_chunk_without_vector().await? {
+                return Ok(0);
+            }
+            match self.embed_step(false, STEP).await? {
+                Step::Embedded(count) => return Ok(count),
+                Step::ClaimedByOthers => tokio::time::sleep(CLAIMED_PAUSE).await,
+            }
         }
-        self.embed_step(false, STEP).await
     }
 
     /// Number of chunks that need a vector of the configured model.
@@ -223,18 +246,50 @@ impl MemoryOperations<'_> {
         Ok(index.chunks_without_vector() + other)
     }
 
-    /// Embeds up to `most` chunks, newest first; returns how many.
-    async fn embed_step(self, other_models: bool, most: usize) -> Result<usize, EngineError> {
+    /// Embeds up to `most` chunks, newest first. Chunks are claimed first, so that of several processes on a
+    /// database one embeds each.
+    async fn embed_step(self, other_models: bool, most: usize) -> Result<Step, EngineError> {
         let Some(embedder) = self.engine.embedder().await? else {
-            return Ok(0);
+            return Ok(Step::Embedded(0));
         };
         let index = self.index_for(embedder).await?;
         let queue = &self.engine.memory.embedding;
         let waiting = index.chunks_to_embed(other_models, SPREAD * most + queue.rejected());
         let wanted = queue.choose(waiting, most);
         if wanted.is_empty() {
-            return Ok(0);
+            return Ok(Step::Embedded(0));
         }
+        let docs: Vec<i64> = wanted.iter().map(|(doc, _)| *doc).collect();
+        let (model, holder) = (embedder.id().to_string(), &queue.holder.0);
+        let memories = self.engine.store().await?.memories();
+        let claimed: HashSet<i64> = memories
+            .claim_chunks(&docs, &model, holder, CLAIM)
+            .await?
+            .into_iter()
+            .collect();
+        if claimed.is_empty() {
+            return Ok(Step::ClaimedByOthers);
+        }
+        let wanted: Vec<(i64, String)> = wanted
+            .into_iter()
+            .filter(|(doc, _)| claimed.contains(doc))
+            .collect();
+        let outcome = self.embed_claimed(embedder, &wanted).await;
+        let docs: Vec<i64> = wanted.iter().map(|(doc, _)| *doc).collect();
+        // A claim that remains expires.
+        let released = memories.release_chunks(&docs, &model, holder).await;
+        outcome?;
+        released?;
+        Ok(Step::Embedded(wanted.len()))
+    }
+
+    /// Computes and stores the vectors of chunks.
+    async fn embed_claimed(
+        self,
+        embedder: &dyn Embedder,
+        wanted: &[(i64, String)],
+    ) -> Result<(), EngineError> {
+        let queue = &self.engine.memory.embedding;
         let store = self.engine.store().await?;
         let docs: Vec<i64> = wanted.iter().map(|(doc, _)| *doc).collect();
         let texts: HashMap<i64, String> = store
@@ -279,7 +334,7 @@ impl MemoryOperations<'_> {
             queue.reject(docs.collect(), &error);
         }
         // A chunk that was deleted in the meantime is gone from the index, too, once it follows.
-        Ok(wanted.len())
+        Ok(())
     }
 
     async fn index_for(

@@ -158,7 +158,7 @@ async fn play(
         demo.progress = Some(progress::report(engine).await?);
     }
     if plays(DemoScene::Bench) {
-        demo.bench = Some(benchmark(engine, directory).await?);
+        demo.bench = Some(Box::pin(benchmark(engine, directory)).await?);
         demo.harness = Some(Box::pin(harness::saturate(engine, &directory.join("harness"))).await?);
     }
     if plays(DemoScene::Memory) {

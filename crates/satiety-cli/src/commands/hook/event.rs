@@ -134,9 +134,10 @@ fn decide(event: String, started: Instant) -> Result<String, String> {
         .build()
         .map_err(|error| format!("cannot start the runtime: {error}"))?;
     runtime.block_on(async {
-        let engine = settings.engine(None).map_err(|failure| failure.to_string())?;
+        let engine = settings.open_engine(None).await;
+        let engine = engine.map_err(|failure| failure.to_string())?;
         let answer = engine.agent_hooks().answer(&request, &settings.hooks).await;
-        engine.close().await;
+        engine.close_with_registry().await;
         answer
             .map(|answer| answer.output)
             .map_err(|error| error.to_string())

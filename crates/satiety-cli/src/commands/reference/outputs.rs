@@ -11,8 +11,8 @@ use satiety::retrieval::Agreement;
 use satiety_engine::bench::sandbox::probes::SandboxExamination;
 use satiety_engine::bench::suites::SuiteList;
 use satiety_engine::bench::{
-    AblationResponse, AcceptResponse, Cancelled, ComparedRuns, ExportedRun, FailureCase, ImportResponse,
-    LabelResponse, RunBenchResponse, ScrubResponse, WorkResponse,
+    AblationResponse, AcceptResponse, Cancelled, ComparedRuns, DrainedWorkers, ExportedRun, FailureCase,
+    ImportResponse, LabelResponse, QueueStatus, RunBenchResponse, ScrubResponse, WorkResponse,
 };
 use satiety_engine::database::{BackupResponse, MigrateResponse, Retained, Status, TransferReport};
 use satiety_engine::doctor::Examination;
@@ -41,6 +41,7 @@ use satiety_engine::retrieval::{
     JudgedCorpus, MeasuredRuns, PoolResponse, ReplayResponse,
 };
 use satiety_engine::sweep::SweepResponse;
+use satiety_engine::tenants::{DeletedTenant, Tenant, TenantList, TenantReport};
 use satiety_engine::tokens::{AuditLog, CreatedToken, Token, TokenList};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -49,7 +50,7 @@ use serde_json::{Map, Value, json};
 use crate::commands::bench::init::WrittenSuite;
 use crate::commands::bench::show::{PlannedRun, QueuedRuns, RunList, RunTable};
 use crate::commands::config::SettingList;
-use crate::commands::db::RetentionRules;
+use crate::commands::db::{ExportOutput, RetentionRules};
 use crate::commands::demo::Demo;
 use crate::commands::eviction::{ScopeReport, WrittenVariants};
 use crate::commands::harness::changes::{Audits, GeneratedKey};
@@ -102,6 +103,10 @@ pub(super) const OTHER_OUTPUT: &[(&str, &str)] = &[
     ("evict export", "labels as JSON Lines"),
     ("evict convert", "a trace as JSON Lines"),
     ("evict generate", "a trace as JSON Lines"),
+    (
+        "hook",
+        "the answer to an event, in the form that the agent expects",
+    ),
     ("completions", "a script for the shell"),
 ];
 
@@ -182,6 +187,7 @@ pub(super) fn outputs() -> Vec<Output> {
         object::<SimulateResponse>("evict simulate"),
         object::<ResearchResponse>("research"),
         object::<SearchGateResponse>("gate").stream(),
+        object::<satiety::research::recommend::Recommendation>("gate").when("`--recommend`"),
         object::<SaveResponse>("memory save"),
         object::<MemorySearch>("memory search"),
         object::<MemorySearch>("memory context"),
@@ -214,6 +220,14 @@ pub(super) fn outputs() -> Vec<Output> {
         object::<ExperimentChange>("ab rollback"),
         object::<ServerStarted>("serve"),
         object::<WorkResponse>("worker"),
+        object::<QueueStatus>("worker status"),
+        object::<DrainedWorkers>("worker drain"),
+        object::<Tenant>("tenant create"),
+        object::<TenantList>("tenant list"),
+        object::<TenantReport>("tenant show"),
+        object::<Tenant>("tenant set"),
+        object::<Tenant>("tenant disable"),
+        object::<DeletedTenant>("tenant delete"),
         object::<CreatedToken>("token create"),
         object::<TokenList>("token list"),
         object::<Token>("token revoke"),
@@ -230,6 +244,7 @@ pub(super) fn outputs() -> Vec<Output> {
         object::<Retained>("db retain"),
         object::<RetentionRules>("db retain").when("`--list`"),
         object::<TransferReport>("db export"),
+        object::<ExportOutput>("db export").when("`--to parquet`"),
         object::<TransferReport>("db import"),
         object::<BackupResponse>("db backup"),
         object::<SettingList>("config show"),
@@ -274,13 +289,13 @@ mod tests {
     use super::*;
     use crate::args::Cli;
 
-    /// Commands without subcommands, as `bench run`.
+    /// Commands that run without a subcommand, as `bench run`.
     fn leaves(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
         let mut subcommands = command
             .get_subcommands()
             .filter(|sub| !sub.is_hide_set())
             .peekable();
-        if subcommands.peek().is_none() {
+        if subcommands.peek().is_none() || !(path.is_empty() || command.is_subcommand_required_set()) {
             found.insert(path.trim_start().to_owned());
         }
         for subcommand in subcommands {
