@@ -61,7 +61,7 @@ QUESTIONS = [
     ("click", "yes_no", "Are the testing tools thread-safe?", "testing.rst", "thread-safe"),
     ("click", "yes_no", "Are hidden commands shown in shell completion?", "shell-completion.rst", "Hidden commands and options are not shown"),
     ("click", "definition", "What is an argument?", "arguments.rst", "positional"),
-    ("satiety", "procedure", "How do I deploy the dashboard with Kubernetes Helm charts?", None, None),
+    ("satiety", "procedure", "How do I deploy the dashboard with Ansible playbooks?", None, None),
     ("satiety", "number", "How much does a commercial licence cost per seat?", None, None),
     ("satiety", "place", "Where is the mobile app downloaded?", None, None),
     ("satiety", "person", "Who founded the company behind the product?", None, None),

@@ -302,6 +302,39 @@ fn the_stop_rule_can_be_chosen() {
 }
 
 #[test]
+fn a_stop_rule_is_recommended_for_recorded_loops() {
+    let place = Place::new();
+    let mut lines = Vec::new();
+    for run in 0..24_u32 {
+        for round in 1..=4_u32 {
+            // All rounds from the second on return the same page.
+            let page = 100 * run + round.min(2);
+            let url = format!("https://example.org/{page}");
+            let results = [json!({"url": url, "snippet": format!("Fact {page} is number {page}.")})];
+            lines.push(json!({"run": run, "results": results, "relevant": [url]}).to_string());
+        }
+    }
+    let file = place.write("loops.jsonl", &lines.join("\n"));
+    let file = file.to_str().unwrap();
+    let found = json_of(&place, &["gate", file, "--recommend", "--format", "json"]);
+    assert_eq!(found["options"], "--stop fixed --max-rounds 2", "{found}");
+    assert_eq!(
+        (found["loops"].as_u64(), found["rounds"].as_u64()),
+        (Some(24), Some(4))
+    );
+    let shown = place.run(&["gate", file, "--recommend"]);
+    assert!(
+        shown.starts_with("exit 0\n") && shown.contains("Recommended: --stop fixed --max-rounds 2"),
+        "{shown}"
+    );
+    let shown = place.run(&["gate", &example("research/rounds.jsonl"), "--recommend"]);
+    assert!(
+        shown.starts_with("exit 2\n") && shown.contains("no result is marked as useful"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn the_gate_reads_standard_input_and_can_set_the_exit_code() {
     let place = Place::new();
     let round = |words: &str| {

@@ -70,12 +70,12 @@ impl<'a> ResearchModel<'a> {
         summary: &str,
         results: &[Hit],
         max_chars: usize,
+        shown_chars: usize,
     ) -> Option<String> {
         self.chat?;
         self.calls.compress += 1;
-        let answer = self
-            .ask(prompts::compress(summary, results, max_chars), 0.1)
-            .await?;
+        let prompt = prompts::compress(summary, results, max_chars, shown_chars);
+        let answer = self.ask(prompt, 0.1).await?;
         prompts::parse_summary(&answer, max_chars)
     }
 

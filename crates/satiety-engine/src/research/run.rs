@@ -442,7 +442,8 @@ impl Run<'_> {
         let written = if known.is_empty() {
             None
         } else {
-            self.model.compress(&known, results, limit).await
+            let shown = self.research.summarized_chars();
+            self.model.compress(&known, results, limit, shown).await
         };
         written.unwrap_or_else(|| self.research.extracted_summary(results))
     }
@@ -574,8 +575,10 @@ impl Run<'_> {
         for at in 0..report.answers.len() {
             if let Some(task) = tasks.get(at).filter(|task| !task.passages.is_empty()) {
                 if self.research.budget_end(&self.spent()).is_some() {
-                    self.notes
-                        .push("The budget was exhausted before the chat model wrote every answer.".into());
+                    let note = "The budget was exhausted before the chat model wrote every answer.";
+                    if !self.notes.iter().any(|known| known == note) {
+                        self.notes.push(note.into());
+                    }
                 } else if let Some(written) = self.write_answer(task).await {
                     report.add_written(at, written);
                 }

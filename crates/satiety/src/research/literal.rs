@@ -14,6 +14,8 @@ use super::hit::Hit;
 pub(crate) const FIRST_SUMMARY_CHARS: usize = 1200;
 /// Maximum length of a summary in characters.
 pub(crate) const SUMMARY_CHARS: usize = 1500;
+/// Characters of the results that a model summarizes.
+pub(super) const SUMMARISED_CHARS: usize = 800;
 /// A page is not read when more than this share of its snippet's words is known.
 pub(crate) const ENRICH_OVERLAP: f64 = 0.6;
 

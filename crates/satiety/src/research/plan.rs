@@ -103,7 +103,7 @@ pub(crate) fn gap_query(task: &Task, accepted: &TermStatistics, asked: &[String]
 /// A question about the part of the task that has these words, and about new ones. The added words are stop
 /// words, which no search counts.
 fn in_words(task: &Task, core: &[&str], fresh: &[&str]) -> String {
-    let subject = passage(&task.text, core).unwrap_or_else(|| core.join(" "));
+    let subject = passage(&task.text, core).unwrap_or_else(|| parts(task, core));
     let more = match fresh {
         [] => String::new(),
         [one] => format!(", and {one}"),
@@ -128,7 +128,29 @@ fn passage(text: &str, words: &[&str]) -> Option<String> {
     let rest = text.get(end..)?;
     let end = end + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
     let part = text.get(begin..end)?;
-    (!part.contains(['.', '?', '!', ';', '\n'])).then(|| part.to_owned())
+    // A full stop inside of a word, such as "Node.js", does not end a sentence.
+    let mut words = part.split_whitespace().rev().skip(1);
+    let has_end = part.contains([';', '\n']) || words.any(|word| word.ends_with(['.', '?', '!']));
+    (!has_end).then(|| part.to_owned())
+}
+
+/// The parts of the task's questions that have these words, which are in the order of the task.
+fn parts(task: &Task, words: &[&str]) -> String {
+    let mut parts = Vec::new();
+    let mut rest = words;
+    for question in &task.questions {
+        let lower = question.to_lowercase();
+        let count = rest.iter().take_while(|word| lower.contains(**word)).count();
+        let (own, behind) = rest.split_at(count);
+        if !own.is_empty() {
+            parts.push(passage(question, own).unwrap_or_else(|| own.join(" ")));
+        }
+        rest = behind;
+    }
+    if !rest.is_empty() {
+        parts.push(rest.join(" "));
+    }
+    parts.join(", ")
 }
 
 /// Splits the task's words into a first and a second half, because adjacent words belong together. `None` for
@@ -277,6 +299,23 @@ mod tests {
         )
         .unwrap();
         assert_eq!(query, "What about heated wings of an aircraft?");
+    }
+
+    #[test]
+    fn several_questions_and_names_with_full_stops_stay_readable() {
+        let task = Task::new("How do wings bend? Which alloys of the spar creep?");
+        assert_eq!(
+            in_words(&task, &["wings", "bend", "alloys", "spar", "creep"], &["ribs"]),
+            "What about wings bend, alloys of the spar creep, and ribs?"
+        );
+        assert_eq!(
+            in_words(&task, &["alloys", "spar"], &[]),
+            "What about alloys of the spar?"
+        );
+        assert_eq!(
+            passage("How do I install Node.js 22.1 on Debian?", &["install", "debian"]).as_deref(),
+            Some("install Node.js 22.1 on Debian")
+        );
     }
 
     #[test]

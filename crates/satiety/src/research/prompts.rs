@@ -16,23 +16,21 @@ pub struct Prompt {
 
 /// Characters of the summary in a novelty prompt.
 const NOVELTY_SUMMARY_CHARS: usize = 1500;
-/// Characters of the results in a novelty prompt, shared equally by all results of the round. The specification's
+/// Characters of the results in a novelty prompt, shared by all results of the round. The specification's
 /// 800 hold fewer than two results.
 const NOVELTY_CHARS: usize = 8000;
 /// Characters of results in a summary prompt. The specification's 800 hold fewer than two results.
-const SUMMARISED_CHARS: usize = 6000;
-/// Characters of the passages in an answer prompt, shared equally.
+pub(super) const SUMMARISED_CHARS: usize = 6000;
+/// Characters of the passages in an answer prompt, shared by all passages.
 const ANSWER_CHARS: usize = 16_000;
 
 /// Asks how new results are, from 0 to 10.
 pub fn novelty(summary: &str, results: &[Hit]) -> Prompt {
     let known = cut(summary, NOVELTY_SUMMARY_CHARS);
-    let each = NOVELTY_CHARS / results.len().max(1);
     let new = results
         .iter()
-        .map(|hit| cut(&format_results(std::slice::from_ref(hit)), each))
-        .collect::<Vec<_>>()
-        .join("\n\n");
+        .map(|hit| format_results(std::slice::from_ref(hit)));
+    let new = cut_fairly(new.collect(), NOVELTY_CHARS).join("\n\n");
     let mark = mark(&[&known, &new]);
     Prompt {
         system: data_only(&mark),
@@ -45,9 +43,10 @@ pub fn novelty(summary: &str, results: &[Hit]) -> Prompt {
     }
 }
 
-/// Asks for the next summary.
-pub fn compress(summary: &str, results: &[Hit], max_chars: usize) -> Prompt {
-    let new = cut(&format_results(results), SUMMARISED_CHARS);
+/// Asks for the next summary, of at most `max_chars` characters. The model reads the first `shown_chars` characters of
+/// the results.
+pub fn compress(summary: &str, results: &[Hit], max_chars: usize, shown_chars: usize) -> Prompt {
+    let new = cut(&format_results(results), shown_chars);
     let mark = mark(&[summary, &new]);
     Prompt {
         system: data_only(&mark),
@@ -65,10 +64,11 @@ pub(super) const REFUSAL: &str = "not found";
 
 /// Asks for an answer from numbered passages: (title, text).
 pub fn answer(question: &str, passages: &[(&str, &str)]) -> Prompt {
-    let each = ANSWER_CHARS / passages.len().max(1);
+    let texts = passages.iter().map(|(_, text)| text.trim().to_owned());
     let shown = (1..)
         .zip(passages)
-        .map(|(number, (title, text))| format!("[{number}] {}\n{}", one_line(title), cut(text.trim(), each)))
+        .zip(cut_fairly(texts.collect(), ANSWER_CHARS))
+        .map(|((number, (title, _)), text)| format!("[{number}] {}\n{text}", one_line(title)))
         .collect::<Vec<_>>()
         .join("\n\n");
     let mark = mark(&[question, &shown]);
@@ -160,6 +160,25 @@ fn cut(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()
 }
 
+/// Truncates texts to a number of characters altogether. Short texts leave the rest of their share to long ones.
+fn cut_fairly(mut texts: Vec<String>, chars: usize) -> Vec<String> {
+    let mut lengths: Vec<usize> = texts.iter().map(|text| text.chars().count()).collect();
+    lengths.sort_unstable();
+    let (mut left, mut count) = (chars, lengths.len());
+    for length in lengths {
+        let share = left / count;
+        if length > share {
+            for text in &mut texts {
+                *text = cut(text, share);
+            }
+            break;
+        }
+        left -= length;
+        count -= 1;
+    }
+    texts
+}
+
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -211,6 +230,19 @@ mod tests {
     }
 
     #[test]
+    fn short_texts_leave_their_share_to_long_ones() {
+        let cut = |lengths: &[usize], chars: usize| -> Vec<usize> {
+            let texts = lengths.iter().map(|length| "ä".repeat(*length)).collect();
+            let cut = cut_fairly(texts, chars);
+            cut.iter().map(|text| text.chars().count()).collect()
+        };
+        assert_eq!(cut(&[10, 500, 90], 300), [10, 200, 90]);
+        assert_eq!(cut(&[400, 10, 400], 210), [100, 10, 100]);
+        assert_eq!(cut(&[10, 20], 100), [10, 20]);
+        assert!(cut(&[], 100).is_empty());
+    }
+
+    #[test]
     fn queries_and_summaries_are_extracted_from_answers() {
         assert_eq!(
             parse_query("\n \"wing flutter at speed\"\nBecause …").as_deref(),
@@ -226,7 +258,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_can_close_its_delimiter(text in "(.|\n|</?data-[0-9]>){0,60}", known in "(.|</data-1>){0,20}") {
-            let prompt = compress(&known, &[Hit::new("", "", text)], 1500);
+            let prompt = compress(&known, &[Hit::new("", "", text)], 1500, SUMMARISED_CHARS);
             let mark = prompt.system.split('<').nth(1).unwrap().split('>').next().unwrap().to_owned();
             let close = format!("</{mark}>");
             prop_assert_eq!(prompt.user.matches(&close).count(), 2);

@@ -23,6 +23,8 @@ pub const MIN_LOOPS: usize = 20;
 const MAX_MISSED: [f64; 6] = [0.25, 0.2, 0.15, 0.12, 0.1, 0.08];
 /// Error probability of recommending a rule that is not better than fixed numbers, over all rules.
 const ERROR: f64 = 0.05;
+/// Resamples of an interval for all rules together, which reads off a far tail.
+const RESAMPLES: u64 = 10_000;
 /// Groups of loops; each is predicted from the others.
 const FOLDS: usize = 8;
 /// Weight of the penalty on coefficients, relative to the number of loops.
@@ -409,10 +411,13 @@ fn explained<const N: usize>(rows: &[([f64; N], f64)]) -> f64 {
 }
 
 fn interval(values: &[f64], confidence: f64) -> Interval {
-    let settings = BootstrapSettings {
+    let mut settings = BootstrapSettings {
         confidence,
         ..BootstrapSettings::default()
     };
+    if confidence > 1.0 - ERROR {
+        settings.resamples = RESAMPLES;
+    }
     let value = mean(values);
     bootstrap_mean(values, &settings).map_or(
         Interval {

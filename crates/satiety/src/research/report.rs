@@ -11,12 +11,14 @@ use super::assess::{Agreement, agreement};
 use super::budget::{BudgetLimit, Spent};
 use super::coverage::QuestionCoverage;
 use super::gate::Reason;
+use super::hit::Hit;
 use super::question::QuestionKind;
 use super::record::{ModelCalls, RoundRecord};
 use super::session::Research;
 use super::unseen::Unseen;
 use super::written::{AnswerTask, CitablePassage, WrittenAnswer};
 use crate::text::document::{Document, LineSpan};
+use crate::text::normalize;
 
 /// Words of a passage of a page that was read.
 const PASSAGE_WORDS: usize = 120;
@@ -276,14 +278,32 @@ impl Report {
         let passages = passages(research, pages);
         let texts = source_texts(&passages);
         let questions = research.coverage().into_iter().map(|coverage| coverage.question);
+        // Position of the text of each result; passages of a page that was read stand behind it.
+        let results: Vec<usize> = (0..passages.len())
+            .filter(|at| *at == 0 || passages[*at].source != passages[*at - 1].source)
+            .collect();
         questions
             .map(|question| {
                 let kind = QuestionKind::of(&question);
                 let found = extract(&question, kind, &texts, 0, &mut BTreeSet::new());
+                // Results of the search for this question come first, if the task has several.
+                let query = normalize(&question);
+                let mut records = research.records().iter();
+                let own = records.find(|record| normalize(&record.query) == query);
+                let own = own.into_iter().flat_map(|record| &record.results);
+                let position = |hit: &Hit| research.kept().iter().position(|kept| kept.hit.url == hit.url);
+                let searched: Vec<usize> = own
+                    .filter_map(position)
+                    .filter_map(|at| results.get(at).copied())
+                    .chain(results.iter().copied())
+                    .collect();
                 // Rules and the search take turns: the search knows meanings, and a model may find in its results
                 // what rules do not.
                 let mut order: Vec<usize> = (0..passages.len())
-                    .flat_map(|at| found.best_texts.get(at).copied().into_iter().chain([at]))
+                    .flat_map(|rank| [found.best_texts.get(rank), searched.get(rank)])
+                    .flatten()
+                    .copied()
+                    .chain(0..passages.len())
                     .collect();
                 let mut seen = BTreeSet::new();
                 order.retain(|at| seen.insert(*at));
@@ -374,7 +394,7 @@ fn source_texts(passages: &[CitablePassage]) -> Vec<SourceText<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::research::{Hit, ResearchSettings, RoundOutcome};
+    use crate::research::{ResearchSettings, RoundOutcome};
 
     fn one_line(text: &str) -> String {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -461,6 +481,31 @@ mod tests {
         let findings = &report.answers[0].findings;
         assert_eq!(findings[0].text, "Heated wings lose a tenth of their stiffness.");
         assert_eq!(findings[0].source, 1);
+    }
+
+    #[test]
+    fn a_long_page_leaves_passages_of_other_results_to_the_model() {
+        let research = researched(
+            "How do heated wings bend?",
+            vec![
+                Hit::new("Wings", "https://a.example/", "Short snippet about heated wings."),
+                Hit::new("Alloys", "https://b.example/", "Heated alloys of wings creep."),
+            ],
+        );
+        let parts: Vec<String> = (0..20)
+            .map(|number| format!("## Part {number}\n\nHeated wings bend in way {number}.\n\n"))
+            .collect();
+        let page = Page {
+            url: "https://a.example/".into(),
+            overlap: 0.0,
+            chars: None,
+            why_not: None,
+            text: parts.concat(),
+        };
+        let tasks = Report::answer_tasks(&research, &[page]);
+        let sources: Vec<usize> = tasks[0].passages.iter().map(|passage| passage.source).collect();
+        assert_eq!(sources.len(), PASSAGES_PER_ANSWER);
+        assert!(sources.contains(&2), "{sources:?}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::hit::Hit;
 use super::literal;
 use super::merge::{Kept, Merged};
 use super::plan;
+use super::prompts;
 use super::record::{ModelCalls, RoundOutcome, RoundRecord};
 use super::report::StopReason;
 use super::settings::{ResearchSettings, SettingsError};
@@ -228,6 +229,16 @@ impl Research {
             };
             let new = claims.iter().map(|claim| claim.text.as_str());
             compress::extract(&self.task, &self.summary, new, limit)
+        }
+    }
+
+    /// Characters of new results that a model reads for the next summary: the specification's number with its
+    /// assessor.
+    pub fn summarized_chars(&self) -> usize {
+        if self.settings.gate.assessor == super::Assessor::Seed {
+            literal::SUMMARISED_CHARS
+        } else {
+            prompts::SUMMARISED_CHARS
         }
     }
 
@@ -567,6 +578,7 @@ mod tests {
             "the first two rounds are not gated"
         );
         assert_eq!(research.records()[0].summary, "alpha beta gamma delta");
+        assert_eq!(research.summarized_chars(), 800);
         assert_eq!(research.records()[2].summary, research.records()[1].summary);
         assert!(
             research

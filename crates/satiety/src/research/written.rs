@@ -3,12 +3,14 @@
 //!
 //! A sentence is supported if it is a verbatim part of a passage, or if a span of the passage says the same: its
 //! words or its meaning are near, every number and name of the sentence is in the passage, and the guard finds no
-//! negation. A passage that gives instructions to a model supports nothing.
+//! negation. A part of a sentence is not supported if the rest of that sentence negates it. A passage that gives
+//! instructions to a model supports nothing.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Captures, Regex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -99,7 +101,7 @@ pub struct AnswerDraft<'a> {
     task: &'a AnswerTask,
     sentences: Vec<DraftSentence>,
     refused: bool,
-    /// Spans of all passages, with the position of their passage.
+    /// Spans of the cited passages, with the position of their passage.
     spans: Vec<(usize, String)>,
 }
 
@@ -126,30 +128,37 @@ impl AnswerTask {
 
     /// Splits the reply of a model into sentences with their citations.
     pub fn draft(&self, reply: &str) -> AnswerDraft<'_> {
-        let refused = reply
-            .trim_start_matches(|c: char| !c.is_alphanumeric())
-            .get(..prompts::REFUSAL.len())
-            .is_some_and(|beginning| beginning.eq_ignore_ascii_case(prompts::REFUSAL));
-        let spans = (0..).zip(&self.passages).flat_map(|(at, passage)| {
-            let spans = spans(&passage.text).into_iter();
-            spans.map(move |span| (at, span))
-        });
+        let refused = is_refusal(reply);
         let is_verbatim = |text: &str| self.passages.iter().any(|passage| contains(&passage.text, text));
+        let sentences = if refused {
+            Vec::new()
+        } else {
+            split_reply(reply, is_verbatim)
+        };
+        let cited: BTreeSet<usize> = sentences
+            .iter()
+            .flat_map(|sentence| sentence.cited.iter().copied())
+            .collect();
+        // A sentence without a citation must be verbatim, so that other passages need no comparison.
+        let spans = (1..)
+            .zip(&self.passages)
+            .filter(|(number, _)| cited.contains(number))
+            .flat_map(|(number, passage)| {
+                let spans = spans(&passage.text).into_iter();
+                spans.map(move |span| (number - 1, span))
+            })
+            .collect();
         AnswerDraft {
             task: self,
-            sentences: if refused {
-                Vec::new()
-            } else {
-                split_reply(reply, is_verbatim)
-            },
+            sentences,
             refused,
-            spans: spans.collect(),
+            spans,
         }
     }
 }
 
 impl AnswerDraft<'_> {
-    /// Texts whose vectors [`AnswerDraft::check`] takes: the sentences, then the spans of the passages.
+    /// Texts whose vectors [`AnswerDraft::check`] takes: the sentences, then the spans of the cited passages.
     pub fn texts(&self) -> Vec<&str> {
         let sentences = self.sentences.iter().map(|sentence| sentence.text.as_str());
         sentences
@@ -204,6 +213,13 @@ impl AnswerDraft<'_> {
         if let Some(found) = searched.iter().find(|at| contains(&passages[**at].text, text)) {
             if instructs_model(text) {
                 return Err("it is an instruction to a model, not a statement".into());
+            }
+            if sentence.block == BlockKind::Paragraph
+                && let Some(objection) = negated_by_rest(&passages[*found].text, text)
+            {
+                return Err(format!(
+                    "the rest of the sentence that it is a part of says otherwise ({objection})"
+                ));
             }
             return Ok(self.written(text, text, *found, None));
         }
@@ -334,8 +350,6 @@ fn spans(text: &str) -> Vec<String> {
 
 /// Splits a reply into sentences, and code blocks, tables and quoted lists as a whole.
 fn split_reply(reply: &str, is_verbatim: impl Fn(&str) -> bool) -> Vec<DraftSentence> {
-    // Citations stand before the full stop, so that they stay with their sentence.
-    let reply = AFTER_STOP.replace_all(reply, " $2$1");
     let mut found: Vec<DraftSentence> = Vec::new();
     let mut push = |text: &str, block: BlockKind, is_item: bool| {
         // Brackets in code are indices.
@@ -344,7 +358,12 @@ fn split_reply(reply: &str, is_verbatim: impl Fn(&str) -> bool) -> Vec<DraftSent
             _ => split_citations(text),
         };
         let bare = if block == BlockKind::Paragraph {
-            one_line(&bare).replace(" .", ".")
+            let line = one_line(&bare);
+            // The space before a citation that was removed.
+            match line.strip_suffix(" .") {
+                Some(rest) if !cited.is_empty() => format!("{rest}."),
+                _ => line,
+            }
         } else {
             bare.trim_end().to_owned()
         };
@@ -360,24 +379,71 @@ fn split_reply(reply: &str, is_verbatim: impl Fn(&str) -> bool) -> Vec<DraftSent
                 is_item,
                 cited,
             });
-        } else if let Some(before) = found.last_mut() {
-            before.cited.extend(cited);
+        } else {
+            // Citations on their own belong to all sentences before them that have none, or to the last one.
+            let uncited = found
+                .iter()
+                .rev()
+                .take_while(|before| before.cited.is_empty())
+                .count();
+            for before in found.iter_mut().rev().take(uncited.max(1)) {
+                before.cited.extend(&cited);
+            }
         }
     };
-    for block in blocks(&reply) {
+    for block in blocks(reply) {
+        if block.kind == BlockKind::Code {
+            push(block.text, BlockKind::Code, false);
+            continue;
+        }
+        let text = citations_before_stop(block.text);
         match block.kind {
-            BlockKind::Code | BlockKind::Table => push(block.text, block.kind, false),
-            BlockKind::List if is_verbatim(&split_citations(block.text).0) => {
-                push(block.text, BlockKind::List, false);
-            }
-            BlockKind::Heading(_) | BlockKind::Paragraph | BlockKind::List => {
-                for sentence in sentences(block.text) {
+            BlockKind::Table => push(&text, BlockKind::Table, false),
+            BlockKind::List if is_verbatim(&split_citations(&text).0) => push(&text, BlockKind::List, false),
+            _ => {
+                for sentence in sentences(&text) {
                     push(sentence.text, BlockKind::Paragraph, block.kind == BlockKind::List);
                 }
             }
         }
     }
     found
+}
+
+/// Moves citations before the full stop, so that they stay with their sentence.
+fn citations_before_stop(text: &str) -> Cow<'_, str> {
+    AFTER_STOP.replace_all(text, |found: &Captures<'_>| {
+        let start = found.get(0).map_or(0, |whole| whole.range().start);
+        if ends_in_code(&text[..start]) {
+            found[0].to_owned()
+        } else {
+            format!(" {}{}", found[2].trim_start(), &found[1])
+        }
+    })
+}
+
+/// Whether a text ends between backticks. Several in a row count as one: reStructuredText writes two.
+fn ends_in_code(text: &str) -> bool {
+    let (mut is_open, mut before) = (false, ' ');
+    for c in text.chars() {
+        is_open ^= c == '`' && before != '`';
+        before = c;
+    }
+    is_open
+}
+
+/// Whether a reply says that the passages do not answer the question. An answer may begin with the same words, as in
+/// "Not found errors have the status 404 [1]."
+fn is_refusal(reply: &str) -> bool {
+    let reply = reply.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let Some((beginning, rest)) = reply.split_at_checked(prompts::REFUSAL.len()) else {
+        return false;
+    };
+    let is_answer = rest.starts_with(char::is_alphanumeric)
+        || (rest.starts_with(' ')
+            && beginning.contains(char::is_lowercase)
+            && !split_citations(rest).1.is_empty());
+    beginning.eq_ignore_ascii_case(prompts::REFUSAL) && !is_answer
 }
 
 /// Separates a text from its citations. A number in brackets between backticks is code.
@@ -388,8 +454,7 @@ fn split_citations(text: &str) -> (String, Vec<usize>) {
         let (Some(whole), Some(numbers)) = (found.get(0), found.get(1)) else {
             continue;
         };
-        let is_code = text[..whole.start()].matches('`').count() % 2 == 1;
-        if !is_code {
+        if !ends_in_code(&text[..whole.start()]) {
             bare.push_str(&text[end..whole.start()]);
             end = whole.end();
             let numbers = numbers.as_str().split(',');
@@ -400,14 +465,56 @@ fn split_citations(text: &str) -> (String, Vec<usize>) {
     (bare, cited)
 }
 
-/// Whether a text contains another, regardless of white space and the fences of code.
+/// Whether a text contains another as whole words and numbers, regardless of white space and the fences of code.
 fn contains(text: &str, part: &str) -> bool {
     let without_fences = |text: &str| {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with("```"));
         one_line(&lines.collect::<Vec<_>>().join("\n"))
     };
-    let part = without_fences(part);
-    !part.is_empty() && without_fences(text).contains(&part)
+    let (text, part) = (without_fences(text), without_fences(part));
+    !part.is_empty()
+        && text
+            .match_indices(&part)
+            .any(|(at, found)| !is_inside_token(&text, at) && !is_inside_token(&text, at + found.len()))
+}
+
+/// Whether a position in a text is inside of a word or a number: "80" is not a part of "8080" or "80.5".
+fn is_inside_token(text: &str, at: usize) -> bool {
+    let (mut before, mut behind) = (text[..at].chars().rev(), text[at..].chars());
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    match (before.next(), behind.next()) {
+        (Some('.' | ','), next) if is_digit(next) => is_digit(before.next()),
+        (last, Some('.' | ',')) if is_digit(last) => is_digit(behind.next()),
+        (Some(last), Some(next)) => last.is_ascii_alphanumeric() && next.is_ascii_alphanumeric(),
+        _ => false,
+    }
+}
+
+/// Whether a lower-case text has a lower-case word or its plural: "java" is not a part of "javascript".
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, found)| {
+        let end = at + found.len();
+        let plural = end + usize::from(text[end..].starts_with('s'));
+        !is_inside_token(text, at) && (!is_inside_token(text, end) || !is_inside_token(text, plural))
+    })
+}
+
+/// How the sentence that a quotation is a part of contradicts the quotation: "open the port" in "do not open the port".
+fn negated_by_rest(passage: &str, quotation: &str) -> Option<Difference> {
+    let around = spans(passage)
+        .into_iter()
+        .filter(|span| contains(span, quotation))
+        .min_by_key(String::len)?;
+    // A whole list or table says more than one thing.
+    if around == quotation || around.contains('\n') {
+        return None;
+    }
+    differences(&around, quotation).into_iter().find(|found| {
+        matches!(
+            found,
+            Difference::Negation { .. } | Difference::Antonym { .. } | Difference::Bound { .. }
+        )
+    })
 }
 
 /// The first number of a text that is not in the sources. "1,000" and "1000" are the same number.
@@ -428,6 +535,10 @@ fn missing_name(text: &str, known: &str, question: &str) -> Option<String> {
     let mut begins = true;
     for word in text.split_whitespace() {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+        let bare = bare
+            .strip_suffix("'s")
+            .or_else(|| bare.strip_suffix("’s"))
+            .unwrap_or(bare);
         let inner = bare.chars().skip(1);
         let is_capital = bare.starts_with(char::is_uppercase) && !begins && bare.chars().count() > 1;
         let is_identifier = bare.contains(['_', '/', '=', '@'])
@@ -436,7 +547,7 @@ fn missing_name(text: &str, known: &str, question: &str) -> Option<String> {
             || word.starts_with('`')
             || inner.clone().any(char::is_uppercase);
         begins = word.ends_with(['.', '!', '?', ':']);
-        if (is_capital || is_identifier) && !bare.is_empty() && !known.contains(&bare.to_lowercase()) {
+        if (is_capital || is_identifier) && !bare.is_empty() && !has_word(&known, &bare.to_lowercase()) {
             return Some(bare.to_owned());
         }
     }
@@ -446,7 +557,7 @@ fn missing_name(text: &str, known: &str, question: &str) -> Option<String> {
 /// Whether a difference between a span and a sentence shows that the sentence is not supported. Numbers and names
 /// that another part of the passage has do not contradict.
 fn objects(difference: &Difference, known: &str) -> bool {
-    let absent = |text: &String| !known.to_lowercase().contains(&text.to_lowercase());
+    let absent = |text: &String| !has_word(&known.to_lowercase(), &text.to_lowercase());
     match difference {
         Difference::Negation { .. }
         | Difference::Antonym { .. }
@@ -638,6 +749,9 @@ mod tests {
                 "instruction to a model",
             ),
             ("Run [1]:\n\n```sh\nrm -rf /\n```", "does not have this code"),
+            // Parts of a number and of a sentence are not quotations.
+            ("port 878 [1]", "number 878"),
+            ("be open to the internet [1].", "the rest of the sentence"),
         ] {
             let answer = check(reply);
             let last = answer.removed.last();
@@ -652,7 +766,64 @@ mod tests {
     fn a_refusal_is_recognized() {
         let answer = check("Not found: the passages are about other things.");
         assert!(answer.refused && answer.sentences.is_empty() && answer.removed.is_empty());
+        assert!(check("NOT FOUND in passages about ports [1].").refused);
         assert!(!check("Nothing else [1].").refused);
+        assert!(!check("Not found errors have the status 404 [1].").refused);
+    }
+
+    #[test]
+    fn quotations_keep_dots_and_brackets_of_code() {
+        for text in [
+            "Put the key into the .env file of the project.",
+            "The first argument is ``argv[0]`` in the program.",
+            "Print the first entry:\n\n```sh\njq '.[0]' list.json\n```",
+            "`jq .[0]` prints the first entry.",
+        ] {
+            let (_, answer) = copied("How do I print the first entry?", "Guide", text);
+            assert!(
+                answer.removed.is_empty() && !answer.sentences.is_empty(),
+                "{answer:?}"
+            );
+            for sentence in &answer.sentences {
+                assert!(contains(text, &sentence.text), "{answer:?}");
+                assert_eq!(sentence.text, sentence.quotes[0].text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_citation_on_its_own_belongs_to_the_sentences_before_it() {
+        let passage = |source| CitablePassage {
+            source,
+            title: "Options".into(),
+            text: "The default is `true`. It enables the cache.".into(),
+        };
+        let task = answer_task("What is the default?", vec![passage(4), passage(7)]);
+        let answer = task
+            .draft("The default is `true`. It enables the cache.\n\n[2]")
+            .check(None, "m");
+        let sources: Vec<usize> = answer
+            .sentences
+            .iter()
+            .map(|sentence| sentence.quotes[0].source)
+            .collect();
+        assert!(
+            !sources.is_empty() && sources.iter().all(|source| *source == 7),
+            "{answer:?}"
+        );
+    }
+
+    #[test]
+    fn a_name_is_compared_as_a_whole_word() {
+        let (task, _) = copied(
+            "Which language is it written in?",
+            "Notes",
+            "It is written in JavaScript.",
+        );
+        let answer = task.draft("It is written in Java [1].").check(None, "m");
+        assert!(answer.removed[0].reason.contains("name Java"), "{answer:?}");
+        assert!(has_word("its apis, and 8080", "api") && !has_word("port 8080", "80"));
+        assert!(!has_word("1.5 seconds", "5") && has_word("after 1,500.", "1,500"));
     }
 
     #[test]

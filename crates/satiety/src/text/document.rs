@@ -188,11 +188,14 @@ impl Packer<'_> {
         }
         self.text.push_str(text);
         self.count += length;
-        let added = self.lines.span(text);
-        self.span = Some(LineSpan {
-            first: self.span.map_or(added.first, |span| span.first),
-            last: added.last,
-        });
+        // Blank lines at the beginning and the end are not part of a passage.
+        if !text.trim().is_empty() {
+            let added = self.lines.span(text);
+            self.span = Some(LineSpan {
+                first: self.span.map_or(added.first, |span| span.first),
+                last: added.last,
+            });
+        }
     }
 
     fn flush(&mut self) {
@@ -582,6 +585,14 @@ mod tests {
                 assert_eq!(stored, passage.text, "{words}");
             }
         }
+        // Blank lines between the items of a long list belong to no passage.
+        let list = Document::parse("- one two three\n\n- four five six\n\n- seven eight nine\n", 1);
+        let lines: Vec<(u32, u32)> = list
+            .passages
+            .iter()
+            .map(|p| (p.lines.first, p.lines.last))
+            .collect();
+        assert_eq!(lines, [(1, 1), (3, 3), (5, 5)]);
         // A long paragraph is split between its sentences, which may stand on the same line.
         let sentences = Document::parse("One two three four. Five six\nseven eight. Nine ten eleven.", 3);
         let lines: Vec<(u32, u32)> = sentences

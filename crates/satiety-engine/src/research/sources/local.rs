@@ -330,7 +330,7 @@ async fn embed(stored: &mut PassageIndex, embedder: &dyn Embedder, task: &str) -
         let found = search(&words, task, EMBED_FIRST, None, text).results;
         let first: Vec<usize> = found.iter().filter_map(|result| result.id.parse().ok()).collect();
         let place = |at: &usize| first.iter().position(|found| found == at).unwrap_or(first.len());
-        pending.sort_by_key(place);
+        pending.sort_by_cached_key(place);
     }
     let began = Instant::now();
     let mut done = 0;
