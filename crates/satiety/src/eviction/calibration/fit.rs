@@ -200,7 +200,11 @@ pub fn fit(
     let mut solutions: Vec<Option<LogisticModel>> = vec![None; settings.folds];
     for factor in RIDGES {
         let ridge = settings.ridge * factor;
-        let predicted = held_out(&mut |fold, train| data.correct(train, ridge, &mut solutions[fold]))?;
+        let fitted = held_out(&mut |fold, train| data.correct(train, ridge, &mut solutions[fold]));
+        if has_no_solution(&fitted) {
+            break;
+        }
+        let predicted = fitted?;
         tried += 1;
         let Some((_, current)) = &chosen else {
             chosen = Some((ridge, predicted));
@@ -212,20 +216,20 @@ pub fn fit(
         }
         chosen = Some((ridge, predicted));
     }
-    let Some((ridge, corrected)) = chosen else {
-        return Err(StatsError::TooFew { needed: 1, got: 0 }.into());
-    };
+    // Without a solution there is no correction, and no gain over the rescaled score.
+    let (ridge, corrected) = chosen.unwrap_or_else(|| (settings.ridge, rescaled.clone()));
     let rescaling = judge(&before, &rescaled, 1)?;
-    let mut gain = judge(&rescaled, &corrected, tried)?;
+    let mut gain = judge(&rescaled, &corrected, tried.max(1))?;
     gain.shown = gain.risk < MAX_RISK;
-    let (model, correction, mut after) = if gain.shown {
-        (
-            FittedModel::Features,
-            data.correct(&all, ridge, &mut solutions.first().cloned().flatten())?,
-            corrected.clone(),
-        )
-    } else {
-        (FittedModel::Rescaled, data.rescale(&all)?, rescaled.clone())
+    let mut features = None;
+    if gain.shown {
+        let fitted = data.correct(&all, ridge, &mut solutions.first().cloned().flatten());
+        gain.shown = !has_no_solution(&fitted);
+        features = gain.shown.then_some(fitted).transpose()?;
+    }
+    let (model, correction, mut after) = match features {
+        Some(correction) => (FittedModel::Features, correction, corrected.clone()),
+        None => (FittedModel::Rescaled, data.rescale(&all)?, rescaled.clone()),
     };
     let mut weights = correction.weights(&data, prior, version);
     weights.floor = floor(&after, &data.importance);
@@ -272,6 +276,16 @@ pub fn rescale(
     let data = Data::new(labels, prior, settings.most_importance)?;
     let all: Vec<usize> = (0..labels.len()).collect();
     Ok(data.rescale(&all)?.weights(&data, prior, version))
+}
+
+/// Whether a regression failed because no solution was reached, and not because of its input.
+fn has_no_solution<T>(fitted: &Result<T, EvictionError>) -> bool {
+    matches!(
+        fitted,
+        Err(EvictionError::Fit(
+            StatsError::NotConverged { .. } | StatsError::NoVariation { what: "features" }
+        ))
+    )
 }
 
 /// Chance that the mean of these gains is negative in another sample of as many groups.
