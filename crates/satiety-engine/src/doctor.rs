@@ -307,25 +307,28 @@ fn examine_fleet(fleet: &satiety_store::FleetStatus) -> Vec<Finding> {
     } else if let Some(days) = fleet.partitions.iter().filter_map(|table| table.days_ahead).min() {
         findings.push(Finding::good("partitions", format!("made for {days} days ahead")));
     }
-    if let Some(replica) = &fleet.replica {
-        findings.push(match (&replica.problem, replica.lag_seconds) {
-            (Some(problem), _) => Finding::warning(
-                "replica",
-                format!("reads go to the primary: {problem}"),
-                "check `store.read_url` and that the replica is running",
-            ),
-            (None, Some(lag)) if lag > 60.0 => Finding::warning(
-                "replica",
-                format!("{} is {lag:.0} s behind", replica.place),
-                "check the replication of the server",
-            ),
-            (None, lag) => Finding::good(
-                "replica",
-                format!("{} is {:.1} s behind", replica.place, lag.unwrap_or(0.0)),
-            ),
-        });
-    }
+    findings.extend(fleet.replica.as_ref().map(examine_replica));
     findings
+}
+
+/// Checks that the read replica follows.
+pub(crate) fn examine_replica(replica: &satiety_store::ReplicaStatus) -> Finding {
+    match (&replica.problem, replica.lag_seconds) {
+        (Some(problem), _) => Finding::warning(
+            "replica",
+            format!("reads go to the primary: {problem}"),
+            "check `store.read_url` and that the replica is running",
+        ),
+        (None, Some(lag)) if lag > 60.0 => Finding::warning(
+            "replica",
+            format!("{} is {lag:.0} s behind", replica.place),
+            "check the replication of the server",
+        ),
+        (None, lag) => Finding::good(
+            "replica",
+            format!("{} is {:.1} s behind", replica.place, lag.unwrap_or(0.0)),
+        ),
+    }
 }
 
 #[cfg(test)]

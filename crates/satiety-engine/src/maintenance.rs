@@ -1,4 +1,4 @@
-//! Server support: health checks, periodic retention and idempotency keys.
+//! Server support: health checks, periodic retention and partitions, and idempotency keys.
 
 use crate::handles::DatabaseOperations;
 use std::time::Duration;
@@ -15,6 +15,8 @@ const RESPONSE_TTL: i64 = 24 * 60 * 60 * 1_000_000;
 const ATTEMPT_TIMEOUT: i64 = 120 * 1_000_000;
 /// Maximum time between two checks whether retention is due.
 const CHECK_INTERVAL: Duration = Duration::from_mins(5);
+/// Interval at which servers make partitions ahead; afterwards there are at least five days of them.
+pub const PARTITIONS_EVERY: Duration = Duration::from_hours(24);
 
 /// A write with an idempotency key: its caller, key and request hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +105,24 @@ impl DatabaseOperations<'_> {
         }
     }
 
+    /// Makes partitions ahead periodically while a server runs, also if it applies no retention rules. Opening the
+    /// database has made the first ones. One of the servers that share a database makes them; does nothing on SQLite.
+    pub async fn keep_partitions_ahead(self, every: Duration) {
+        let mut pause = every;
+        loop {
+            tokio::time::sleep(pause).await;
+            pause = every;
+            if let Err(error) = self.make_partitions().await {
+                tracing::warn!("cannot make partitions ahead: {error}");
+                pause = every / 24;
+            }
+        }
+    }
+
+    async fn make_partitions(self) -> Result<(), EngineError> {
+        Ok(self.engine.store().await?.make_partitions().await?)
+    }
+
     /// Opens the database and reports the duration of every operation on it, as `read` or `write`.
     pub async fn observe_store(
         self,
@@ -135,7 +155,11 @@ impl DatabaseOperations<'_> {
             pools: store.pool_usage(),
             query_log: store.query_log().state(),
             queue: store.queue_facts().await.ok(),
-            replication_lag: store.replication_lag().await.unwrap_or_default(),
+            // Replicas are those of the operator's server.
+            replication_lag: match self.engine.tenant_name() {
+                None => store.replication_lag().await.unwrap_or_default(),
+                Some(_) => Vec::new(),
+            },
         })
     }
 

@@ -293,10 +293,13 @@ pub(crate) fn classify(place: &str, error: sqlx::Error) -> StoreError {
                 detail: detail(),
             },
             ("53100", _) => StoreError::DiskFull { place },
-            ("57P01" | "57P02" | "57P03" | "53300", _) => StoreError::Unreachable {
-                place,
-                detail: detail(),
-            },
+            // Class 08 are connection exceptions: a pooler reports a server that is down as 08P01.
+            ("57P01" | "57P02" | "57P03" | "53300" | "08001" | "08003" | "08006" | "08P01", _) => {
+                StoreError::Unreachable {
+                    place,
+                    detail: detail(),
+                }
+            }
             ("55P03", _) => StoreError::Busy { place },
             ("XX001" | "XX002", _) => StoreError::Corrupt {
                 place,
@@ -342,8 +345,10 @@ pub(crate) fn is_transient(error: &sqlx::Error) -> bool {
         sqlx::Error::Database(database) => matches!(
             database.code().as_deref(),
             Some(
-                // Serialization failure, deadlock; server shutting down or starting; too many connections.
+                // Serialization failure, deadlock; server shutting down or starting; too many connections;
+                // connection lost, also between a pooler and the server.
                 "40001" | "40P01" | "57P01" | "57P02" | "57P03" | "53300" | "08006" | "08003" | "08001"
+                | "08P01"
                 // SQLITE_BUSY_SNAPSHOT and SQLITE_BUSY_RECOVERY, which the engine's busy timeout does not
                 // cover.
                 | "517" | "261"

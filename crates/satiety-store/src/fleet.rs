@@ -1,22 +1,23 @@
 //! Facts about a database and the processes on it, for `doctor --fleet`. No judgment is made here.
 //!
-//! Every question has a row limit, and those about PostgreSQL itself a time limit, so that asking is harmless on a large
-//! or overloaded database. A question that cannot be answered, for lack of a privilege for instance, is reported as such
-//! and the others are still asked.
+//! No question reads all rows of a table that grows, and those about PostgreSQL itself have a time limit, so that asking
+//! is harmless on a large or overloaded database. A question that cannot be answered, for lack of a privilege for
+//! instance, is reported as such and the others are still asked.
 
 mod postgres;
 
 use serde::Serialize;
 
 pub use postgres::{
-    DeadRows, IndexFacts, LongTransaction, PartitionFacts, Pooling, PostgresFacts, ReplicaFacts,
+    DeadRows, IndexFacts, LockFacts, LongTransaction, PartitionFacts, Pooling, PostgresFacts, ReplicaFacts,
 };
 
 use crate::instances::InstanceRow;
+use crate::partitions::{Bounds, Partition, partitions};
 use crate::pool::Operation;
 use crate::retention::{Action, Rule};
 use crate::sql::sql;
-use crate::{SCHEMA_VERSION, Store, StoreError, Table, migrate, now_micros};
+use crate::{ReplicaStatus, SCHEMA_VERSION, Store, StoreError, Table, migrate, now_micros};
 
 /// Microseconds of a day.
 const DAY: i64 = 24 * 60 * 60 * 1_000_000;
@@ -36,6 +37,8 @@ pub struct FleetFacts {
     pub rows: Option<RowFacts>,
     /// Facts that only PostgreSQL has.
     pub postgres: Option<PostgresFacts>,
+    /// The replica that answers lists and pages, if one is configured.
+    pub read_replica: Option<ReplicaStatus>,
     /// Questions that could not be answered: the check that needs the answer, and the reason.
     pub unknown: Vec<(String, String)>,
 }
@@ -123,6 +126,7 @@ impl Store {
             clock,
             rows,
             postgres,
+            read_replica: self.pool.replica_status().await,
             unknown,
         })
     }
@@ -149,36 +153,42 @@ impl Store {
         }))
     }
 
-    /// Counts leases, and finds what waits longest.
+    /// Counts leases, and finds what waits longest. Reads the plans of open runs, the leased cases and those that
+    /// were taken before, never all waiting ones: every scrape of the metrics asks this.
     pub async fn queue_facts(&self) -> Result<QueueFacts, StoreError> {
         let clock = self.pool.clock();
+        // Both halves have an index: leased cases, and waiting cases of a run by `takes`. CROSS JOIN: otherwise SQLite
+        // would read all waiting cases and look for their plans.
+        let retaken = "SELECT w.run_id, w.position, w.case_id, w.takes FROM bench_work w
+                 WHERE w.lease_until IS NOT NULL AND w.takes > 1
+             UNION ALL SELECT w.run_id, w.position, w.case_id, w.takes FROM bench_plans p CROSS JOIN bench_work w
+                 WHERE p.closed_at IS NULL AND w.run_id = p.run_id AND w.lease_until IS NULL AND w.takes > 1";
+        // The clock is read once for each lease: PostgreSQL's runs on during a statement, and its planner keeps a
+        // subquery with a volatile column.
         let counts = format!(
-            "SELECT CAST(COALESCE(SUM(CASE WHEN lease_until IS NULL OR lease_until < now THEN 1 ELSE 0 END), 0) AS BIGINT),
-                 CAST(COALESCE(SUM(CASE WHEN lease_until >= now THEN 1 ELSE 0 END), 0) AS BIGINT),
-                 CAST(COALESCE(SUM(CASE WHEN lease_until < now THEN 1 ELSE 0 END), 0) AS BIGINT),
+            "SELECT (SELECT CAST(COALESCE(SUM(p.waiting), 0) AS BIGINT) FROM bench_plans p WHERE p.closed_at IS NULL),
+                 COUNT(*), CAST(COALESCE(SUM(CASE WHEN lease_until < now THEN 1 ELSE 0 END), 0) AS BIGINT),
                  MAX(CASE WHEN lease_until < now THEN now - lease_until END),
-                 CAST(COALESCE(SUM(CASE WHEN takes > 1 THEN 1 ELSE 0 END), 0) AS BIGINT)
-             FROM (SELECT lease_until, takes, {clock} AS now FROM bench_work) AS leases"
+                 (SELECT COUNT(*) FROM ({retaken}) taken_again)
+             FROM (SELECT lease_until, {clock} AS now FROM bench_work WHERE lease_until IS NOT NULL) leases"
         );
         let row = self.pool.one(sql!(counts)).await?;
-        let most_taken = self
-            .pool
-            .row(sql!(
-                "SELECT run_id, case_id, takes FROM bench_work WHERE takes > 1 ORDER BY takes DESC, run_id, position LIMIT 1"
-            ))
-            .await?;
+        let (waiting, leased, expired): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let most_taken = format!(
+            "SELECT run_id, case_id, takes FROM ({retaken}) taken_again ORDER BY takes DESC, run_id, position LIMIT 1"
+        );
+        let most_taken = self.pool.row(sql!(most_taken)).await?;
         let oldest = format!(
-            "SELECT p.run_id, {clock} - p.enqueued_at FROM bench_plans p WHERE p.closed_at IS NULL
-             AND EXISTS (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id
-                 AND (w.lease_until IS NULL OR w.lease_until < {clock}))
+            "SELECT p.run_id, {clock} - p.enqueued_at FROM bench_plans p WHERE p.closed_at IS NULL AND (p.waiting > 0
+                 OR p.run_id IN (SELECT w.run_id FROM bench_work w WHERE w.lease_until < {clock}))
              ORDER BY p.enqueued_at LIMIT 1"
         );
         let oldest = self.pool.row(sql!(oldest)).await?;
         let open = sql!("SELECT COUNT(*) FROM bench_plans WHERE closed_at IS NULL");
         Ok(QueueFacts {
-            waiting: row.get(0)?,
-            held: row.get(1)?,
-            expired: row.get(2)?,
+            waiting: waiting + expired,
+            held: leased - expired,
+            expired,
             oldest_expired: row.get(3)?,
             retaken: row.get(4)?,
             most_taken: most_taken
@@ -203,13 +213,14 @@ impl Store {
             .map(|row| row.get(0))
             .transpose()?;
         let now = now_micros();
+        let partitions = partitions(&self.pool).await?;
         let mut overdue = Vec::new();
         for rule in self.retention().rules().await? {
             let Some(oldest) = self.oldest_row(&rule).await? else {
                 continue;
             };
             let limit = rule.keep_days.unwrap_or_default().saturating_mul(DAY);
-            let past = now - oldest - limit;
+            let past = now - counts_from(&partitions, &rule.subject, oldest) - limit;
             if past > 0 {
                 overdue.push((rule.to_string(), past as f64 / DAY as f64));
             }
@@ -265,5 +276,40 @@ impl Store {
         let answer = work.await.map_err(|fault: crate::sql::Fault| fault.error);
         self.pool.report_duration(Operation::Read, started);
         answer
+    }
+}
+
+/// Time from which the retention time of a row counts: the end of its partition, which is dropped as a whole, or its own
+/// time.
+fn counts_from(partitions: &[Partition], table: &str, time: i64) -> i64 {
+    let mut own = partitions.iter().filter(|partition| partition.table == table);
+    let end = own.find_map(|partition| match partition.bounds {
+        Bounds::Period(from, to) if (from..to).contains(&time) => Some(to),
+        _ => None,
+    });
+    end.unwrap_or(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_partition_are_due_after_its_period() {
+        let partition = |table: &str, bounds| Partition {
+            table: table.into(),
+            name: String::new(),
+            bounds,
+        };
+        let partitions = [
+            partition("journal", Bounds::Before(100)),
+            partition("journal", Bounds::Period(100, 170)),
+            partition("journal", Bounds::Default),
+            partition("eval_queries", Bounds::Period(0, 500)),
+        ];
+        for (time, expected) in [(99, 99), (100, 170), (169, 170), (170, 170), (300, 300)] {
+            assert_eq!(counts_from(&partitions, "journal", time), expected, "{time}");
+        }
+        assert_eq!(counts_from(&[], "journal", 7), 7);
     }
 }

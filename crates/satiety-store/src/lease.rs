@@ -31,10 +31,11 @@ impl JobLease {
     ) -> Result<Option<Self>, StoreError> {
         let holder = uuid::Uuid::now_v7().simple().to_string();
         let clock = pool.clock();
+        // The holder's own row counts as free: an attempt whose connection was lost may have taken the lease.
         let take = format!(
             "INSERT INTO chores (name, holder, held_until) VALUES ($1, $2, {clock} + $3)
              ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
-             WHERE (chores.held_until IS NULL OR chores.held_until < {clock})
+             WHERE (chores.held_until IS NULL OR chores.held_until < {clock} OR chores.holder = excluded.holder)
              AND (chores.done_at IS NULL OR chores.done_at + $4 <= {clock})"
         );
         let taken = pool

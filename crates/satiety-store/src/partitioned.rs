@@ -49,8 +49,12 @@ pub struct DayColumn {
 }
 
 impl Table {
-    /// Returns the time by which rows are assigned to days; `None` if they have none.
+    /// Returns the time by which rows are assigned to days; `None` if they have none, or if the table has a column
+    /// `day`, which a directory `day=DATE` would hide from readers.
     pub fn day_column(&'static self) -> Option<DayColumn> {
+        if self.columns.iter().any(|column| column.name == "day") {
+            return None;
+        }
         if let Some(column) = self.age {
             return Some(DayColumn {
                 table: self,
@@ -81,7 +85,7 @@ impl crate::Column {
         let named = ["_at", "_until", "_from"]
             .iter()
             .any(|ending| self.name.ends_with(ending));
-        self.kind == Kind::Integer && (named || self.name == "at")
+        self.kind == Kind::Integer && (named || matches!(self.name, "at" | "day"))
     }
 }
 
@@ -266,6 +270,7 @@ mod tests {
         assert_eq!(column("rounds"), Some(("conversations", "updated_at")));
         assert_eq!(column("journal"), Some(("journal", "at")));
         assert_eq!(column("memories"), None);
+        assert_eq!(column("tenant_usage"), None, "its own `day` would be hidden");
         for table in TABLES {
             let Some(found) = table.day_column().filter(|found| found.table.name != table.name) else {
                 continue;

@@ -50,6 +50,8 @@ pub struct StoreOptions {
     pub slow_query: Option<Duration>,
     /// Read replica for lists, pages and exports.
     pub read_url: Option<StoreUrl>,
+    /// Lag of the read replica above which the primary is read instead.
+    pub max_replica_lag: Duration,
 }
 
 /// Connections of a tenant's store, of which a server has many open.
@@ -75,6 +77,7 @@ impl Default for StoreOptions {
             statement_timeout: None,
             slow_query: Some(Duration::from_secs(1)),
             read_url: None,
+            max_replica_lag: Duration::from_mins(1),
         }
     }
 }
@@ -282,7 +285,8 @@ impl Connection {
     }
 
     /// Appends many rows with new keys. A repeated attempt skips rows that an earlier one may have written before
-    /// its connection was lost, as does a short batch: for it, copying is not faster.
+    /// its connection was lost, as does a short batch: for it, copying is not faster. If a row that is copied exists,
+    /// because its caller sends it again, the fault is transient: the next attempt skips it.
     pub(crate) async fn append(
         &mut self,
         table: &str,
@@ -291,7 +295,10 @@ impl Connection {
         attempts: u32,
     ) -> Result<(), Fault> {
         if attempts == 1 && rows.len() >= MIN_COPIED {
-            return self.copy(table, columns, rows).await;
+            return self.copy(table, columns, rows).await.map_err(|mut fault| {
+                fault.transient |= is_unique_violation(&fault.error);
+                fault
+            });
         }
         let head = format!("INSERT INTO {table} ({columns}) ");
         self.insert(&head, rows, " ON CONFLICT DO NOTHING").await
@@ -376,6 +383,11 @@ impl Connection {
         };
         done.map_err(|error| Fault::new(&self.place, error))
     }
+}
+
+fn is_unique_violation(error: &StoreError) -> bool {
+    matches!(error, StoreError::Engine { cause, .. }
+        if cause.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation))
 }
 
 async fn sqlite_rows(
@@ -566,7 +578,11 @@ impl Pool {
             #[cfg(feature = "postgres")]
             Engine::Postgres(connections) => {
                 persistent = !connections.primary.transaction_pooling;
-                let replica = connections.usable_replica().filter(|_| snapshot);
+                let replica = if snapshot {
+                    connections.usable_replica().await
+                } else {
+                    None
+                };
                 let begun = match replica {
                     Some(replica) => match replica.begin(postgres).await {
                         Ok(begun) => {
@@ -607,7 +623,7 @@ impl Pool {
         }
     }
 
-    /// Executes a statement that PostgreSQL does not allow in a transaction.
+    /// Executes a statement that PostgreSQL does not allow in a transaction, however long it takes.
     #[cfg(feature = "postgres")]
     pub(crate) async fn execute_outside_transaction(&self, statement: &str) -> Result<(), StoreError> {
         let Engine::Postgres(postgres) = &self.engine else {
@@ -615,6 +631,13 @@ impl Pool {
         };
         let done = async {
             let mut connection = postgres.primary.connections.pool().acquire().await?;
+            // With a pooler, only transactions have a timeout, and a setting of the session would reach other clients.
+            if !postgres.primary.transaction_pooling {
+                connection.close_on_drop();
+                sqlx::raw_sql("SET statement_timeout = 0")
+                    .execute(&mut *connection)
+                    .await?;
+            }
             sqlx::raw_sql(sqlx::AssertSqlSafe(statement))
                 .execute(&mut *connection)
                 .await

@@ -299,7 +299,7 @@ pub const TABLES: &[Table] = tables! {
         draining_at: optional integer
     }
     // Processes remove their rows; those of processes that were killed are replaced after they have expired.
-    embedding_claims since 28 key(doc, embedder) {
+    embedding_claims since 26 key(doc, embedder) {
         doc: integer, embedder: text, holder: text, claimed_until: integer
     }
     // Workers remove rows that nothing has used for a day.

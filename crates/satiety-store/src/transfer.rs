@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use futures_util::TryStreamExt;
+use satiety::bench::queue::Priority;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -152,6 +153,13 @@ impl Store {
             let inserted = transaction.copy(table.name, &table.column_list(), &rows).await;
             inserted.map_err(|fault| at_line(last_line, fault.error))?;
         }
+        // Not part of exports from before runs shared workers.
+        let count = sql!(
+            "UPDATE bench_plans SET waiting =
+                 (SELECT COUNT(*) FROM bench_work w WHERE w.run_id = bench_plans.run_id AND w.lease_until IS NULL)
+             WHERE closed_at IS NULL"
+        );
+        transaction.execute(count).await?;
         transaction.commit().await?;
         Ok(moved)
     }
@@ -368,10 +376,17 @@ impl<R: AsyncBufRead + Unpin> Lines<'_, R> {
             .iter()
             .map(|column| {
                 let found = object.get(column.name);
-                // Exports from before harnesses had ids, and from before tables were partitioned.
-                match column.name {
-                    "harness_id" if found.is_none() => return Ok(String::new().into()),
-                    "partition_at" if found.is_none() => return Ok(0_i64.into()),
+                // Exports from before harnesses had ids, tables were partitioned, and runs shared workers.
+                match (name, column.name) {
+                    (_, "harness_id") if found.is_none() => return Ok(String::new().into()),
+                    ("bench_plans", "weight") if found.is_none() => {
+                        return Ok(i64::from(Priority::default().weight()).into());
+                    }
+                    (_, "partition_at") | ("bench_plans", "turn" | "served" | "waiting")
+                        if found.is_none() =>
+                    {
+                        return Ok(0_i64.into());
+                    }
                     _ => {}
                 }
                 self.cell(column, found.unwrap_or(&Value::Null))

@@ -409,6 +409,7 @@ fn parse_settings(
             "none" => None,
             _ => Some(url("store.read_url")?),
         },
+        ..StoreOptions::default()
     };
     let listen = text("server.listen").parse().map_err(|_| {
         let origin = values

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use satiety_store::fleet::{ClockFacts, FleetFacts, Pooling, PostgresFacts, QueueFacts, RetentionFacts};
+use satiety_store::fleet::{
+    ClockFacts, FleetFacts, Pooling, PostgresFacts, QueueFacts, ReplicaFacts, RetentionFacts,
+};
 use satiety_store::instances::InstanceRow;
 
-use crate::doctor::Finding;
+use crate::doctor::{Finding, examine_replica};
 use crate::instances::EXPIRES_AFTER;
 
 const SECOND: i64 = 1_000_000;
@@ -34,6 +36,10 @@ const LAG_WARNING_SECONDS: f64 = 10.0;
 const LAG_BAD_SECONDS: f64 = 300.0;
 /// Time for which partitions must exist ahead.
 const PARTITIONS_WARNING: i64 = 2 * DAY;
+/// Share of the connections that must be able to read all partitions of a table at the same time: one of this many.
+const LOCKING_CONNECTIONS: i64 = 4;
+/// Setting of `max_locks_per_transaction` that suffices for a hundred partitions with nine indexes.
+const MANY_LOCKS: i64 = 256;
 /// Share of dead rows above which vacuum does not keep up; it starts at 20 % by default.
 const DEAD_SHARE: f64 = 0.4;
 /// Age of the statistics below which an index without a scan proves nothing.
@@ -61,11 +67,13 @@ pub(super) fn examine(facts: &FleetFacts, now: i64) -> Vec<Finding> {
         findings.extend(connections(postgres));
         findings.push(replicas(postgres));
         findings.extend(partitions(postgres, now));
+        findings.extend(locks(postgres));
         findings.push(vacuum(postgres));
         findings.extend(indexes(postgres));
         findings.push(transactions(postgres));
         findings.extend(pooling(postgres));
     }
+    findings.extend(facts.read_replica.as_ref().map(examine_replica));
     // What could not be read is neither good nor bad.
     let is_unknown = |part: &str| facts.unknown.iter().any(|(unknown, _)| unknown == part);
     findings.retain(|finding| !is_unknown(&finding.part));
@@ -337,6 +345,18 @@ fn replicas(facts: &PostgresFacts) -> Finding {
     let Some(worst) = lagging else {
         return Finding::good("replicas", "none");
     };
+    // The server hides these columns from users without the privilege.
+    let is_hidden = |replica: &ReplicaFacts| replica.lag_seconds.is_none() && replica.lag_bytes.is_none();
+    if facts.replicas.iter().any(is_hidden) {
+        return Finding::warning(
+            "replicas",
+            format!(
+                "{} connected; how far they are behind is unknown",
+                facts.replicas.len()
+            ),
+            "let the user of the database read statistics: GRANT pg_monitor TO user",
+        );
+    }
     let lag = worst.lag_seconds.unwrap_or(0.0);
     let bytes = worst.lag_bytes.unwrap_or(0);
     let detail = format!(
@@ -399,6 +419,29 @@ fn partitions(facts: &PostgresFacts, now: i64) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// A query without a condition on time locks every partition and its indexes, and the server has one table of locks for
+/// all connections.
+fn locks(facts: &PostgresFacts) -> Option<Finding> {
+    let locks = facts.locks.as_ref()?;
+    let detail = format!(
+        "a query of all partitions of {} locks {} tables and indexes; max_locks_per_transaction is {}",
+        locks.table, locks.relations, locks.per_connection
+    );
+    let needed = locks.relations / LOCKING_CONNECTIONS;
+    Some(if locks.per_connection < needed {
+        Finding::warning(
+            "locks",
+            detail,
+            format!(
+                "ALTER SYSTEM SET max_locks_per_transaction = {}; then restart PostgreSQL",
+                needed.max(MANY_LOCKS)
+            ),
+        )
+    } else {
+        Finding::good("locks", detail)
+    })
 }
 
 fn vacuum(facts: &PostgresFacts) -> Finding {

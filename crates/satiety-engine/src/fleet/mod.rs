@@ -5,7 +5,7 @@
 
 mod checks;
 
-use satiety_store::{Migrate, Store};
+use satiety_store::Migrate;
 
 use crate::EngineError;
 use crate::doctor::{Examination, Finding};
@@ -26,7 +26,7 @@ impl DatabaseOperations<'_> {
     }
 
     async fn fleet_findings(self) -> Result<Vec<Finding>, EngineError> {
-        let store = Store::open_with(&self.engine.settings.store, Migrate::Never).await?;
+        let store = self.engine.open_store(Migrate::Never).await?;
         let facts = store.fleet_facts().await;
         store.close().await;
         Ok(checks::examine(&facts?, satiety_store::now_micros()))

@@ -20,6 +20,8 @@ pub struct PostgresFacts {
     pub connections: Option<(i64, i64)>,
     pub replicas: Vec<ReplicaFacts>,
     pub partitions: Vec<PartitionFacts>,
+    /// Locks of the table that needs most.
+    pub locks: Option<LockFacts>,
     /// Tables with the most dead rows.
     pub dead_rows: Vec<DeadRows>,
     /// Large indexes that no query has used since the statistics were reset.
@@ -58,6 +60,16 @@ pub struct PartitionFacts {
     pub default_partition: Option<String>,
     /// Estimated number of rows in the default partition.
     pub default_rows: i64,
+}
+
+/// Locks of a query that reads all partitions of a table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LockFacts {
+    pub table: String,
+    /// Number of tables and indexes that the query locks.
+    pub relations: i64,
+    /// Setting `max_locks_per_transaction`: the server has this many locks for each connection, shared by all.
+    pub per_connection: i64,
 }
 
 /// Dead rows of a table.
@@ -123,6 +135,7 @@ impl Store {
             connections: fact!("connections", self.connections()),
             replicas: fact!("replicas", self.replicas()),
             partitions: fact!("partitions", self.partitions()),
+            locks: fact!("locks", self.locks()),
             dead_rows: fact!("vacuum", self.dead_rows()),
             unused_indexes: fact!("indexes", self.unused_indexes()),
             invalid_indexes: fact!("indexes", self.invalid_indexes()),
@@ -191,6 +204,22 @@ impl Store {
             .await?;
         let partitioned = |row: &Row| read!(row => PartitionFacts { table, count, ends_at, default_partition, default_rows });
         rows.iter().map(partitioned).collect()
+    }
+
+    async fn locks(&self) -> Result<Option<LockFacts>, StoreError> {
+        let rows = self
+            .ask(
+                "SELECT parent.relname::text AS table,
+                     (1 + COUNT(*) + SUM((SELECT COUNT(*) FROM pg_index i WHERE i.indrelid = pg_inherits.inhrelid)))::bigint
+                         AS relations,
+                     current_setting('max_locks_per_transaction')::bigint AS per_connection
+                 FROM pg_inherits JOIN pg_class parent ON parent.oid = pg_inherits.inhparent AND parent.relkind = 'p'
+                 JOIN pg_namespace place ON place.oid = parent.relnamespace AND place.nspname = current_schema()
+                 GROUP BY parent.relname ORDER BY relations DESC LIMIT 1",
+            )
+            .await?;
+        let locks = |row: &Row| read!(row => LockFacts { table, relations, per_connection });
+        rows.first().map(locks).transpose()
     }
 
     async fn dead_rows(&self) -> Result<Vec<DeadRows>, StoreError> {

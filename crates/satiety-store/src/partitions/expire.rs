@@ -83,9 +83,8 @@ impl ExpiredPartitions {
         let mut removed = 0;
         for expired in &self.found {
             let is_own = expired.partitioned.table == scope.table.name;
-            if (!is_own && archive_folder.is_some())
-                || expired.has_young_rows(store, scope, self.cutoff).await?
-            {
+            let young = expired.select_young(scope, self.cutoff);
+            if (!is_own && archive_folder.is_some()) || store.pool.row(sql!(young.clone())).await?.is_some() {
                 continue;
             }
             expired.keep_marked_rows(store, scope).await?;
@@ -96,7 +95,11 @@ impl ExpiredPartitions {
                 }
                 None => (store.count_rows(&expired.name).await?.0, None),
             };
-            if super::drop_partition(&store.pool, &expired.name, exact).await? && is_own {
+            // Looks again for young rows under the lock: one may have been written meanwhile.
+            let owner = (!is_own).then_some(scope.table.name);
+            let dropped =
+                super::drop_partition(&store.pool, &expired.name, exact, owner, Some(&young)).await?;
+            if dropped && is_own {
                 removed += u64::try_from(rows).unwrap_or(0);
             }
         }
@@ -108,7 +111,7 @@ impl ExpiredPartitions {
         let known = partitions(&store.pool).await?;
         for expired in &self.found {
             if known.iter().any(|partition| partition.name == expired.name) {
-                super::drop_partition(&store.pool, &expired.name, Some(0)).await?;
+                super::drop_partition(&store.pool, &expired.name, Some(0), None, None).await?;
             }
         }
         Ok(())
@@ -116,28 +119,20 @@ impl ExpiredPartitions {
 }
 
 impl Expired {
-    /// Returns true if a row is younger than its partition says, or belongs to a row that is.
-    async fn has_young_rows(
-        &self,
-        store: &Store,
-        scope: &Scope<'_>,
-        cutoff: i64,
-    ) -> Result<bool, StoreError> {
-        let age = scope.age;
-        let young = if self.partitioned.table == scope.table.name {
-            let select = format!(
-                "SELECT CAST(1 AS BIGINT) FROM {} WHERE {age} >= $1 LIMIT 1",
+    /// Statement that selects a row that is younger than its partition says, or that has such rows in it.
+    fn select_young(&self, scope: &Scope<'_>, cutoff: i64) -> String {
+        let (table, age) = (scope.table.name, scope.age);
+        if self.partitioned.table == table {
+            return format!(
+                "SELECT CAST(1 AS BIGINT) FROM {} WHERE {age} >= {cutoff} LIMIT 1",
                 self.name
             );
-            store.pool.row(sql!(select; cutoff)).await?
-        } else {
-            let select = format!(
-                "SELECT CAST(1 AS BIGINT) FROM {} WHERE partition_at >= $2 AND partition_at < $3 AND {age} >= $1 LIMIT 1",
-                scope.table.name
-            );
-            store.pool.row(sql!(select; cutoff, self.from, self.to)).await?
-        };
-        Ok(young.is_some())
+        }
+        format!(
+            "SELECT CAST(1 AS BIGINT) FROM {table}
+             WHERE partition_at >= {} AND partition_at < {} AND {age} >= {cutoff} LIMIT 1",
+            self.from, self.to
+        )
     }
 
     /// Moves rows that are exempt from retention to the first partition.

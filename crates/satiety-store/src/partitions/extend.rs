@@ -148,15 +148,31 @@ fn is_lock_conflict(fault: &Fault) -> bool {
 }
 
 /// Drops a partition. If `rows` is given, it must have exactly as many: a row that was written after the others
-/// were archived stays.
-pub(super) async fn drop_partition(pool: &Pool, name: &str, rows: Option<i64>) -> Result<bool, StoreError> {
+/// were archived stays. If `young` is given, it must select no row. Both are checked while nobody can write.
+pub(super) async fn drop_partition(
+    pool: &Pool,
+    name: &str,
+    rows: Option<i64>,
+    owner: Option<&str>,
+    young: Option<&str>,
+) -> Result<bool, StoreError> {
     let mut attempts = 0;
     loop {
         let done = async {
             let mut transaction = pool.begin().await?;
             transaction.execute_raw(LOCK_TIMEOUT).await?;
+            // Writers change the owner first; the same order avoids deadlocks.
+            if let Some(owner) = owner {
+                let lock = format!("LOCK TABLE {owner} IN SHARE ROW EXCLUSIVE MODE");
+                transaction.execute_raw(&lock).await?;
+            }
             let lock = format!("LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE");
             transaction.execute_raw(&lock).await?;
+            if let Some(young) = young
+                && transaction.row(sql!(young.to_owned())).await?.is_some()
+            {
+                return Ok(false);
+            }
             if let Some(rows) = rows {
                 let count = format!("SELECT COUNT(*) FROM {name}");
                 if transaction.one(sql!(count)).await?.get::<i64>(0)? != rows {

@@ -2,7 +2,7 @@
 //!
 //! A partitioned table has a partition for everything before a time (`_before`, which also has the rows whose
 //! time is 0), one for each period after it (`_pDATE`), and `_default` for rows that fit nowhere. Partitions
-//! are made [`AHEAD`] when a store is opened and by the maintenance job. How long a period is follows from the
+//! are made [`AHEAD`] when a store is opened and by servers once a day. How long a period is follows from the
 //! retention rule, so that a table has about a hundred partitions at most. State is read from the catalog of
 //! the database, never remembered.
 
@@ -98,12 +98,17 @@ pub(crate) const PARTITIONED: &[Partitioned] = &[
             (
                 "bench_results_by_outcome",
                 false,
-                "(run_id, case_id, variant, repeat, status, score, latency_ms, token_cost)",
+                "(run_id, case_id, variant, repeat, status, score, latency_ms, token_cost, partition_at)",
             ),
             (
                 "bench_results_pending",
                 false,
                 "(run_id, case_id, variant, repeat) WHERE status = 'pending'",
+            ),
+            (
+                "bench_results_labelled",
+                false,
+                "(run_id, case_id, variant, repeat) WHERE human_label IS NOT NULL",
             ),
         ],
     },
@@ -206,13 +211,20 @@ pub(crate) async fn ensure(pool: &Pool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Drops a partition, unless it should have exactly `rows` rows and has others; returns whether it did.
-async fn drop_partition(pool: &Pool, name: &str, rows: Option<i64>) -> Result<bool, StoreError> {
+/// Drops a partition, unless it should have exactly `rows` rows and has others, or `young` selects a row; returns
+/// whether it did. `owner` is the table that writers change before rows of the partition.
+async fn drop_partition(
+    pool: &Pool,
+    name: &str,
+    rows: Option<i64>,
+    owner: Option<&str>,
+    young: Option<&str>,
+) -> Result<bool, StoreError> {
     #[cfg(feature = "postgres")]
     if pool.is_postgres() {
-        return extend::drop_partition(pool, name, rows).await;
+        return extend::drop_partition(pool, name, rows, owner, young).await;
     }
-    let _ = (pool, name, rows);
+    let _ = (pool, name, rows, owner, young);
     Ok(false)
 }
 

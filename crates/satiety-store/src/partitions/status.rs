@@ -86,7 +86,7 @@ impl Store {
         Ok(status)
     }
 
-    /// Makes partitions ahead, if fewer than five days of them are left: a part of the maintenance job. Does
+    /// Makes partitions ahead, if fewer than five days of them are left. One process does, others wait for it. Does
     /// nothing on SQLite.
     pub async fn make_partitions(&self) -> Result<(), StoreError> {
         super::ensure(&self.pool).await

@@ -24,8 +24,12 @@ use crate::{StoreError, StoreUrl};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for a connection to the replica, so that readers soon use the primary instead.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for an answer of the replica: a connection whose network was cut does not report it for many minutes.
+const REPLICA_ANSWER: Duration = Duration::from_secs(10);
 /// Time after a failure for which the replica is not tried.
 const REPLICA_PAUSE: Duration = Duration::from_secs(10);
+/// Longest interval at which a reader measures how far the replica is behind.
+const LAG_CHECK: Duration = Duration::from_secs(10);
 
 /// How connections are pooled between this process and the server: `pooling` in the URL.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,7 +75,18 @@ pub(crate) struct Replica {
     place: String,
     /// Time until which the primary is used instead.
     failed_until: std::sync::Mutex<Option<(Instant, String)>>,
+    /// Lag above which the primary is used instead.
+    max_lag: Duration,
+    lag: std::sync::Mutex<MeasuredLag>,
     warned: AtomicBool,
+}
+
+/// How far a replica was behind when a reader last asked.
+#[derive(Debug, Default)]
+struct MeasuredLag {
+    asked: Option<Instant>,
+    /// Time of the last answer, and whether the lag was within the limit.
+    answer: Option<(Instant, bool)>,
 }
 
 /// Connections to PostgreSQL.
@@ -118,8 +133,8 @@ impl Postgres {
 
     /// Reads from the replica if this handle may and it answers, otherwise from the primary.
     pub(super) async fn read(&self, sql: &Sql<'_>) -> Result<Vec<PgRow>, sqlx::Error> {
-        if let Some(replica) = self.usable_replica() {
-            match replica.server.read(sql).await {
+        if let Some(replica) = self.usable_replica().await {
+            match replica.read(sql).await {
                 Ok(rows) => return Ok(rows),
                 Err(error) => replica.fail(&error),
             }
@@ -127,24 +142,18 @@ impl Postgres {
         self.primary.read(sql).await
     }
 
-    /// The replica, if this handle may use it and it has not failed lately.
-    pub(super) fn usable_replica(&self) -> Option<&Replica> {
+    /// The replica, if this handle may use it, it has not failed lately and is not far behind.
+    pub(super) async fn usable_replica(&self) -> Option<&Replica> {
         let replica = self.replica.as_deref().filter(|_| self.reads_replica)?;
-        replica.problem().is_none().then_some(replica)
+        let is_usable = replica.problem().is_none() && replica.is_recent().await;
+        is_usable.then_some(replica)
     }
 
     pub(super) async fn replica_status(&self) -> Option<ReplicaStatus> {
         let replica = self.replica.as_ref()?;
-        let lag = "SELECT pg_is_in_recovery(),
-            CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
-                 ELSE EXTRACT(EPOCH FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END::double precision";
-        let (lag_seconds, problem) = match replica.server.read(&crate::sql::sql!(lag)).await {
-            Ok(rows) => match rows.first() {
-                Some(row) if sqlx::Row::try_get::<bool, _>(row, 0).unwrap_or(false) => {
-                    (sqlx::Row::try_get(row, 1).ok(), None)
-                }
-                _ => (None, Some("the server is not a replica".to_owned())),
-            },
+        let (lag_seconds, problem) = match replica.measure_lag().await {
+            Ok((true, lag)) => (lag, lag.and_then(|lag| replica.too_far_behind(lag))),
+            Ok((false, _)) => (None, Some("the server is not a replica".to_owned())),
             Err(error) => (None, Some(classify(&replica.place, error).to_string())),
         };
         Some(ReplicaStatus {
@@ -172,8 +181,64 @@ impl Replica {
             server,
             place: place.to_owned(),
             failed_until: std::sync::Mutex::new(None),
+            max_lag: settings.max_replica_lag,
+            lag: std::sync::Mutex::default(),
             warned: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the server is a replica, and the seconds that it is behind if it says.
+    async fn measure_lag(&self) -> Result<(bool, Option<f64>), sqlx::Error> {
+        // A replica that has lost the primary has applied all that it received, too; it has no receiver.
+        let lag = "SELECT pg_is_in_recovery(),
+            CASE WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()
+                     AND EXISTS (SELECT 1 FROM pg_stat_wal_receiver) THEN 0
+                 ELSE EXTRACT(EPOCH FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END::double precision";
+        let rows = self.read(&crate::sql::sql!(lag)).await?;
+        Ok(match rows.first() {
+            Some(row) if sqlx::Row::try_get::<bool, _>(row, 0).unwrap_or(false) => {
+                (true, sqlx::Row::try_get(row, 1).ok())
+            }
+            _ => (false, None),
+        })
+    }
+
+    /// Why a replica with this lag is not used.
+    fn too_far_behind(&self, lag: f64) -> Option<String> {
+        let most = self.max_lag.as_secs_f64();
+        (lag > most).then(|| format!("it is {lag:.0} s behind, more than {most:.0} s"))
+    }
+
+    /// Whether the replica is not too far behind. One reader at a time asks it, every few seconds; the others use its
+    /// last answer, or the primary if there is none.
+    async fn is_recent(&self) -> bool {
+        {
+            let mut lag = self.lag();
+            let every = LAG_CHECK.min(self.max_lag / 6);
+            if lag.asked.is_some_and(|asked| asked.elapsed() < every) {
+                let answer = lag.answer.filter(|(at, _)| at.elapsed() < self.max_lag);
+                return answer.is_some_and(|(_, is_recent)| is_recent);
+            }
+            lag.asked = Some(Instant::now());
+        }
+        let problem = match self.measure_lag().await {
+            Ok((_, lag)) => lag.and_then(|lag| self.too_far_behind(lag)),
+            // A server that cannot say how far it is behind is used, as one that is not a replica.
+            Err(sqlx::Error::Database(_)) => None,
+            Err(error) => {
+                self.fail(&error);
+                return false;
+            }
+        };
+        self.lag().answer = Some((Instant::now(), problem.is_none()));
+        if let Some(problem) = &problem {
+            self.warn(problem);
+        }
+        problem.is_none()
+    }
+
+    fn lag(&self) -> std::sync::MutexGuard<'_, MeasuredLag> {
+        self.lag.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(super) async fn begin(
@@ -181,6 +246,11 @@ impl Replica {
         begin: &str,
     ) -> Result<sqlx::Transaction<'static, sqlx::Postgres>, sqlx::Error> {
         self.server.begin(begin).await
+    }
+
+    async fn read(&self, sql: &Sql<'_>) -> Result<Vec<PgRow>, sqlx::Error> {
+        let answer = tokio::time::timeout(REPLICA_ANSWER, self.server.read(sql)).await;
+        answer.unwrap_or_else(|_| Err(timed_out("no answer", REPLICA_ANSWER)))
     }
 
     fn problem(&self) -> Option<String> {
@@ -201,10 +271,23 @@ impl Replica {
             .failed_until
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner) = Some((until, error.to_string()));
+        self.warn(&error.to_string());
+    }
+
+    /// Warns once, because the reason usually stays for a while.
+    fn warn(&self, error: &str) {
         if self.warned.swap(true, Ordering::Relaxed) {
-            tracing::debug!(replica = self.place, %error, "read replica failed, reading from the primary");
+            tracing::debug!(
+                replica = self.place,
+                error,
+                "read replica failed, reading from the primary"
+            );
         } else {
-            tracing::warn!(replica = self.place, %error, "read replica failed, reading from the primary");
+            tracing::warn!(
+                replica = self.place,
+                error,
+                "read replica failed, reading from the primary"
+            );
         }
     }
 }
@@ -328,11 +411,10 @@ async fn probe(options: &PgConnectOptions) -> Result<bool, sqlx::Error> {
 
 async fn open_one(options: &PgConnectOptions) -> Result<PgConnection, sqlx::Error> {
     let opened = tokio::time::timeout(CONNECT_TIMEOUT, PgConnection::connect_with(options)).await;
-    opened.unwrap_or_else(|_| {
-        let waited = format!("connection timed out after {} seconds", CONNECT_TIMEOUT.as_secs());
-        Err(sqlx::Error::Io(std::io::Error::new(
-            std::io::ErrorKind::TimedOut,
-            waited,
-        )))
-    })
+    opened.unwrap_or_else(|_| Err(timed_out("connection timed out", CONNECT_TIMEOUT)))
+}
+
+fn timed_out(what: &str, after: Duration) -> sqlx::Error {
+    let text = format!("{what} after {} seconds", after.as_secs());
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, text))
 }

@@ -8,7 +8,8 @@ use satiety_store::bench::{
 };
 use satiety_store::instances::InstanceRow;
 use satiety_store::labels::ConversationLabelRow;
-use satiety_store::lists::ListFilter;
+use satiety_store::lists::{ListFilter, ListOrder, ListSort, SortValue};
+use satiety_store::research::ResearchRunRow;
 
 use crate::conformance::{bench_result, bench_run, conversation};
 use crate::support::on_both_engines;
@@ -102,6 +103,40 @@ on_both_engines! {
 }
 
 on_both_engines! {
+    async fn results_to_label_are_found_in_order_of_their_keys(fixture: Fixture) {
+        let store = fixture.open().await;
+        let bench = store.bench();
+        bench.begin_run(&bench_run("run-1")).await.unwrap();
+        let unlabelled = |case: &str, repeat, status: &str| BenchResultRow { human_label: None, ..result(case, repeat, status, None) };
+        let labelled = BenchResultRow { human_label: Some("pass".into()), ..result("a", 0, "pass", Some(1.0)) };
+        let results = [
+            labelled.clone(),
+            unlabelled("b", 0, "pending"),
+            unlabelled("b", 1, "pending"),
+            unlabelled("c", 0, "fail"),
+            unlabelled("d", 0, "pending"),
+            unlabelled("e", 0, "skipped"),
+            unlabelled("f", 0, "error"),
+        ];
+        bench.put_results("run-1", &results).await.unwrap();
+        bench.put_run_cases("run-1", &[run_case("a", "A", &[]), run_case("b", "B", &[])]).await.unwrap();
+        let keys = |found: Vec<(ResultKey, String)>| -> Vec<String> {
+            found.into_iter().map(|(key, _)| format!("{}{}", key.case_id, key.repeat)).collect()
+        };
+        assert_eq!(keys(bench.unlabelled_results("run-1", false, None, 0, 10).await.unwrap()), ["b0", "b1", "d0"]);
+        assert_eq!(keys(bench.unlabelled_results("run-1", false, None, 2, 1).await.unwrap()), ["d0"]);
+        let after = ResultKey { case_id: "b".into(), variant: results[1].key.variant.clone(), repeat: 1 };
+        let rest = bench.unlabelled_results("run-1", true, Some(&after), 0, 10).await.unwrap();
+        assert_eq!(keys(rest), ["c0", "d0", "f0"]);
+        assert_eq!(bench.label_count("run-1").await.unwrap(), 1);
+        assert_eq!(bench.labelled_results("run-1", 10).await.unwrap(), [labelled.body]);
+        assert_eq!(bench.label_count("missing").await.unwrap(), 0);
+        assert_eq!(bench.case_bodies("run-1", &["b", "missing"]).await.unwrap(), ["{\"case_id\": \"b\"}"]);
+        assert!(bench.case_bodies("run-1", &[]).await.unwrap().is_empty());
+    }
+}
+
+on_both_engines! {
     async fn pages_of_cases_follow_each_other_in_every_order(fixture: Fixture) {
         let store = fixture.open().await;
         fill(&store).await;
@@ -171,10 +206,11 @@ on_both_engines! {
         let ids = |rows: &[satiety_store::bench::BenchRunRow]| -> Vec<String> {
             rows.iter().map(|row| row.run_id.clone()).collect()
         };
-        let all = store.bench().run_heads(&RunFilter::default(), None, 2).await.unwrap();
+        let all = store.bench().run_heads(None, None, 2).await.unwrap();
         assert_eq!(ids(&all), ["run-2", "run-1"]);
-        let rest = store.bench().run_heads(&RunFilter::default(), Some((1, "run-1")), 2).await.unwrap();
+        let rest = store.bench().run_heads(None, Some((1, "run-1")), 2).await.unwrap();
         assert_eq!(ids(&rest), ["run-0"]);
+        assert_eq!(ids(&store.bench().run_heads(Some("s"), None, 9).await.unwrap()), ["run-1", "run-0"]);
         for (filter, expected) in [
             (RunFilter { suite_id: Some("s".into()), ..RunFilter::default() }, vec!["run-1", "run-0"]),
             (RunFilter { text: Some("other_".into()), ..RunFilter::default() }, vec!["run-2"]),
@@ -182,10 +218,123 @@ on_both_engines! {
             (RunFilter { complete: Some(false), ..RunFilter::default() }, vec!["run-2", "run-1"]),
             (RunFilter { max_pass_rate: Some(0.5), ..RunFilter::default() }, vec!["run-0"]),
         ] {
-            assert_eq!(ids(&store.bench().run_heads(&filter, None, 9).await.unwrap()), expected, "{filter:?}");
+            let page = store.bench().list_runs(&filter, ListOrder::default(), None, 9).await.unwrap();
+            assert_eq!(ids(&page.rows), expected, "{filter:?}");
+            assert_eq!(page.next, None);
         }
+        assert_eq!(store.bench().suite_ids(9).await.unwrap(), ["Other_Suite", "s"]);
+        assert_eq!(store.bench().suite_ids(1).await.unwrap(), ["Other_Suite"]);
         assert_eq!(store.bench().previous_run("s", 1).await.unwrap().as_deref(), Some("run-0"));
         assert_eq!(store.bench().summary_json("run-0").await.unwrap().as_deref(), Some("{\"x\":1}"));
+    }
+}
+
+/// Reads all pages of a list.
+macro_rules! paged {
+    ($after:ident => $page:expr) => {{
+        let mut rows = Vec::new();
+        let mut next: Option<(SortValue, String)> = None;
+        loop {
+            let $after = next.as_ref().map(|(value, id)| (*value, id.as_str()));
+            let page = $page.await.unwrap();
+            rows.extend(page.rows);
+            next = page.next;
+            if next.is_none() {
+                break;
+            }
+        }
+        rows
+    }};
+}
+
+on_both_engines! {
+    async fn pages_of_sorted_lists_follow_each_other_in_every_order(fixture: Fixture) {
+        let store = fixture.open().await;
+        // Equal and missing values are sorted by id.
+        let measures = [Some(0.5), None, Some(1.0), Some(0.5), None];
+        for (number, measure) in (0_i64..).zip(measures) {
+            let (mut row, rounds) = conversation(&format!("c{number}"), 1);
+            (row.score, row.signal) = (measure, "STOP".into());
+            store.conversations().put(&row, &rounds).await.unwrap();
+            let run = AgentRunRow {
+                id: format!("a{number}"),
+                kind: "work".into(),
+                signal: "STOP".into(),
+                reason: "again".into(),
+                messages: 0,
+                steps: 9,
+                wasted_steps: [2, 0, 5, 2, 0][usize::try_from(number).unwrap()],
+                first_nudge_step: None,
+                first_stop_step: None,
+                created_at: number,
+                updated_at: number,
+            };
+            store.agent_runs().append(&run, 0, &[serde_json::json!({})]).await.unwrap();
+            let mut run = bench_run(&format!("r{number}"));
+            run.started_at = number;
+            store.bench().begin_run(&run).await.unwrap();
+            if measure.is_some() {
+                store.bench().complete_run(&run.run_id, number, &serde_json::json!({}), measure).await.unwrap();
+            }
+        }
+        let highest_first = [2, 3, 0, 4, 1];
+        for (sort, expected) in [(ListSort::Measure, highest_first), (ListSort::Time, [4, 3, 2, 1, 0])] {
+            for ascending in [false, true] {
+                let mut expected = expected.to_vec();
+                if ascending {
+                    expected.reverse();
+                }
+                let order = ListOrder { sort, ascending };
+                let names = |prefix: &str| -> Vec<String> { expected.iter().map(|number| format!("{prefix}{number}")).collect() };
+                for (signal, text) in [(None, None), (Some("STOP"), None), (Some("STOP"), Some("")), (None, Some(""))] {
+                    let filter = ListFilter { signal: signal.map(Into::into), text: text.map(Into::into), order };
+                    let found = paged!(after => store.conversations().list(&filter, after, 1));
+                    assert_eq!(found.into_iter().map(|row| row.id).collect::<Vec<_>>(), names("c"), "{filter:?}");
+                    let found = paged!(after => store.agent_runs().list(&filter, after, 1));
+                    assert_eq!(found.into_iter().map(|row| row.id).collect::<Vec<_>>(), names("a"), "{filter:?}");
+                }
+                for filter in [
+                    RunFilter::default(),
+                    RunFilter { suite_id: Some(bench_run("").suite_id), ..RunFilter::default() },
+                    RunFilter { text: Some("R".into()), ..RunFilter::default() },
+                ] {
+                    let found = paged!(after => store.bench().list_runs(&filter, order, after, 1));
+                    assert_eq!(found.into_iter().map(|row| row.run_id).collect::<Vec<_>>(), names("r"), "{filter:?} {order:?}");
+                }
+            }
+        }
+        let order = ListOrder { sort: ListSort::Measure, ascending: true };
+        let complete = RunFilter { complete: Some(true), max_pass_rate: Some(0.5), ..RunFilter::default() };
+        let found = paged!(after => store.bench().list_runs(&complete, order, after, 1));
+        assert_eq!(found.into_iter().map(|row| row.run_id).collect::<Vec<_>>(), ["r0", "r3"]);
+    }
+}
+
+on_both_engines! {
+    async fn research_runs_are_searched_and_listed_page_by_page(fixture: Fixture) {
+        let store = fixture.open().await;
+        assert!(store.bench().suite_ids(9).await.unwrap().is_empty());
+        for (number, task) in ["Heat pumps", "Queues", "heat loss"].into_iter().enumerate() {
+            let run = ResearchRunRow {
+                run_id: format!("research-{number}"),
+                task: task.into(),
+                source: "notes".into(),
+                started_at: i64::try_from(number).unwrap(),
+                completed_at: None,
+                settings: serde_json::json!({}),
+                stop_reason: None,
+                report: None,
+            };
+            store.research().begin(&run).await.unwrap();
+        }
+        let first = store.research().find_runs(None, None, 2).await.unwrap();
+        let ids: Vec<&str> = first.rows.iter().map(|(row, _)| row.run_id.as_str()).collect();
+        assert_eq!(ids, ["research-2", "research-1"]);
+        let (at, id) = first.next.unwrap();
+        let rest = store.research().find_runs(None, Some((at, &id)), 2).await.unwrap();
+        assert_eq!((rest.rows[0].0.run_id.as_str(), rest.rows[0].1, rest.next), ("research-0", 0, None));
+        let heat = store.research().find_runs(Some("HEAT"), None, 9).await.unwrap();
+        assert_eq!(heat.rows.len(), 2);
     }
 }
 
@@ -200,6 +349,7 @@ on_both_engines! {
         let filter = |signal: Option<&str>, text: Option<&str>| ListFilter {
             signal: signal.map(Into::into),
             text: text.map(Into::into),
+            order: ListOrder::default(),
         };
         for (signal, text, expected) in [
             (None, None, vec!["c3", "c2", "c1"]),

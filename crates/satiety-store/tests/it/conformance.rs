@@ -33,6 +33,12 @@ on_both_engines! {
         store.journal().append_all(vec![event.clone(), event.clone()]).await.unwrap();
         store.journal().append(event.clone()).await.unwrap();
         assert_eq!(store.journal().latest("test.event", 10).await.unwrap(), [event]);
+        // Batches that are long enough to be copied, too.
+        let many: Vec<Event> = (0..40).map(|number| Event::now("test.many", "s", json!(number))).collect();
+        for _ in 0..2 {
+            store.journal().append_all(many.clone()).await.unwrap();
+        }
+        assert_eq!(store.journal().latest("test.many", 99).await.unwrap().len(), 40);
     }
 }
 

@@ -109,13 +109,47 @@ on_both_engines! {
         let rest = store.eviction().proposals(Some("s"), Some((5, "p1")), 10).await.unwrap();
         assert_eq!(rest[0].proposal_id, "p2");
         assert_eq!(store.eviction().proposal("p1").await.unwrap().unwrap().feedback.as_deref(), Some("{\"evicted\": []}"));
-        let summary = &store.eviction().scopes().await.unwrap()[0];
+        let summary = store.eviction().scope_summary("s").await.unwrap().unwrap();
         assert_eq!((summary.items, summary.open_proposals), (1, 1));
+        assert_eq!(store.eviction().scope_summary("no").await.unwrap(), None);
+        assert_eq!(store.eviction().scopes(None, 10).await.unwrap(), [summary]);
         assert_eq!(store.eviction().opinion("k").await.unwrap(), Some(0.1 + 0.2));
         let mut forget = change(2, "c3");
         forget.forget = vec!["a".into()];
         assert!(store.eviction().change_scope(&forget).await.unwrap());
         assert_eq!(store.eviction().item("s", "a").await.unwrap(), None);
+    }
+}
+
+on_both_engines! {
+    async fn pages_list_the_scopes_and_proposals_that_changed_last(fixture: Fixture) {
+        let store = fixture.open().await;
+        let eviction = store.eviction();
+        assert_eq!(eviction.open_proposals(10).await.unwrap(), 0);
+        fill(&store).await;
+        for name in ["t", "u"] {
+            let other = ScopeChange { scope_id: name.into(), ..change(0, name) };
+            assert!(eviction.change_scope(&other).await.unwrap());
+        }
+        let first = eviction.find_scopes(None, None, 2).await.unwrap();
+        let names: Vec<&str> = first.rows.iter().map(|row| row.scope_id.as_str()).collect();
+        assert_eq!(names, ["u", "t"]);
+        let (at, id) = first.next.unwrap();
+        let rest = eviction.find_scopes(None, Some((at, &id)), 2).await.unwrap();
+        assert_eq!(rest.next, None);
+        let row = &rest.rows[0];
+        assert_eq!((row.scope_id.as_str(), row.items, row.open_proposals), ("s", 1, 1));
+        let by_id = eviction.scopes(None, 2).await.unwrap();
+        assert_eq!(by_id.iter().map(|row| row.scope_id.as_str()).collect::<Vec<_>>(), ["s", "t"]);
+        let rest = eviction.scopes(Some("t"), 2).await.unwrap();
+        assert_eq!(rest.iter().map(|row| row.scope_id.as_str()).collect::<Vec<_>>(), ["u"]);
+        let by_goal = eviction.find_scopes(Some("FINISH"), None, 2).await.unwrap();
+        assert_eq!(by_goal.rows.len(), 1);
+        assert_eq!(eviction.open_proposals(10).await.unwrap(), 1);
+        let latest = eviction.latest_proposals(None, 1).await.unwrap();
+        assert_eq!(latest[0].proposal_id, "p2");
+        let all = eviction.latest_proposals(Some("s"), 10).await.unwrap();
+        assert_eq!(all.iter().map(|one| one.proposal_id.as_str()).collect::<Vec<_>>(), ["p1", "p2"]);
     }
 }
 

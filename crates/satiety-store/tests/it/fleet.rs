@@ -120,6 +120,9 @@ async fn replicas_partitions_and_transactions_of_postgres_are_found() {
     assert!(!postgres.is_replica);
     let (used, most) = postgres.connections.unwrap();
     assert!(used >= 2 && most == 97, "{used} of {most}");
+    // The largest table has daily partitions for a week, each with at least four indexes.
+    let locks = postgres.locks.as_ref().unwrap();
+    assert!(locks.relations > 40 && locks.per_connection == 64, "{locks:?}");
     let parts = postgres
         .partitions
         .iter()

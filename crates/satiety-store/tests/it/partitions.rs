@@ -176,6 +176,19 @@ async fn a_database_in_use_is_partitioned_without_losing_rows() {
             "{name} was built while the table was locked"
         );
     }
+    // Writes of the version before fail, because later readers would not find their rows.
+    for insert in [
+        "INSERT INTO rounds (conversation_id, position, signal, body) VALUES ('conv-old', 9999, 'CONTINUE', '{}')",
+        "INSERT INTO agent_messages (run_id, position, body) VALUES ('agent-old', 9999, '{}')",
+    ] {
+        let error = sqlx::query(insert).execute(&pool).await.unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("null value in column \"partition_at\""),
+            "{error}"
+        );
+    }
     // New rows of old parents go next to the rows of the same parent; a repeated one is recognized.
     let (row, rounds) = conversation("conv-new", 3);
     store.conversations().put(&row, &rounds).await.unwrap();
@@ -384,6 +397,38 @@ async fn results_of_expired_runs_are_dropped_with_their_period() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rounds_stay_if_their_conversation_goes_on_while_retention_runs() {
+    let Some(fixture) = Fixture::postgres().await else {
+        return;
+    };
+    let store = fixture.open().await;
+    let (row, rounds) = conversation("c", 3);
+    store.conversations().put(&row, &rounds).await.unwrap();
+    store
+        .retention()
+        .set_rule(&"conversations=1d:delete".parse::<Rule>().unwrap())
+        .await
+        .unwrap();
+    // A writer changes the conversation, and commits after retention has looked for young rows.
+    let later = now_micros() + 60 * DAY;
+    let pool = sqlx::PgPool::connect(&fixture.url_text).await.unwrap();
+    let mut writer = pool.begin().await.unwrap();
+    let update = format!("UPDATE conversations SET updated_at = {later}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(update))
+        .execute(&mut *writer)
+        .await
+        .unwrap();
+    let (retaining, folder) = (store.clone(), fixture.folder.path().to_owned());
+    let retention = tokio::spawn(async move { retaining.retention().apply(later, &folder, false).await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    writer.commit().await.unwrap();
+    retention.await.unwrap().unwrap();
+    assert_eq!(store.conversations().state("c").await.unwrap().unwrap().1, 3);
+    pool.close().await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_without_a_partition_are_kept_and_move_when_it_is_made() {
     let Some(fixture) = Fixture::postgres().await else {
         return;
@@ -538,5 +583,52 @@ async fn lists_read_from_the_replica_and_survive_its_loss() {
             .problem
             .is_some()
     );
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_read_from_the_primary_while_the_replica_is_far_behind() {
+    if std::env::var("SATIETY_TEST_POSTGRES").is_err() {
+        println!("skipped: SATIETY_TEST_POSTGRES is not set");
+        return;
+    }
+    let primary = Cluster::start(Options::default()).unwrap();
+    let url: StoreUrl = primary.create_database("fleet").unwrap().parse().unwrap();
+    Store::open(&url).await.unwrap().close().await;
+    let replica = primary.start_replica().unwrap();
+    let options = StoreOptions {
+        read_url: Some(replica.url("fleet").parse().unwrap()),
+        max_replica_lag: Duration::from_secs(1),
+        ..StoreOptions::default()
+    };
+    let store = Store::open_configured(&url, Migrate::ToLatest, &options)
+        .await
+        .unwrap();
+    let reader = store.for_reading();
+    let status = async || store.fleet_status().await.unwrap().replica.unwrap();
+    let until = Instant::now() + Duration::from_secs(30);
+    while status().await.problem.is_some() {
+        assert!(Instant::now() < until, "{:?}", status().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    replica.sql("fleet", "SELECT pg_wal_replay_pause()").unwrap();
+    store
+        .journal()
+        .append(Event::now("test.event", "s", json!(1)))
+        .await
+        .unwrap();
+    // The replica answers, but it will not get the event.
+    while reader.journal().latest("test.event", 9).await.unwrap().is_empty() {
+        assert!(Instant::now() < until, "{:?}", status().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let late = status().await;
+    assert!(late.lag_seconds.unwrap() > 1.0, "{late:?}");
+    assert!(late.problem.unwrap().contains("s behind, more than 1 s"));
+    replica.sql("fleet", "SELECT pg_wal_replay_resume()").unwrap();
+    while status().await.problem.is_some() {
+        assert!(Instant::now() < until, "{:?}", status().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     store.close().await;
 }

@@ -2,11 +2,13 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
-use satiety_store::Store;
 use satiety_store::journal::Event;
+use satiety_store::{Migrate, Store, StoreError, StoreOptions};
 use serde_json::json;
 use xtask::pgbouncer::Pooler;
+use xtask::postgres::{Cluster, Options};
 
 /// Starts a pooler in front of the server of the tests.
 fn pooler() -> Option<Pooler> {
@@ -117,4 +119,63 @@ async fn a_pooler_is_recognized_and_clients_do_not_mix_statements() {
         store.close().await;
     }
     direct.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_statements_are_cancelled_with_and_without_a_pooler() {
+    let Some(pooler) = pooler() else { return };
+    let fixture = crate::support::Fixture::postgres().await.unwrap();
+    fixture.open().await.close().await;
+    let name = fixture.url_text.rsplit_once('/').unwrap().1;
+    // A lock that a statement waits for.
+    let pool = sqlx::PgPool::connect(&fixture.url_text).await.unwrap();
+    let mut blocker = pool.begin().await.unwrap();
+    sqlx::raw_sql("LOCK TABLE records IN ACCESS EXCLUSIVE MODE")
+        .execute(&mut *blocker)
+        .await
+        .unwrap();
+    let options = StoreOptions {
+        statement_timeout: Some(Duration::from_millis(200)),
+        ..StoreOptions::default()
+    };
+    for url in [fixture.url_text.clone(), pooler.url(name)] {
+        let store = Store::open_configured(&url.parse().unwrap(), Migrate::Never, &options)
+            .await
+            .unwrap();
+        let read = store.records().get("key").await.unwrap_err().to_string();
+        let write = store.records().put("key", "1", &json!({}), None).await;
+        for error in [read, write.unwrap_err().to_string()] {
+            assert!(error.contains("statement timeout"), "{error}");
+        }
+        store.close().await;
+    }
+    blocker.rollback().await.unwrap();
+    pool.close().await;
+}
+
+/// A pooler reports it with a code of its own. Requests get 503 then, and workers wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_down_behind_a_pooler_is_unreachable() {
+    if std::env::var("SATIETY_TEST_POSTGRES").is_err() {
+        println!("skipped: SATIETY_TEST_POSTGRES is not set");
+        return;
+    }
+    let cluster = Cluster::start(Options::default()).unwrap();
+    let Some(pooler) = Pooler::start(cluster.port()).unwrap() else {
+        println!("skipped: pgbouncer is not installed");
+        return;
+    };
+    cluster.create_database("satiety").unwrap();
+    let store = Store::open(&pooler.url("satiety").parse().unwrap())
+        .await
+        .unwrap();
+    cluster.stop_immediately().unwrap();
+    for _ in 0..2 {
+        let read = store.records().get("key").await.unwrap_err();
+        let write = store.records().put("key", "1", &json!({}), None).await;
+        for error in [read, write.unwrap_err()] {
+            assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+        }
+    }
+    store.close().await;
 }

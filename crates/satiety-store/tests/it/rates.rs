@@ -87,3 +87,18 @@ on_both_engines! {
         assert_eq!(two.rates().pauses(&["target"]).await.unwrap().len(), 1);
     }
 }
+
+on_both_engines! {
+    async fn tokens_of_the_last_calls_are_recorded_without_a_permit(fixture: Fixture) {
+        let (one, two) = (fixture.open().await, fixture.open().await);
+        let limit = RateLimit { requests_per_minute: None, tokens_per_minute: Some(6200) };
+        let tokens = |count, owed_tokens| PermitRequest { name: "target", limit, count, tokens: 1.0, owed_tokens };
+        assert_eq!(one.rates().reserve(&tokens(1, 0.0)).await.unwrap().reservation.permits.len(), 1);
+        // A worker that ends: half a minute of tokens more than reserved.
+        assert!(one.rates().reserve(&tokens(0, 3100.0)).await.unwrap().reservation.permits.is_empty());
+        let next = two.rates().reserve(&tokens(1, 0.0)).await.unwrap();
+        assert!(next.reservation.permits.is_empty());
+        let wait = next.reservation.retry_at - next.now;
+        assert!((20_000_000..31_000_000).contains(&wait), "{wait}");
+    }
+}

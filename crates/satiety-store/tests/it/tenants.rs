@@ -65,6 +65,8 @@ on_both_engines! {
         assert!(registry.usage("b", 0).await.unwrap().is_empty());
         assert!(store.tokens().get("of-b").await.unwrap().is_none());
         assert!(store.tokens().get("of-a").await.unwrap().is_some());
+        assert!(registry.add(&tenant("gone")).await.unwrap());
+        assert!(store.tokens().get("lost").await.unwrap().is_none(), "a new tenant has no tokens of an earlier one");
     }
 }
 

@@ -7,6 +7,7 @@ use satiety::bench::queue::{Priority, longest_wait};
 use satiety_store::Store;
 use satiety_store::bench::{BenchResultRow, Lease, LeaseHolder, ResultKey, StoredOutcome, WorkDepth};
 use serde_json::json;
+use sqlx::Row as _;
 
 use crate::conformance::{bench_result, bench_run};
 use crate::support::on_both_engines;
@@ -245,6 +246,67 @@ on_both_engines! {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_takes_cases_of_the_next_run_while_others_take_all_of_the_first() {
+    let Some(fixture) = crate::support::Fixture::postgres().await else {
+        return;
+    };
+    let store = fixture.open().await;
+    for id in ["run-0", "run-1", "run-2"] {
+        enqueue(&store, id, 2).await;
+    }
+    // Another worker's transaction that has not committed yet.
+    let pool = sqlx::PgPool::connect(&fixture.url_text).await.unwrap();
+    let mut other = pool.begin().await.unwrap();
+    sqlx::raw_sql("SELECT position FROM bench_work WHERE run_id = 'run-0' FOR UPDATE")
+        .execute(&mut *other)
+        .await
+        .unwrap();
+    let runs = ["run-0", "run-1", "run-2"];
+    let taken = store
+        .bench()
+        .take_work(&runs, &holder("a", LONG), 1)
+        .await
+        .unwrap();
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0].run_id, "run-1");
+    let none = store
+        .bench()
+        .take_work(&["run-0"], &holder("a", LONG), 1)
+        .await
+        .unwrap();
+    assert!(none.is_empty());
+    other.rollback().await.unwrap();
+    pool.close().await;
+    let taken = store
+        .bench()
+        .take_work(&runs, &holder("a", LONG), 1)
+        .await
+        .unwrap();
+    assert_eq!(taken[0].run_id, "run-0");
+    store.close().await;
+}
+
+on_both_engines! {
+    async fn a_run_keeps_its_place_when_the_runs_before_it_are_closed(fixture: Fixture) {
+        let store = fixture.open().await;
+        enqueue(&store, "run-0", 50).await;
+        for _ in 0..2 {
+            store.bench().take_work(&["run-0"], &holder("a", LONG), 20).await.unwrap();
+        }
+        enqueue(&store, "run-1", 3).await;
+        store.bench().close_plan("run-0").await.unwrap();
+        // It neither waits for as many cases of a later run as the closed one had, nor does that one wait for it.
+        enqueue(&store, "run-2", 50).await;
+        let mut served = Vec::new();
+        for _ in 0..4 {
+            let taken = store.bench().take_work(&["run-1", "run-2"], &holder("a", LONG), 1).await.unwrap();
+            served.push(taken[0].run_id.clone());
+        }
+        assert_eq!(served, ["run-1", "run-2", "run-1", "run-2"]);
+    }
+}
+
 on_both_engines! {
     async fn the_number_of_waiting_cases_stays_exact(fixture: Fixture) {
         let store = fixture.open().await;
@@ -258,6 +320,7 @@ on_both_engines! {
             (random >> 33) % limit
         };
         let mut held: Vec<(&str, Lease)> = Vec::new();
+        let counter = RowCounter::connect(&fixture).await;
         for step in 0..120 {
             let id = ["a", "b", "c"][usize::try_from(below(3)).unwrap()];
             match below(5) {
@@ -293,25 +356,75 @@ on_both_engines! {
                 sum += left.waiting + left.taken;
                 assert!(left.waiting >= 0);
             }
-            let (rows, free, kept) = count_rows(&fixture).await;
+            let (rows, free, kept) = counter.count().await;
             assert_eq!((rows, free), (sum, kept), "step {step}");
         }
     }
 }
 
-/// Remaining cases, those without a lease, and the number of waiting cases that is kept with the runs.
-async fn count_rows(fixture: &crate::support::Fixture) -> (i64, i64, i64) {
-    let select = "SELECT (SELECT COUNT(*) FROM bench_work),
-        (SELECT COUNT(*) FROM bench_work WHERE lease_until IS NULL),
-        (SELECT CAST(SUM(waiting) AS BIGINT) FROM bench_plans)";
-    if fixture.url_text.starts_with("sqlite:") {
-        let pool = sqlx::SqlitePool::connect(&fixture.url_text).await.unwrap();
-        sqlx::query_as(select).fetch_one(&pool).await.unwrap()
-    } else {
-        // Without names of statements, for the run behind a pooler.
-        let options: sqlx::postgres::PgConnectOptions = fixture.url_text.parse().unwrap();
-        let pool = sqlx::PgPool::connect_lazy_with(options.statement_cache_capacity(0));
-        sqlx::query_as(select).fetch_one(&pool).await.unwrap()
+on_both_engines! {
+    async fn the_number_of_waiting_cases_stays_exact_if_leases_expire_while_others_renew_theirs(fixture: Fixture) {
+        let store = fixture.open().await;
+        enqueue(&store, "run-0", 60).await;
+        let tasks: Vec<_> = (0..4)
+            .map(|number| {
+                let url = fixture.url.clone();
+                tokio::spawn(async move {
+                    let store = Store::open(&url).await.unwrap();
+                    let (id, brief) = (format!("h{number}"), Duration::from_millis(2));
+                    for step in 0..40 {
+                        let taken = store.bench().take_work(&["run-0"], &holder(&id, brief), 5).await.unwrap();
+                        let places: Vec<(String, i64)> =
+                            taken.iter().map(|lease| (lease.run_id.clone(), lease.position)).collect();
+                        store.bench().extend_work(&holder(&id, brief), &places).await.unwrap();
+                        store.bench().open_runs().await.unwrap();
+                        if let Some(lease) = taken.first().filter(|_| step % 8 == 0) {
+                            store.bench().settle_work("run-0", &id, &[result_of(lease, "pass")]).await.unwrap();
+                        }
+                        if step % 3 == 0 {
+                            store.bench().release_work(&id, (step % 2 == 0).then_some(&places[..])).await.unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let (_, free, kept) = RowCounter::connect(&fixture).await.count().await;
+        assert_eq!(free, kept);
+    }
+}
+
+/// Connections of a test's own, to look at rows.
+enum RowCounter {
+    Sqlite(sqlx::SqlitePool),
+    Postgres(sqlx::PgPool),
+}
+
+impl RowCounter {
+    async fn connect(fixture: &crate::support::Fixture) -> Self {
+        let url = &fixture.url_text;
+        if url.starts_with("sqlite:") {
+            Self::Sqlite(sqlx::SqlitePool::connect(url).await.unwrap())
+        } else {
+            Self::Postgres(sqlx::PgPool::connect(url).await.unwrap())
+        }
+    }
+
+    /// Remaining cases, those without a lease, and the number of waiting cases that is kept with the runs.
+    async fn count(&self) -> (i64, i64, i64) {
+        let select = "SELECT (SELECT COUNT(*) FROM bench_work),
+            (SELECT COUNT(*) FROM bench_work WHERE lease_until IS NULL),
+            (SELECT CAST(SUM(waiting) AS BIGINT) FROM bench_plans)";
+        match self {
+            Self::Sqlite(pool) => sqlx::query_as(select).fetch_one(pool).await.unwrap(),
+            // Not prepared: the server may be behind a pooler, where another client may have a statement of that name.
+            Self::Postgres(pool) => {
+                let row = sqlx::raw_sql(select).fetch_one(pool).await.unwrap();
+                (row.get(0), row.get(1), row.get(2))
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Each check with facts on both sides of its limit.
 
-use satiety_store::fleet::{DeadRows, IndexFacts, LongTransaction, PartitionFacts, ReplicaFacts, RowFacts};
+use satiety_store::ReplicaStatus;
+use satiety_store::fleet::{DeadRows, IndexFacts, LockFacts, LongTransaction, PartitionFacts, RowFacts};
 
 use super::*;
 use crate::doctor::Health;
@@ -11,8 +12,8 @@ fn healthy() -> FleetFacts {
     FleetFacts {
         engine: "postgres",
         place: "postgres://db".into(),
-        schema_version: 28,
-        latest_schema_version: 28,
+        schema_version: 26,
+        latest_schema_version: 26,
         clock: ClockFacts {
             offset: 300,
             uncertainty: 200,
@@ -29,11 +30,21 @@ fn healthy() -> FleetFacts {
             connections: Some((12, 97)),
             replicas: vec![replica(0.2)],
             partitions: vec![partition(14 * DAY, 0)],
+            locks: Some(locks(256, 64)),
             pooling: Some(Pooling::Session),
             statistics_age: Some(30.0 * 24.0 * 3600.0),
             ..PostgresFacts::default()
         }),
+        read_replica: None,
         unknown: Vec::new(),
+    }
+}
+
+fn read_replica(lag_seconds: Option<f64>, problem: Option<&str>) -> ReplicaStatus {
+    ReplicaStatus {
+        place: "postgres://replica".into(),
+        lag_seconds,
+        problem: problem.map(str::to_owned),
     }
 }
 
@@ -46,7 +57,7 @@ fn instance(kind: &str) -> InstanceRow {
         version: "0.2.0".into(),
         started_at: NOW - HOUR,
         seen_at: NOW - 10 * SECOND,
-        schema_version: Some(28),
+        schema_version: Some(26),
         clock_offset: Some(1000),
         draining_at: None,
     }
@@ -68,6 +79,14 @@ fn partition(ahead: i64, default_rows: i64) -> PartitionFacts {
         ends_at: Some(NOW + ahead),
         default_partition: Some("journal_default".into()),
         default_rows,
+    }
+}
+
+fn locks(relations: i64, per_connection: i64) -> LockFacts {
+    LockFacts {
+        table: "eval_queries".into(),
+        relations,
+        per_connection,
     }
 }
 
@@ -174,6 +193,22 @@ fn each_check_warns_and_fails_at_its_limit() {
         ("replicas", Health::Bad, "read-only", |facts| {
             postgres(facts).is_replica = true;
         }),
+        ("replicas", Health::Warning, "is unknown", |facts| {
+            postgres(facts).replicas.push(ReplicaFacts {
+                lag_bytes: None,
+                lag_seconds: None,
+                ..replica(0.0)
+            });
+        }),
+        ("replica", Health::Good, "0.5 s behind", |facts| {
+            facts.read_replica = Some(read_replica(Some(0.5), None));
+        }),
+        ("replica", Health::Warning, "90 s behind", |facts| {
+            facts.read_replica = Some(read_replica(Some(90.0), None));
+        }),
+        ("replica", Health::Warning, "reads go to the primary", |facts| {
+            facts.read_replica = Some(read_replica(None, Some("cannot connect")));
+        }),
         ("partitions", Health::Warning, "end in 23 h", |facts| {
             postgres(facts).partitions = vec![partition(DAY - 1, 0)];
         }),
@@ -182,6 +217,17 @@ fn each_check_warns_and_fails_at_its_limit() {
         }),
         ("partitions", Health::Warning, "7 rows of journal", |facts| {
             postgres(facts).partitions = vec![partition(14 * DAY, 7)];
+        }),
+        (
+            "locks",
+            Health::Warning,
+            "locks 500 tables and indexes",
+            |facts| {
+                postgres(facts).locks = Some(locks(500, 64));
+            },
+        ),
+        ("locks", Health::Good, "is 256", |facts| {
+            postgres(facts).locks = Some(locks(500, 256));
         }),
         ("vacuum", Health::Warning, "never vacuumed", |facts| {
             postgres(facts).dead_rows = vec![DeadRows {
