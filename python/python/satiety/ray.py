@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.5
 _LEASE_SECONDS = 30.0
 _FAILURES_IN_A_ROW = 5
+_END_SECONDS = 10.0
+# Exit codes of a complete run: passed, regression, inconclusive.
+_COMPLETE = (0, 1, 3)
 
 Verdict = Literal["pass", "regression", "inconclusive"]
 
@@ -163,7 +166,7 @@ def run_suite(
             waiting.wait()
         output.seek(0)
         errors.seek(0)
-        if waiting.returncode not in (0, 1, 3):
+        if waiting.returncode not in _COMPLETE:
             raise _failure(f"cannot complete run {run_id}", errors.read().decode(errors="replace"))
         return SuiteRun(run_id, json.load(output))
 
@@ -190,10 +193,16 @@ class _Watch:
             return
         waiting = in_progress = 0
         if not complete:
-            status = _json(_command(["worker", "status", "--format", "json"], None, self._environment))
-            for run in status["runs"]:
-                if run["run_id"] == self._run_id:
-                    waiting, in_progress = run["waiting"], run["in_progress"]
+            try:
+                status = _json(_command(["worker", "status", "--format", "json"], None, self._environment))
+            except SatietyError:
+                # The tasks wait for a database that is unavailable; so does the progress.
+                return
+            found = [run for run in status["runs"] if run["run_id"] == self._run_id]
+            if not found:
+                # All results are stored and the report is under way, or many other runs are before this one.
+                return
+            waiting, in_progress = found[0]["waiting"], found[0]["in_progress"]
         progress = Progress(self._run_id, self._planned, waiting, in_progress)
         if progress != self._last:
             self._last = progress
@@ -214,31 +223,36 @@ def _supervise(
                 pending = [submit()]
             ended, pending = ray.wait(pending, num_returns=1, timeout=_POLL_SECONDS)
             for reference in ended:
-                kept = _kept(reference)
-                if isinstance(kept, ray.exceptions.RayError):
+                ran = _ran(reference)
+                if isinstance(ran, ray.exceptions.RayError):
                     failures += 1
                     if failures >= _FAILURES_IN_A_ROW:
-                        raise SatietyError(f"{failures} Ray tasks failed in a row: {kept}") from kept
+                        raise SatietyError(f"{failures} Ray tasks failed in a row: {ran}") from ran
                     # Its cases return to the queue when their lease ends.
                     pending.append(submit())
                 else:
                     failures = 0
-                    # Without a result it ended because no case is left.
-                    if kept > 0:
+                    # Without a case it ended because none is left.
+                    if ran > 0:
                         pending.append(submit())
-        watch.report(complete=True)
+        # Tasks end by themselves once the run is complete; one of them may be sending its alert.
+        if pending:
+            _, pending = ray.wait(pending, num_returns=len(pending), timeout=_END_SECONDS)
+        if waiting.returncode in _COMPLETE:
+            watch.report(complete=True)
     finally:
         for reference in pending:
             ray.cancel(reference)
 
 
-def _kept(reference: ray.ObjectRef[dict[str, Any]]) -> int | ray.exceptions.RayError:
-    """Return the number of results of a task, or why it failed."""
+def _ran(reference: ray.ObjectRef[dict[str, Any]]) -> int | ray.exceptions.RayError:
+    """Return the number of cases that a task ran, also those that another task has stored, or why it failed."""
     try:
-        kept: int = ray.get(reference)["kept"]
+        worked = ray.get(reference)
     except ray.exceptions.RayError as error:
         return error
-    return kept
+    ran: int = worked["kept"] + worked["late"]
+    return ran
 
 
 def _command(arguments: Sequence[str], directory: Path | None, environment: Mapping[str, str]) -> str:

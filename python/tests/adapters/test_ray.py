@@ -99,7 +99,7 @@ def test_a_killed_task_loses_no_case_and_repeats_no_result(root: Path) -> None:
     thread.start()
     killed: set[int] = set()
     for _ in range(2):
-        killed.add(kill_a_task(killed, deadline=30.0))
+        killed.add(kill_a_task(root, killed, deadline=30.0))
     thread.join(timeout=120)
     assert not thread.is_alive()
     run = outcome[0]
@@ -107,8 +107,8 @@ def test_a_killed_task_loses_no_case_and_repeats_no_result(root: Path) -> None:
     check(run, 40)
 
 
-def kill_a_task(killed: set[int], deadline: float) -> int:
-    """Kill another worker process and the Ray process that started it, and return the id of the worker."""
+def kill_a_task(root: Path, killed: set[int], deadline: float) -> int:
+    """Kill another worker process of this test and the Ray process that started it; return the id of the worker."""
     end = time.monotonic() + deadline
     while time.monotonic() < end:
         for process in Path("/proc").iterdir():
@@ -120,7 +120,7 @@ def kill_a_task(killed: set[int], deadline: float) -> int:
                 title = Path(f"/proc/{parent}/cmdline").read_bytes()
             except OSError:
                 continue
-            if b"worker" in words and b"--once" in words and title.startswith(b"ray::"):
+            if b"worker" in words and str(root.resolve()).encode() in words and title.startswith(b"ray::"):
                 time.sleep(0.5)
                 os.kill(parent, signal.SIGKILL)
                 os.kill(int(process.name), signal.SIGKILL)

@@ -696,3 +696,70 @@ fn servers_apply_retention_automatically() {
         assert_eq!(done(), first, "retention ran again within the hour");
     }
 }
+
+#[test]
+fn partitions_are_made_ahead_while_a_server_runs_without_retention() {
+    let Some(cluster) = Cluster::postgres() else {
+        return;
+    };
+    let url: satiety_engine::StoreUrl = cluster.url.parse().unwrap();
+    let archive = cluster.place.path("archive");
+    let (ready, opened) = std::sync::mpsc::channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let upkeep = std::thread::spawn(move || {
+        block_on(async move {
+            let engine = satiety_engine::Engine::new(satiety_engine::Settings {
+                store: url,
+                archive_folder: archive,
+                embedder: "none".into(),
+                chat: None,
+                api_key: None,
+                anthropic_key: None,
+            });
+            engine.database().ping().await.unwrap();
+            ready.send(()).unwrap();
+            tokio::select! {
+                () = engine.database().keep_partitions_ahead(Duration::from_millis(100)) => {}
+                _ = stopped => {}
+            }
+            engine.close().await;
+        });
+    });
+    opened.recv_timeout(Duration::from_mins(1)).unwrap();
+    let list = || {
+        rows(
+            &cluster.url,
+            "SELECT c.relname::text, CAST(0 AS BIGINT), 0 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+             WHERE i.inhparent = 'eval_queries'::regclass AND c.relname LIKE '%\\_p2%'",
+        )
+    };
+    let before = list().len();
+    assert!(before > 6, "{before} partitions");
+    // As if time had passed, at once: a part of them could be made again before the others are gone.
+    let last: Vec<String> = list().into_keys().rev().take(6).collect();
+    sql(&cluster.url, &format!("DROP TABLE {}", last.join(", ")));
+    until("partitions", Duration::from_secs(30), || list().len() >= before);
+    drop(stop);
+    upkeep.join().unwrap();
+}
+
+#[test]
+fn an_idle_worker_drains_while_the_database_is_down() {
+    if std::env::var("SATIETY_TEST_POSTGRES").is_err() {
+        println!("skipped: SATIETY_TEST_POSTGRES is not set");
+        return;
+    }
+    let server = xtask::postgres::Cluster::start(xtask::postgres::Options::default()).unwrap();
+    let cluster = Cluster::on(|_| server.create_database("drain").unwrap());
+    let worker = cluster.worker(&["--name", "idle", "--lease", "3", "--grace", "1"]);
+    until("a worker", Duration::from_secs(30), || {
+        let status = cluster.json(&["worker", "status", "--format", "json"]);
+        status["workers"] == json!([{"name": "idle", "draining": false}])
+    });
+    server.stop_immediately().unwrap();
+    worker.signal("-TERM");
+    let (status, out, stderr) = worker.ended();
+    assert_eq!(status.code(), Some(0), "{stderr}");
+    let summary: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&summary["kept"], &summary["given_back"]), (&json!(0), &json!(0)));
+}

@@ -304,15 +304,17 @@ impl<T> Done<T> {
 impl<T> Task<T> {
     async fn perform(&self) -> BenchmarkResult {
         match &self.given_up {
-            None => self.runner.perform(self.job).await,
+            // On the heap: the future of a case is large.
+            None => Box::pin(self.runner.perform(self.job)).await,
             Some(reason) => self.runner.given_up(self.job, reason),
         }
     }
 }
 
 impl Runner {
-    /// Ends the processes of targets and checks.
+    /// Ends the processes of targets and checks, and records what the last calls used.
     pub(super) async fn close(&self) {
+        self.gate.flush().await;
         for variant in &self.variants {
             variant.target.close().await;
         }

@@ -5,6 +5,7 @@
 use crate::handles::BenchOperations;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use satiety::Hint;
 use satiety::bench::{
@@ -19,10 +20,15 @@ use serde_json::{Value, json};
 use super::baseline::{MACHINE, VerdictOverride, baseline_file, judge, keep_gate};
 use super::distributed::DistributedPlan;
 use super::history::{Detail, from_file, load as load_run, time};
+use super::outage::answered;
 use super::suites::load;
 use crate::EngineError;
 use crate::harness::{RecordCycleRequest, RecordedCycle};
 use crate::root_path::below;
+
+/// How long each call of the database may take while a distributed run is finalised; some read all of its results. A
+/// connection that was cut must not stop a worker. Each call is limited by itself: an alert that was claimed is sent.
+const ANSWER_LIMIT: Duration = Duration::from_mins(1);
 
 /// Actions after a gated run.
 #[derive(Debug, Default)]
@@ -96,7 +102,7 @@ impl BenchOperations<'_> {
         let once = gating.shared.then_some(run.run_id.as_str());
         if let Some(baseline) = baseline {
             let earlier = match once {
-                Some(_) => store.bench().gate(&gating.gate_id).await?,
+                Some(_) => answered(store, ANSWER_LIMIT, store.bench().gate(&gating.gate_id)).await?,
                 None => None,
             };
             let (report, accepted) = if let Some(kept) = earlier {
@@ -107,7 +113,7 @@ impl BenchOperations<'_> {
                     None => judge(baseline, run, gating.policy)?,
                 };
                 let kept = keep_gate(store, gating.gate_id, &run.suite_id, &report, gating.accept);
-                let accepted = kept.await?;
+                let accepted = answered(store, ANSWER_LIMIT, kept).await?;
                 (report, accepted)
             };
             if accepted.is_none() {
@@ -174,12 +180,11 @@ impl BenchOperations<'_> {
     ) -> Result<FinalizedRun, EngineError> {
         let store = self.engine.store().await?;
         let row = stored_row(store, run_id).await?;
-        let mut run = load_run(store, row, Detail::Metrics).await?;
+        let mut run = answered(store, ANSWER_LIMIT, load_run(store, row, Detail::Metrics)).await?;
         let summary = summarize_run(&run.results, &run.config_snapshot);
-        store
-            .bench()
-            .complete_distributed_run(run_id, &summary, summary.pass_rate)
-            .await?;
+        let bench = store.bench();
+        let completing = bench.complete_distributed_run(run_id, &summary, summary.pass_rate);
+        answered(store, ANSWER_LIMIT, completing).await?;
         run.completed_at = stored_row(store, run_id).await?.completed_at.map(time);
         run.summary = Some(summary);
         // Latencies from several machines are not comparable, even if the run started on one; the gate
@@ -201,7 +206,7 @@ impl BenchOperations<'_> {
             };
             gated = Box::pin(self.gate_run(&run, baseline.as_ref(), gating)).await?;
         }
-        store.bench().close_plan(run_id).await?;
+        answered(store, ANSWER_LIMIT, bench.close_plan(run_id)).await?;
         Ok(FinalizedRun { run, baseline, gated })
     }
 
@@ -213,10 +218,9 @@ impl BenchOperations<'_> {
         };
         let me = uuid::Uuid::now_v7().simple().to_string();
         let store = self.engine.store().await?;
-        Ok(store
-            .maintenance()
-            .claim_notice(&format!("{what}/{run_id}"), &me)
-            .await?)
+        let subject = format!("{what}/{run_id}");
+        let claiming = store.maintenance().claim_notice(&subject, &me);
+        Ok(answered(store, ANSWER_LIMIT, claiming).await?)
     }
 
     /// Loads the baseline that a plan names, from the suite's directory here or from the database.
@@ -238,8 +242,8 @@ impl BenchOperations<'_> {
             }
         }
         let store = self.engine.store().await?;
-        match store.bench().run(named).await? {
-            Some(row) => load_run(store, row, Detail::Metrics).await,
+        match answered(store, ANSWER_LIMIT, store.bench().run(named)).await? {
+            Some(row) => answered(store, ANSWER_LIMIT, load_run(store, row, Detail::Metrics)).await,
             None => Err(EngineError::Invalid {
                 message: format!(
                     "baseline {named} not found, neither in the suite's directory nor in the database"
@@ -251,14 +255,11 @@ impl BenchOperations<'_> {
 }
 
 async fn stored_row(store: &Store, run_id: &str) -> Result<BenchRunRow, EngineError> {
-    store
-        .bench()
-        .run(run_id)
-        .await?
-        .ok_or_else(|| EngineError::NotFound {
-            what: format!("run `{run_id}`"),
-            hint: Hint::with_command("list the runs to see their ids", "satiety bench list --runs"),
-        })
+    let row = answered(store, ANSWER_LIMIT, store.bench().run(run_id)).await?;
+    row.ok_or_else(|| EngineError::NotFound {
+        what: format!("run `{run_id}`"),
+        hint: Hint::with_command("list the runs to see their ids", "satiety bench list --runs"),
+    })
 }
 
 fn stored_verdict(kept: GateRow) -> Result<(GateReport, Option<VerdictOverride>), EngineError> {

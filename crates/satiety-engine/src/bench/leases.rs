@@ -58,6 +58,7 @@ pub(super) struct Leases {
     pub(super) emptied: Notify,
     kept: AtomicU64,
     lost: AtomicU64,
+    returned: AtomicU64,
     failed: Mutex<Option<EngineError>>,
 }
 
@@ -79,6 +80,7 @@ impl Leases {
             emptied: Notify::new(),
             kept: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+            returned: AtomicU64::new(0),
             failed: Mutex::default(),
         })
     }
@@ -127,11 +129,11 @@ impl Leases {
     }
 
     /// Takes no more cases, and releases those that no slot has started.
-    pub(super) async fn drain(&self) -> Result<u64, EngineError> {
+    pub(super) async fn drain(&self) -> Result<(), EngineError> {
         self.end();
         let unstarted: Vec<Task<Attempt>> = self.taken.lock().await.drain(..).collect();
         if unstarted.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
         for task in &unstarted {
             self.forget(&task.ticket);
@@ -140,7 +142,7 @@ impl Leases {
             .into_iter()
             .map(|task| (task.ticket.run_id, task.ticket.position))
             .collect();
-        Ok(self.store.bench().release_work(&self.id, Some(&places)).await?)
+        self.return_cases(Some(&places)).await
     }
 
     /// Number of results stored, and of results that arrived after their lease was lost.
@@ -154,8 +156,19 @@ impl Leases {
     }
 
     /// Releases all leases.
-    pub(super) async fn release(&self) -> Result<u64, EngineError> {
-        Ok(self.store.bench().release_work(&self.id, None).await?)
+    pub(super) async fn release(&self) -> Result<(), EngineError> {
+        self.return_cases(None).await
+    }
+
+    /// Number of cases returned to the queue.
+    pub(super) fn returned_count(&self) -> u64 {
+        self.returned.load(Ordering::SeqCst)
+    }
+
+    async fn return_cases(&self, only: Option<&[(String, i64)]>) -> Result<(), EngineError> {
+        let returned = self.store.bench().release_work(&self.id, only).await?;
+        self.returned.fetch_add(returned, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Renews the held leases periodically, three times per lease duration.

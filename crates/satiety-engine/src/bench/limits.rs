@@ -128,6 +128,13 @@ impl RateLimiter {
         state.resume_at = state.resume_at.max(until);
     }
 
+    /// Records the tokens of the last calls in the limit that all workers share.
+    pub(super) async fn flush(&self) {
+        if let Some(shared) = &self.shared {
+            shared.flush().await;
+        }
+    }
+
     /// Waits until a call may be made. `expected_tokens` is a guess for the first calls; later the target's
     /// mean is used.
     pub async fn enter(&self, expected_tokens: f64) -> Pass<'_> {

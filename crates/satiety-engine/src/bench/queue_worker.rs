@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use satiety::Hint;
 use satiety::bench::SandboxRequirement;
 use satiety_store::Store;
+use satiety_store::bench::PlanRow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -18,8 +19,7 @@ use super::executor::{self, Lead, Runner, Stop};
 use super::leases::Leases;
 use super::outage::{Outage, answered};
 use super::outline::outline;
-use super::run::selection;
-use super::suites::load;
+use super::run::{FileAccess, selection};
 use crate::EngineError;
 use crate::instances::{Announcement, InstanceKind};
 
@@ -31,7 +31,7 @@ const RECHECK_AFTER: Duration = Duration::from_secs(30);
 const DRAIN_POLL: Duration = Duration::from_millis(50);
 /// Interval at which the database is asked whether this worker should drain.
 const DRAIN_CHECK: Duration = Duration::from_secs(2);
-/// Timeout for releasing leases on shutdown; they also expire by themselves.
+/// Timeout for each step of the shutdown that needs the database; leases also expire by themselves.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Settings of a worker.
@@ -195,11 +195,15 @@ impl BenchOperations<'_> {
             }
         };
         pulse.abort();
-        announcement.withdraw().await;
+        // An entry that remains expires by itself.
+        let _ = tokio::time::timeout(RELEASE_TIMEOUT, announcement.withdraw()).await;
         for stance in runs.values() {
             close(stance).await;
         }
-        let given_back = tokio::time::timeout(RELEASE_TIMEOUT, leases.release()).await;
+        // Leases that cannot be released expire.
+        if let Ok(Err(error)) = tokio::time::timeout(RELEASE_TIMEOUT, leases.release()).await {
+            tracing::warn!("cannot return cases to the queue: {error}");
+        }
         let interrupted = outcome?;
         if let Some(error) = leases.failure() {
             return Err(error);
@@ -209,7 +213,7 @@ impl BenchOperations<'_> {
             name: request.name,
             kept,
             late,
-            given_back: given_back.map_or(Ok(0), |given_back| given_back)?,
+            given_back: leases.returned_count(),
             interrupted,
         })
     }
@@ -233,7 +237,11 @@ impl BenchOperations<'_> {
         while !stop.now.is_requested() {
             if asked.elapsed() >= DRAIN_CHECK {
                 asked = Instant::now();
-                if shift.announcement.is_draining().await {
+                let draining = shift.announcement.is_draining();
+                if tokio::time::timeout(leases.answer_limit(), draining)
+                    .await
+                    .unwrap_or(false)
+                {
                     stop.drain.stop();
                 }
             }
@@ -241,7 +249,7 @@ impl BenchOperations<'_> {
                 self.drain(shift, runs, on_event).await?;
                 return Ok(true);
             }
-            let idle = leases.is_idle();
+            let (idle, stored) = (leases.is_idle(), leases.counts());
             let ready = match self.look(shift, runs, true, on_event).await {
                 Ok(ready) => ready,
                 Err(EngineError::Store(error)) => {
@@ -258,7 +266,8 @@ impl BenchOperations<'_> {
                 WorkEnd::NothingToTake => idle && nothing_to_take,
                 WorkEnd::NothingLeft => idle && (!ready.busy || leases.is_exhausted()),
             };
-            if done {
+            // A slot may have taken a case meanwhile, whose result may complete a run.
+            if done && leases.is_idle() && leases.counts() == stored {
                 return Ok(false);
             }
             tokio::select! {
@@ -285,11 +294,12 @@ impl BenchOperations<'_> {
             ..
         } = *shift;
         let deadline = tokio::time::Instant::now() + request.grace;
-        // Leases that cannot be released expire.
-        if let Err(error) = leases.drain().await {
+        // Neither may take longer than the grace period. Leases that cannot be released now are released at the
+        // end, or expire.
+        if let Ok(Err(error)) = tokio::time::timeout_at(deadline, leases.drain()).await {
             tracing::warn!("cannot return cases to the queue: {error}");
         }
-        shift.announcement.set_draining().await;
+        let _ = tokio::time::timeout_at(deadline, shift.announcement.set_draining()).await;
         on_event(WorkEvent::Draining {
             cases: leases.held_count(),
         });
@@ -305,10 +315,17 @@ impl BenchOperations<'_> {
             }
         }
         // The last results may have completed a run.
-        if !stop.now.is_requested() {
-            self.look(shift, runs, false, on_event).await?;
+        if stop.now.is_requested() {
+            return Ok(());
         }
-        Ok(())
+        match self.look(shift, runs, false, on_event).await {
+            // The results are stored: another worker, or the caller that waits, completes the run.
+            Err(EngineError::Store(error)) => {
+                tracing::warn!("cannot look for runs to complete: {error}");
+                Ok(())
+            }
+            looked => looked.map(drop),
+        }
     }
 
     async fn look(
@@ -324,7 +341,7 @@ impl BenchOperations<'_> {
         if let Some(only) = &request.run {
             open.retain(|run| run.run_id == *only);
         }
-        pause(store, runs).await?;
+        pause(store, runs, limit).await?;
         let mut ready = AvailableRuns::default();
         for run in &open {
             let joined = match runs.get(&run.run_id) {
@@ -334,13 +351,13 @@ impl BenchOperations<'_> {
                 _ => None,
             };
             let found = match joined {
-                _ if !run.left => self
-                    .end_here(request, store, &run.run_id, on_event)
-                    .await?
-                    .map(|()| None),
+                _ if !run.left => self.end_here(shift, &run.run_id, on_event).await?.map(|()| None),
                 Some(runner) => Ok(Some(runner)),
                 None if !joins => continue,
-                None => self.join(request, store, &run.run_id, on_event).await?.map(Some),
+                None => {
+                    let plan = answered(store, limit, store.bench().plan(&run.run_id)).await?;
+                    self.join(request, store, &run.run_id, plan, on_event).map(Some)
+                }
             };
             match found {
                 Ok(Some(runner)) => {
@@ -374,27 +391,23 @@ impl BenchOperations<'_> {
         Ok(ready)
     }
 
-    /// Joins a run if this worker can run it; otherwise the inner error gives the reason.
-    async fn join(
+    /// Joins a run if this worker can run it; otherwise the error gives the reason.
+    fn join(
         self,
         request: &WorkRequest,
         store: &Store,
         run_id: &str,
+        row: Option<PlanRow>,
         on_event: &mut impl FnMut(WorkEvent),
-    ) -> Result<Result<Arc<Runner>, String>, EngineError> {
-        let Some(row) = store.bench().plan(run_id).await? else {
-            return Ok(Err("its plan was deleted".into()));
-        };
-        let joined = parse_plan(run_id, row.plan)
-            .map_err(|problem| problem.to_string())
-            .and_then(|plan| self.open(request, store, run_id, &plan));
-        if let Ok(runner) = &joined {
-            on_event(WorkEvent::Joined {
-                run_id: run_id.into(),
-                suite_id: runner.suite.suite_id.clone(),
-            });
-        }
-        Ok(joined.map(Arc::new))
+    ) -> Result<Arc<Runner>, String> {
+        let row = row.ok_or("its plan was deleted")?;
+        let plan = parse_plan(run_id, row.plan).map_err(|problem| problem.to_string())?;
+        let runner = self.open(request, store, run_id, &plan)?;
+        on_event(WorkEvent::Joined {
+            run_id: run_id.into(),
+            suite_id: runner.suite.suite_id.clone(),
+        });
+        Ok(Arc::new(runner))
     }
 
     /// Opens the environment of a run if the local files match it.
@@ -417,7 +430,8 @@ impl BenchOperations<'_> {
         asked.sandbox = Some(plan.sandbox.max(own));
         asked.limits.concurrency = request.concurrency.max(1);
         asked.environment = request.environment.clone();
-        let mut loaded = load(&asked.suite).map_err(text)?;
+        asked.files = FileAccess::Below(request.root.clone());
+        let mut loaded = self.load_suite(&asked).map_err(text)?;
         selection(&asked).apply(&mut loaded.suite).map_err(text)?;
         let mut outline = outline(&asked, &loaded).map_err(text)?;
         outline.isolate().map_err(text)?;
@@ -440,12 +454,13 @@ impl BenchOperations<'_> {
     /// Finalises a run with all results. The inner error is a problem of this worker only.
     async fn end_here(
         self,
-        request: &WorkRequest,
-        store: &Store,
+        shift: &Shift<'_>,
         run_id: &str,
         on_event: &mut impl FnMut(WorkEvent),
     ) -> Result<Result<(), String>, EngineError> {
-        let Some(row) = store.bench().plan(run_id).await? else {
+        let Shift { request, store, .. } = *shift;
+        let limit = shift.leases.answer_limit();
+        let Some(row) = answered(store, limit, store.bench().plan(run_id)).await? else {
             return Ok(Ok(()));
         };
         let plan = parse_plan(run_id, row.plan)?;
@@ -488,7 +503,7 @@ async fn decline(
 }
 
 /// Applies the pauses that targets asked other workers for.
-async fn pause(store: &Store, runs: &BTreeMap<String, Stance>) -> Result<(), EngineError> {
+async fn pause(store: &Store, runs: &BTreeMap<String, Stance>, limit: Duration) -> Result<(), EngineError> {
     let joined = || {
         runs.values().filter_map(|stance| match stance {
             Stance::Joined(runner) => Some((runner.gate.shared_name()?, &runner.gate)),
@@ -496,7 +511,7 @@ async fn pause(store: &Store, runs: &BTreeMap<String, Stance>) -> Result<(), Eng
         })
     };
     let names: Vec<&str> = joined().map(|(name, _)| name).collect();
-    for (name, left) in store.rates().pauses(&names).await? {
+    for (name, left) in answered(store, limit, store.rates().pauses(&names)).await? {
         for (_, gate) in joined().filter(|(joined, _)| *joined == name) {
             gate.pause(left);
         }

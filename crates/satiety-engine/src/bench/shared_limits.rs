@@ -14,15 +14,21 @@ use satiety_store::Store;
 use satiety_store::rates::{PermitRequest, TimedReservation};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::attempts::mix;
 use super::leases::WaitingSlot;
 use super::limits::Limits;
+use super::outage::answered;
 
 /// How long a worker's calls are covered by the permits that it takes at once.
 const AHEAD: Duration = Duration::from_millis(500);
 /// Maximum number of permits that a worker takes at once.
 const MOST: usize = 1000;
+/// How long the database may take to reserve permits. A connection that was cut must not stop all calls.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Pause after an error of the database. Without a permit no call starts.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
+/// Longest jitter of a retry. Slots are given out a second ahead, so that it costs no slot.
+const MAX_JITTER: Duration = Duration::from_millis(500);
 
 /// Limit that is kept in the database.
 #[derive(Debug)]
@@ -31,6 +37,8 @@ pub(super) struct SharedLimit {
     /// Name of the limit, the same on all workers.
     name: String,
     limit: RateLimit,
+    /// Differs between workers, so that their retries do.
+    seed: u64,
     permits: tokio::sync::Mutex<Permits>,
     waiting: AtomicUsize,
     usage: Mutex<TokenUse>,
@@ -42,6 +50,7 @@ struct Permits {
     ready: VecDeque<LocalPermit>,
     used: usize,
     fetched: Option<Instant>,
+    retries: u64,
 }
 
 /// Permit in the time of this machine.
@@ -69,6 +78,7 @@ impl SharedLimit {
                 requests_per_minute: limits.requests_per_minute,
                 tokens_per_minute: limits.tokens_per_minute,
             },
+            seed: uuid::Uuid::now_v7().as_u64_pair().1,
             permits: tokio::sync::Mutex::default(),
             waiting: AtomicUsize::new(0),
             usage: Mutex::default(),
@@ -115,11 +125,14 @@ impl SharedLimit {
                 tokens,
                 owed_tokens,
             };
-            match self.store.rates().reserve(&request).await {
+            let reserving = self.store.rates().reserve(&request);
+            match answered(&self.store, ANSWER_LIMIT, reserving).await {
                 Ok(reserved) => {
                     let retry = permits.add(now, &reserved, tokens);
                     if permits.ready.is_empty() {
-                        sleep_until(retry).await;
+                        permits.retries += 1;
+                        let wait = retry.saturating_duration_since(Instant::now());
+                        sleep_until(retry + jitter(wait, mix(self.seed ^ permits.retries))).await;
                     }
                 }
                 Err(error) => {
@@ -141,6 +154,25 @@ impl SharedLimit {
         let mut usage = self.usage();
         usage.owed += used - reserved;
         usage.typical = Some(usage.typical.map_or(used, |typical| 0.8 * typical + 0.2 * used));
+    }
+
+    /// Writes the difference of the last calls, which no later transaction of this worker would.
+    pub(super) async fn flush(&self) {
+        let owed_tokens = std::mem::take(&mut self.usage().owed);
+        if owed_tokens.abs() < 1.0 {
+            return;
+        }
+        let request = PermitRequest {
+            name: &self.name,
+            limit: self.limit,
+            count: 0,
+            tokens: 0.0,
+            owed_tokens,
+        };
+        let correcting = self.store.rates().reserve(&request);
+        if let Err(error) = answered(&self.store, ANSWER_LIMIT, correcting).await {
+            tracing::warn!("cannot record the tokens of the last calls: {error}");
+        }
     }
 
     /// Lets all workers pause, in the background.
@@ -189,4 +221,34 @@ impl Permits {
 
 fn micros(time: i64) -> Duration {
     Duration::from_micros(u64::try_from(time).unwrap_or(0))
+}
+
+/// Time to add to a wait: up to half of it. All workers without a permit are told the same time to retry at.
+fn jitter(wait: Duration, random: u64) -> Duration {
+    let most = (wait / 2).min(MAX_JITTER).as_micros();
+    Duration::from_micros(random % (u64::try_from(most).unwrap_or(0) + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn retries_of_workers_are_spread_over_half_of_the_wait() {
+        let millis = Duration::from_millis;
+        for (wait, most) in [
+            (millis(0), millis(0)),
+            (millis(100), millis(50)),
+            (millis(30_000), MAX_JITTER),
+        ] {
+            let spread: BTreeSet<Duration> = (0..100).map(|seed| jitter(wait, mix(seed ^ 1))).collect();
+            assert!(spread.iter().all(|added| *added <= most), "{spread:?}");
+            assert!(wait.is_zero() || spread.len() > 90, "{spread:?}");
+            let halves = |added: &&Duration| **added > most / 2;
+            let late = spread.iter().filter(halves).count();
+            assert!(wait.is_zero() || (25..=75).contains(&late), "{late}");
+        }
+    }
 }

@@ -119,18 +119,19 @@ impl Bench<'_> {
 
     async fn depth(self, plans: &str, cases: &str, run_id: &str) -> Result<WorkDepth, StoreError> {
         let clock = self.0.pool.clock();
-        // Cases with an expired lease wait, although no worker has noticed yet.
+        // Cases with an expired lease wait, although no worker has noticed yet. Each lease is compared with the clock
+        // once: PostgreSQL's runs on during a statement, and a lease that ends meanwhile must be counted once.
         let select = format!(
             "SELECT (SELECT CAST(COALESCE(SUM(p.waiting), 0) AS BIGINT) FROM bench_plans p
                      WHERE p.closed_at IS NULL {plans}),
-                 (SELECT COUNT(*) FROM bench_work w WHERE w.lease_until < {clock} {cases}),
-                 (SELECT COUNT(*) FROM bench_work w WHERE w.lease_until >= {clock} {cases})"
+                 CAST(COALESCE(SUM(CASE WHEN w.lease_until < {clock} THEN 1 ELSE 0 END), 0) AS BIGINT), COUNT(*)
+             FROM bench_work w WHERE w.lease_until IS NOT NULL {cases}"
         );
         let row = self.0.pool.one(sql!(select; run_id)).await?;
-        let (waiting, expired): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let (waiting, expired, leased): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(WorkDepth {
             waiting: waiting + expired,
-            taken: row.get(2)?,
+            taken: leased - expired,
         })
     }
 
@@ -139,12 +140,13 @@ impl Bench<'_> {
         let clock = self.0.pool.clock();
         let select = format!(
             "SELECT p.run_id, r.suite_id, p.weight,
-                 p.waiting + COALESCE(l.expired, 0) AS waiting, COALESCE(l.leased, 0) AS taken,
+                 p.waiting + COALESCE(l.expired, 0) AS waiting,
+                 COALESCE(l.leased, 0) - COALESCE(l.expired, 0) AS taken,
                  {clock} - p.enqueued_at AS age
              FROM bench_plans p JOIN bench_runs r ON r.run_id = p.run_id
              LEFT JOIN (SELECT w.run_id,
                      CAST(SUM(CASE WHEN w.lease_until < {clock} THEN 1 ELSE 0 END) AS BIGINT) AS expired,
-                     CAST(SUM(CASE WHEN w.lease_until < {clock} THEN 0 ELSE 1 END) AS BIGINT) AS leased
+                     COUNT(*) AS leased
                  FROM bench_work w WHERE w.lease_until IS NOT NULL GROUP BY w.run_id) l ON l.run_id = p.run_id
              WHERE p.closed_at IS NULL AND (p.waiting > 0 OR l.run_id IS NOT NULL)
              ORDER BY p.turn, p.run_id LIMIT $1"

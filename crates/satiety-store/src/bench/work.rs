@@ -1,9 +1,11 @@
 //! Queue of benchmark cases for workers: the run's plan, a row for each remaining case, and leases.
 //!
 //! A worker leases a case and renews the lease with heartbeats. When they stop, the lease expires and the
-//! next worker takes the case. Runs take turns by their priority ([`satiety::bench::queue`]). `holder` and `takes` identify one attempt; a result is stored, in one
-//! transaction with the removal of its row, only while its attempt holds the lease: so each case has one
-//! result, however many attempts there were.
+//! next worker takes the case. Runs take turns by their priority ([`satiety::bench::queue`]). `holder` and
+//! `takes` identify one attempt; a result is stored, in one transaction with the removal of its row, only while
+//! its attempt holds the lease: so each case has one result, however many attempts there were.
+//!
+//! Every transaction changes cases first and plans last, so that two of them cannot wait for each other.
 //!
 //! Leases use the clock of the database engine, never that of a worker machine.
 
@@ -97,17 +99,17 @@ impl Bench<'_> {
             })
             .collect();
         let weight = priority.map(|priority| i64::from(priority.weight()));
-        // A new run starts where the others are now.
+        // A new run starts where the others are now, and keeps that place if they are closed before it is served.
         let (now, clock) = (virtual_now(), self.0.pool.clock());
         let reopen = format!(
             "UPDATE bench_plans SET plan = $2, enqueued_at = {clock}, closed_at = NULL, waiting = $3,
-                 weight = COALESCE($4, weight), turn = {now}, served = 0
+                 weight = COALESCE($4, weight), turn = {now}, served = {now}
              WHERE run_id = $1 AND closed_at IS NOT NULL
              AND run_id IN (SELECT run_id FROM bench_runs WHERE run_id = $1 AND completed_at IS NULL)"
         );
         let begin = format!(
-            "INSERT INTO bench_plans (run_id, plan, enqueued_at, waiting, weight, turn)
-             VALUES ($1, $2, {clock}, $3, $4, {now}) ON CONFLICT (run_id) DO NOTHING"
+            "INSERT INTO bench_plans (run_id, plan, enqueued_at, waiting, weight, turn, served)
+             VALUES ($1, $2, {clock}, $3, $4, {now}, {now}) ON CONFLICT (run_id) DO NOTHING"
         );
         in_transaction!(&self.0.pool, |connection| {
             connection.execute(insert_run(run)).await?;
@@ -171,9 +173,39 @@ impl Bench<'_> {
         holder: &LeaseHolder<'_>,
         most: usize,
     ) -> Result<Vec<Lease>, StoreError> {
+        let taken = self.take_next(runs, holder, most).await?;
+        // SQLite has no rows that another process has locked.
+        if !taken.is_empty() || runs.len() < 2 || !self.0.pool.is_postgres() {
+            return Ok(taken);
+        }
+        // Others are taking all cases that the next run has; the run after it may have more.
+        for run in self.waiting_runs(runs).await? {
+            let taken = self.take_next(&[run.as_str()], holder, most).await?;
+            if !taken.is_empty() {
+                return Ok(taken);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Lists the runs with waiting cases, in their order.
+    async fn waiting_runs(self, runs: &[&str]) -> Result<Vec<String>, StoreError> {
+        let select = Sql::build(&format!("{WITH_WAITING_CASES} AND p.run_id IN "))
+            .push_list(runs.iter().map(|run| crate::sql::Value::from(*run)))
+            .push(" ORDER BY p.turn, p.run_id");
+        first_column(&self.0.pool.rows(select).await?)
+    }
+
+    /// Leases cases of the first run with waiting ones, without those that other transactions have locked.
+    async fn take_next(
+        self,
+        runs: &[&str],
+        holder: &LeaseHolder<'_>,
+        most: usize,
+    ) -> Result<Vec<Lease>, StoreError> {
         let pool = &self.0.pool;
         // MATERIALIZED: otherwise the engine may evaluate the query again for each row and take more than the
-        // limit. Not EXISTS: SQLite would join all waiting cases before it sorts the runs.
+        // limit.
         let lock = pool.skip_locked();
         let renew = format!(
             "UPDATE bench_work SET holder = ?, worker = ?, takes = takes + 1, lease_until = {} + ? ",
@@ -194,13 +226,9 @@ impl Bench<'_> {
                     .execute_raw("SET LOCAL synchronous_commit TO OFF")
                     .await?;
             }
-            let update = Sql::build(
-                "WITH chosen AS MATERIALIZED (
-                     SELECT p.run_id FROM bench_plans p WHERE p.closed_at IS NULL
-                     AND (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id AND w.lease_until IS NULL
-                         LIMIT 1) IS NOT NULL
-                     AND p.run_id IN ",
-            )
+            let update = Sql::build(&format!(
+                "WITH chosen AS MATERIALIZED ({WITH_WAITING_CASES} AND p.run_id IN "
+            ))
             .push_list(runs.iter().map(|run| crate::sql::Value::from(*run)))
             .push(
                 " ORDER BY p.turn, p.run_id LIMIT 1),
@@ -245,6 +273,7 @@ impl Bench<'_> {
         let clock = self.0.pool.clock();
         in_transaction!(&self.0.pool, |connection| {
             let mut extended = 0;
+            let mut renewed: Vec<Row> = Vec::new();
             let renew = format!("UPDATE bench_work SET lease_until = {clock} + ");
             for batch in held.chunks(BATCH) {
                 let extend = |condition: &str| {
@@ -257,13 +286,14 @@ impl Bench<'_> {
                         .push_values(places(batch))
                         .push(")")
                 };
+                extended += connection.execute(extend(" AND lease_until IS NOT NULL")).await?;
+                // Expired ones second: a lease that another process ends in between is one of them, so that
+                // the number of waiting cases stays exact.
                 let expired = extend(" AND lease_until IS NULL").push(" RETURNING run_id");
-                let renewed = connection.rows(expired).await?;
-                change_waiting(connection, &renewed, -1).await?;
-                // All of them, including those that the first statement has just renewed.
-                extended += connection.execute(extend("")).await?;
+                renewed.extend(connection.rows(expired).await?);
             }
-            extended
+            change_waiting(connection, &renewed, -1).await?;
+            extended + renewed.len() as u64
         })
     }
 
@@ -276,6 +306,7 @@ impl Bench<'_> {
     ) -> Result<StoreOutcome, StoreError> {
         in_transaction!(&self.0.pool, |connection| {
             let mut kept: Vec<i64> = Vec::with_capacity(results.len());
+            let mut expired: Vec<Row> = Vec::new();
             for batch in results.chunks(BATCH) {
                 let attempts = batch
                     .iter()
@@ -287,17 +318,16 @@ impl Bench<'_> {
                     .push(" AND (position, takes) IN (")
                     .push_values(attempts)
                     .push(") RETURNING position, run_id, lease_until");
-                let mut rows = connection.rows(delete).await?;
+                let rows = connection.rows(delete).await?;
                 kept.extend(first_column::<i64>(&rows)?);
                 // Cases whose lease had expired were waiting again.
-                let mut expired = Vec::new();
-                for row in rows.drain(..) {
+                for row in rows {
                     if row.get::<Option<i64>>("lease_until")?.is_none() {
                         expired.push(row);
                     }
                 }
-                change_waiting(connection, &expired, -1).await?;
             }
+            change_waiting(connection, &expired, -1).await?;
             kept.sort_unstable();
             let rows: Vec<&BenchResultRow> = results
                 .iter()
@@ -318,10 +348,10 @@ impl Bench<'_> {
     /// many.
     pub async fn release_work(self, holder: &str, only: Option<&[(String, i64)]>) -> Result<u64, StoreError> {
         in_transaction!(&self.0.pool, |connection| {
-            let mut released = 0;
+            let mut ended: Vec<Row> = Vec::new();
+            let mut expired = 0;
             for batch in only.map_or_else(|| vec![None], |all| all.chunks(BATCH).map(Some).collect()) {
-                // First those that were not waiting before.
-                for condition in [" AND lease_until IS NOT NULL", ""] {
+                let release = |condition: &str| {
                     let mut update = Sql::build(
                         "UPDATE bench_work SET holder = NULL, worker = NULL, lease_until = NULL,
                              takes = takes - 1 WHERE holder = ",
@@ -334,14 +364,14 @@ impl Bench<'_> {
                             .push_values(places(batch))
                             .push(")");
                     }
-                    let rows = connection.rows(update.push(" RETURNING run_id")).await?;
-                    released += rows.len() as u64;
-                    if !condition.is_empty() {
-                        change_waiting(connection, &rows, 1).await?;
-                    }
-                }
+                    update.push(" RETURNING run_id")
+                };
+                ended.extend(connection.rows(release(" AND lease_until IS NOT NULL")).await?);
+                // Cases whose lease had expired were waiting already.
+                expired += connection.rows(release(" AND lease_until IS NULL")).await?.len();
             }
-            released
+            change_waiting(connection, &ended, 1).await?;
+            (ended.len() + expired) as u64
         })
     }
 
@@ -382,6 +412,10 @@ impl Bench<'_> {
         })
     }
 }
+
+/// Selects open runs with waiting cases. Not EXISTS: SQLite would join all waiting cases before it sorts the runs.
+const WITH_WAITING_CASES: &str = "SELECT p.run_id FROM bench_plans p WHERE p.closed_at IS NULL
+    AND (SELECT 1 FROM bench_work w WHERE w.run_id = p.run_id AND w.lease_until IS NULL LIMIT 1) IS NOT NULL";
 
 /// SQL expression for the position of the run that was served last, on the virtual time line of all runs.
 fn virtual_now() -> &'static str {
