@@ -131,7 +131,12 @@ impl EngineError {
             | Self::NoChatModel
             | Self::ResearchEnded { .. } => Conflict,
             Self::TooCostly { .. } => TooLarge,
-            Self::BudgetSpent { .. } => RateLimited,
+            Self::BudgetSpent { .. }
+            | Self::Chat(ChatError::NotAdmitted(_))
+            | Self::Sorting {
+                cause: ChatError::NotAdmitted(_),
+                ..
+            } => RateLimited,
             Self::QuotaExceeded { exceeded, .. } => match exceeded.quota {
                 satiety::quota::Quota::StorageBytes => OutOfStorage,
                 _ => RateLimited,
@@ -146,7 +151,7 @@ impl EngineError {
             } if is_absent(cause) => Invalid,
             Self::Model(EmbedError::BadSpec { .. })
             | Self::Chat(ChatError::BadSpec { .. })
-            | Self::Target(OpenError::Description { .. })
+            | Self::Target(OpenError::Description { .. } | OpenError::Outside { .. })
             | Self::Input { .. }
             | Self::Log { .. }
             | Self::ProgressProfile { .. }

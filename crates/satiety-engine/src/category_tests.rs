@@ -195,6 +195,7 @@ fn table() -> Vec<(EngineError, u16, u8)> {
             422,
             2,
         ),
+        (EngineError::Target(OpenError::Outside { path: s() }), 422, 2),
         (EngineError::Target(OpenError::Sandbox { reason: s() }), 500, 4),
         (
             EngineError::Invalid {

@@ -487,6 +487,7 @@ fn chat_hint(cause: &ChatError) -> Option<Hint> {
         }
         // Its message says what to do.
         ChatError::NotFound { .. } => return None,
+        ChatError::NotAdmitted(_) => "wait until the quota allows it, or ask the operator for a larger one".into(),
         ChatError::NoAccess { provider: Provider::Anthropic, .. } => "set ANTHROPIC_API_KEY to a valid key".into(),
         ChatError::NoAccess { provider: Provider::OpenAi, .. } => "set OPENAI_API_KEY to a valid key".into(),
         ChatError::Transport(_) => {

@@ -3,6 +3,7 @@
 //! A tenant has a database of its own, so that no query can reach the rows of another. This module creates and drops
 //! such databases; the rows of a tenant are in its own [`Store`].
 
+use crate::pool::in_transaction;
 use crate::sql::{Row, columns, sql};
 use crate::{Store, StoreError, StoreUrl};
 
@@ -43,17 +44,28 @@ const COLUMNS: &str = "name, store_url, root, requests_per_minute, requests_per_
                        storage_bytes, created_at, disabled_at";
 
 impl Tenants<'_> {
-    /// Registers a tenant; returns false if the name is taken.
+    /// Registers a tenant; returns false if the name is taken. Tokens and usage of an earlier tenant with the name, such
+    /// as a token that was created while it was removed, do not become those of the new one.
     pub async fn add(self, tenant: &TenantRow) -> Result<bool, StoreError> {
-        let insert = format!(
-            "INSERT INTO tenants ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-             ON CONFLICT (name) DO NOTHING"
-        );
-        let insert = sql!(
-            insert; &tenant.name, &tenant.store_url, &tenant.root, tenant.requests_per_minute, tenant.requests_per_day,
-            tenant.model_tokens_per_day, tenant.storage_bytes, tenant.created_at, tenant.disabled_at
-        );
-        Ok(self.0.pool.execute(insert).await? > 0)
+        in_transaction!(&self.0.pool, |connection| {
+            let insert = format!(
+                "INSERT INTO tenants ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+                 ON CONFLICT (name) DO NOTHING"
+            );
+            let insert = sql!(
+                insert; &tenant.name, &tenant.store_url, &tenant.root, tenant.requests_per_minute,
+                tenant.requests_per_day, tenant.model_tokens_per_day, tenant.storage_bytes, tenant.created_at,
+                tenant.disabled_at
+            );
+            let is_new = connection.execute(insert).await? > 0;
+            if is_new {
+                let tokens = sql!("DELETE FROM api_tokens WHERE tenant = $1"; &tenant.name);
+                connection.execute(tokens).await?;
+                let usage = sql!("DELETE FROM tenant_usage WHERE tenant = $1"; &tenant.name);
+                connection.execute(usage).await?;
+            }
+            is_new
+        })
     }
 
     /// Replaces a tenant's location, root, quotas and state; returns false if it is not registered.
@@ -70,12 +82,14 @@ impl Tenants<'_> {
 
     /// Removes a tenant from the registry, with its tokens and its usage; its store stays.
     pub async fn remove(self, name: &str) -> Result<bool, StoreError> {
-        let tokens = sql!("DELETE FROM api_tokens WHERE tenant = $1"; name);
-        self.0.pool.execute(tokens).await?;
-        let usage = sql!("DELETE FROM tenant_usage WHERE tenant = $1"; name);
-        self.0.pool.execute(usage).await?;
-        let tenant = sql!("DELETE FROM tenants WHERE name = $1"; name);
-        Ok(self.0.pool.execute(tenant).await? > 0)
+        in_transaction!(&self.0.pool, |connection| {
+            let tokens = sql!("DELETE FROM api_tokens WHERE tenant = $1"; name);
+            connection.execute(tokens).await?;
+            let usage = sql!("DELETE FROM tenant_usage WHERE tenant = $1"; name);
+            connection.execute(usage).await?;
+            let tenant = sql!("DELETE FROM tenants WHERE name = $1"; name);
+            connection.execute(tenant).await? > 0
+        })
     }
 
     pub async fn get(self, name: &str) -> Result<Option<TenantRow>, StoreError> {

@@ -2,8 +2,8 @@
 //!
 //! Several servers count for the same tenant. Each knows exactly what it admitted itself, and what all of them admitted
 //! as of its last synchronization with the database. A quota is therefore exceeded at most by what the other servers
-//! admit between two synchronizations, plus, for tokens, by the one call that crosses the limit. Time is an argument,
-//! so that the same sequence of calls always has the same outcome.
+//! admit between two synchronizations, plus, for tokens, by the calls that are in progress when the limit is crossed.
+//! Time is an argument, so that the same sequence of calls always has the same outcome.
 
 use std::collections::BTreeMap;
 
@@ -198,7 +198,7 @@ impl Usage {
         Ok(())
     }
 
-    /// Checks that models may still work for the tenant. The call that crosses the limit is completed.
+    /// Checks that models may still work for the tenant. Calls in progress when the limit is crossed are completed.
     pub fn admit_model_work(&self, quotas: &Quotas, now: i64) -> Result<(), Exceeded> {
         let used = self.today(now).tokens;
         match quotas.model_tokens_per_day {

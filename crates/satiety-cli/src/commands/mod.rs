@@ -34,6 +34,7 @@ pub(crate) use hook::{HookInvocation, run_event};
 use std::future::Future;
 
 use satiety_engine::Engine;
+use satiety_engine::maintenance::PARTITIONS_EVERY;
 
 use crate::args::Command;
 use crate::exit::Exit;
@@ -60,7 +61,7 @@ pub(crate) fn run(command: Command, settings: &Settings, printer: &Printer) -> R
             retrieval::run(command, engine, printer).await
         }),
         Command::Bench(command) => with_engine(settings, async |engine| {
-            bench::run(command, engine, settings, printer).await
+            Box::pin(bench::run(command, engine, settings, printer)).await
         }),
         Command::Harness(command) => with_engine(settings, async |engine| {
             Box::pin(harness::run(command, engine, settings, printer)).await
@@ -150,6 +151,15 @@ fn spawn_retention(
     Some(tokio::spawn(async move {
         engine.database().run_retention(every).await;
     }))
+}
+
+/// Makes partitions ahead once a day while a server runs, also if retention is disabled.
+fn spawn_partitions(engine: &std::sync::Arc<Engine>) -> tokio::task::JoinHandle<()> {
+    let engine = std::sync::Arc::clone(engine);
+    tokio::spawn(async move {
+        let database = engine.database();
+        database.keep_partitions_ahead(PARTITIONS_EVERY).await;
+    })
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

@@ -194,6 +194,7 @@ async fn serve(
     })?;
     let real = listening.address().unwrap_or(address);
     let retention = super::spawn_retention(&app.engine, settings.server.retain_every);
+    let partitions = super::spawn_partitions(&app.engine);
     let url = format!("{scheme}://{real}");
     let kind = InstanceKind::Server { url: url.clone() };
     let announcement = app.engine.database().announce(kind, "server").await?;
@@ -218,6 +219,7 @@ async fn serve(
         export.finish().await;
     }
     announcement.withdraw().await;
+    partitions.abort();
     if let Some(retention) = retention {
         retention.abort();
     }

@@ -47,18 +47,7 @@ fn life(store: String) {
     tenants.json(&["project", "create", "umbrella"]);
     let refused = tenants.refused(&["tenant", "create", "acme"]);
     assert!(refused.contains("already exists"), "{refused}");
-    let save = |tenant: &str, word: &str| {
-        tenants.json(&[
-            "--tenant",
-            tenant,
-            "memory",
-            "save",
-            "--title",
-            word,
-            "--content",
-            word,
-        ])
-    };
+    let save = |tenant: &str, word: &str| tenants.json(&["--tenant", tenant, "memory", "save", word, word]);
     let saved = save("acme", "anvil");
     save("umbrella", "virus");
     let id = saved["memory"]["id"].as_str().unwrap();

@@ -136,8 +136,14 @@ impl BenchOperations<'_> {
             let options = &request.options;
             let runner = Arc::new(Runner {
                 run_id: row.run_id.clone(),
-                checks: CodeHosts::open(&loaded.suite, &[], &loaded.folder, options)?,
-                sentence_model: SentenceModel::new(self.engine.settings()),
+                checks: CodeHosts::open(
+                    &loaded.suite,
+                    &[],
+                    &loaded.folder,
+                    self.confinement(options).as_deref(),
+                    options,
+                )?,
+                sentence_model: SentenceModel::new(self.engine),
                 hashes,
                 places: executor::places(&loaded.suite),
                 suite: loaded.suite.clone(),

@@ -118,7 +118,7 @@ fn pause_before_next(error: &TargetError, request: &Request, limits: &Limits) ->
 }
 
 /// The finaliser of `SplitMix64`: neighbouring seeds give dissimilar values.
-fn mix(mut x: u64) -> u64 {
+pub(super) fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

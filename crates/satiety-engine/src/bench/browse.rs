@@ -12,6 +12,7 @@ use satiety_store::Store;
 use satiety_store::bench::{
     CaseCursor, CaseFilter, CaseOutcomeRow, CaseSort, ResultKey, RunCaseRow, RunFilter, case_cursor,
 };
+use satiety_store::lists::{ListOrder, SortValue};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -104,8 +105,9 @@ pub struct RunStatistics {
 #[derive(Debug, Clone, Default)]
 pub struct RunListRequest {
     pub filter: RunFilter,
-    /// Cursor of the previous page: start time in microseconds, and id.
-    pub before: Option<(i64, String)>,
+    pub order: ListOrder,
+    /// Cursor of the previous page: sort value and id.
+    pub after: Option<(SortValue, String)>,
     pub limit: u32,
 }
 
@@ -113,7 +115,7 @@ pub struct RunListRequest {
 #[derive(Debug, Clone)]
 pub struct RunPage {
     pub runs: Vec<RunSummary>,
-    pub next: Option<(i64, String)>,
+    pub next: Option<(SortValue, String)>,
 }
 
 /// Page of cases to list.
@@ -214,20 +216,17 @@ impl MatrixRow {
 }
 
 impl BenchOperations<'_> {
-    /// Lists runs page by page, newest first.
+    /// Lists runs page by page.
     pub async fn run_page(self, request: &RunListRequest) -> Result<RunPage, EngineError> {
         let store = self.engine.reader().await?;
-        let before = request.before.as_ref().map(|(at, id)| (*at, id.as_str()));
-        let mut rows = store
+        let after = request.after.as_ref().map(|(value, id)| (*value, id.as_str()));
+        let page = store
             .bench()
-            .run_heads(&request.filter, before, request.limit + 1)
+            .list_runs(&request.filter, request.order, after, request.limit)
             .await?;
-        let more = rows.len() > request.limit as usize;
-        rows.truncate(request.limit as usize);
-        let next = rows.last().filter(|_| more);
         Ok(RunPage {
-            next: next.map(|row| (row.started_at, row.run_id.clone())),
-            runs: rows.into_iter().map(run_summary).collect(),
+            next: page.next,
+            runs: page.rows.into_iter().map(run_summary).collect(),
         })
     }
 
@@ -441,6 +440,17 @@ impl BenchOperations<'_> {
             next,
             compared,
         })
+    }
+
+    /// Returns the latest runs of every suite, newest first within a suite; at most `suites` suites.
+    pub async fn runs_by_suite(self, suites: u32, runs: u32) -> Result<Vec<RunSummary>, EngineError> {
+        let store = self.engine.reader().await?;
+        let mut found = Vec::new();
+        for suite_id in store.bench().suite_ids(suites).await? {
+            let rows = store.bench().run_heads(Some(&suite_id), None, runs).await?;
+            found.extend(rows.into_iter().map(run_summary));
+        }
+        Ok(found)
     }
 
     /// Which of these runs are still stored, in the same order.

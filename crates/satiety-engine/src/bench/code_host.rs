@@ -67,11 +67,13 @@ struct Waiting {
 }
 
 impl CodeHosts {
-    /// Prepares the processes for the programs of a suite; the first program starts them.
+    /// Prepares the processes for the programs of a suite; the first program starts them. `within` is the directory
+    /// of a tenant.
     pub(super) fn open(
         suite: &BenchmarkSuite,
         transforms: &[Transform],
         folder: &Path,
+        within: Option<&Path>,
         request: &RunBenchRequest,
     ) -> Result<Self, EngineError> {
         let mut languages: BTreeMap<Language, bool> = BTreeMap::new();
@@ -96,20 +98,21 @@ impl CodeHosts {
         }
         let requirement = request.sandbox.unwrap_or(SandboxRequirement::Prefer);
         let search = request.environment.get("PATH").map(String::as_str);
-        Self::for_languages(&languages, folder, requirement, search)
+        Self::for_languages(&languages, folder, within, requirement, search)
     }
 
     /// Prepares processes for languages, each with whether its programs are in files.
     pub(super) fn for_languages(
         languages: &BTreeMap<Language, bool>,
         folder: &Path,
+        within: Option<&Path>,
         requirement: SandboxRequirement,
         search: Option<&str>,
     ) -> Result<Self, EngineError> {
         let folder = PathBuf::from(absolute(folder)?);
         let mut hosts = BTreeMap::new();
         for (language, has_files) in languages {
-            let target = open_host(*language, *has_files, &folder, requirement, search)?;
+            let target = open_host(*language, *has_files, &folder, within, requirement, search)?;
             let host = Host {
                 target,
                 waiting: Mutex::default(),
@@ -362,6 +365,7 @@ fn open_host(
     language: Language,
     has_files: bool,
     folder: &Path,
+    within: Option<&Path>,
     requirement: SandboxRequirement,
     search: Option<&str>,
 ) -> Result<Target, EngineError> {
@@ -404,6 +408,7 @@ fn open_host(
             protected: Protected {
                 trees: Vec::new(),
                 wholes: Vec::new(),
+                within: within.map(Path::to_owned),
             },
             skill: None,
         },

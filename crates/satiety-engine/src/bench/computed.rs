@@ -2,6 +2,7 @@
 //! comparisons of meaning.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, try_join_all};
 use satiety::bench::code_check::{language, parse_outcome};
@@ -14,7 +15,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
 use super::code_host::{CodeHosts, Returned};
-use crate::Settings;
+use crate::tenants::{SharedEmbedder, TenantMeter};
+use crate::{Engine, EngineError, Settings};
 
 /// Default of the least similarity, as in promptfoo.
 const SIMILAR: f64 = 0.75;
@@ -23,20 +25,30 @@ const SIMILAR: f64 = 0.75;
 #[derive(Debug)]
 pub(super) struct SentenceModel {
     settings: Settings,
+    /// Meter of the tenant that the run belongs to.
+    meter: Option<Arc<TenantMeter>>,
     opened: OnceCell<Option<Box<dyn Embedder>>>,
 }
 
 impl SentenceModel {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(engine: &Engine) -> Self {
         Self {
-            settings: settings.clone(),
+            settings: engine.settings().clone(),
+            meter: engine.meter().cloned(),
             opened: OnceCell::new(),
         }
     }
 
     /// Compares an answer with the texts of an expectation; an error means that there is no verdict.
     async fn compare(&self, expected: &BenchmarkExpected, output: &Value) -> Result<CheckOutcome, String> {
-        let open = || async { crate::models::open(&self.settings).await };
+        let open = || async {
+            let model = crate::models::open(&self.settings).await?;
+            Ok::<_, EngineError>(model.map(|model| {
+                let meter = self.meter.clone();
+                let model = Arc::from(model);
+                Box::new(SharedEmbedder { model, meter }) as Box<dyn Embedder>
+            }))
+        };
         let opened = self.opened.get_or_try_init(open).await;
         let model = opened.map_err(|error| error.to_string())?.as_deref();
         let model = model.ok_or("`similar` needs a sentence model, and the settings say `none`")?;

@@ -3,6 +3,7 @@
 use crate::handles::BenchOperations;
 use jiff::Timestamp;
 use satiety::bench::AblationReport;
+use satiety_store::bench::AblationRow;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -66,22 +67,26 @@ impl BenchOperations<'_> {
 
     /// Lists ablation studies, newest first.
     pub async fn ablations(self, limit: u32) -> Result<Vec<AblationRecord>, EngineError> {
-        let rows = self
-            .engine
-            .store()
-            .await?
-            .bench()
-            .ablations(None, limit)
-            .await?
-            .into_iter();
-        rows.map(|row| {
-            Ok(AblationRecord {
-                ablation_id: row.ablation_id,
-                tag: row.tag,
-                decided_at: time(row.decided_at),
-                report: serde_json::from_value(row.report)?,
-            })
-        })
-        .collect()
+        let rows = self.engine.store().await?.bench().ablations(None, limit).await?;
+        rows.into_iter().map(ablation_record).collect()
     }
+
+    /// Returns one ablation study.
+    pub async fn stored_ablation(self, ablation_id: &str) -> Result<AblationRecord, EngineError> {
+        let row = self.engine.reader().await?.bench().ablation(ablation_id).await?;
+        let row = row.ok_or_else(|| EngineError::NotFound {
+            what: format!("ablation `{ablation_id}`"),
+            hint: "choose one from the list of benchmarks".into(),
+        })?;
+        ablation_record(row)
+    }
+}
+
+fn ablation_record(row: AblationRow) -> Result<AblationRecord, EngineError> {
+    Ok(AblationRecord {
+        ablation_id: row.ablation_id,
+        tag: row.tag,
+        decided_at: time(row.decided_at),
+        report: serde_json::from_value(row.report)?,
+    })
 }

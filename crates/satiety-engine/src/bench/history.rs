@@ -8,7 +8,7 @@ use satiety::Hint;
 use satiety::bench::result_file::parse_run;
 use satiety::bench::{BenchmarkResult, BenchmarkRun, summarize_run};
 use satiety_store::Store;
-use satiety_store::bench::{BenchRunRow, ResultKey, RunFilter};
+use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -66,12 +66,8 @@ pub(crate) enum Detail {
 impl BenchOperations<'_> {
     /// Lists runs of a suite, or of all suites, newest first.
     pub async fn runs(self, suite: Option<&str>, limit: u32) -> Result<Vec<RunSummary>, EngineError> {
-        let filter = RunFilter {
-            suite_id: suite.map(str::to_owned),
-            ..RunFilter::default()
-        };
         let store = self.engine.store().await?;
-        let rows = store.bench().run_heads(&filter, None, limit).await?;
+        let rows = store.bench().run_heads(suite, None, limit).await?;
         Ok(rows.into_iter().map(run_summary).collect())
     }
 

@@ -426,7 +426,7 @@ async fn run_calls(calls: &[CodeCall], folder: &Path) -> Vec<Result<Value, Strin
     }
     let search = search_path();
     let requirement = SandboxRequirement::Prefer;
-    let hosts = match CodeHosts::for_languages(&languages, folder, requirement, search.as_deref()) {
+    let hosts = match CodeHosts::for_languages(&languages, folder, None, requirement, search.as_deref()) {
         Ok(hosts) => hosts,
         Err(error) => return vec![Err(error.to_string()); calls.len()],
     };

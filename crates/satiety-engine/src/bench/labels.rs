@@ -4,7 +4,7 @@
 //! A label never overrides a check or a judge: if the verdict is wrong, the case has to be changed.
 
 use crate::handles::BenchOperations;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use satiety::Hint;
@@ -14,18 +14,26 @@ use satiety::bench::{
     case_hash, summarize_run,
 };
 use satiety_store::Store;
+use satiety_store::bench::{BenchRunRow, ResultKey};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::ablation::ABLATION;
 use super::executor::{row, threshold_metrics};
-use super::history::Detail;
+use super::history::{self, Detail};
 use super::suites::load;
 use crate::EngineError;
 
 /// Stored values of a label.
 const PASS: &str = "pass";
 const FAIL: &str = "fail";
+/// Number of results that one statement reads to find the next one with a response.
+const UNLABELLED_PER_READ: u32 = 50;
+/// Maximum number of statements to find it: results without a response are rare.
+const MAX_READS: u32 = 20;
+/// Maximum number of labelled results that the agreement with the judge is computed from.
+const MAX_COMPARED: u32 = 1000;
 
 /// Label of one result by a person.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -177,55 +185,262 @@ impl BenchOperations<'_> {
         Ok(LabelSession::new(store, run, cases, warnings))
     }
 
-    /// Opens a stored run with the cases that were stored with it. No file is read, so that a caller may be remote.
-    async fn open_stored_label_session(self, run_id: &str) -> Result<LabelSession, EngineError> {
-        let store = self.engine.store().await?.clone();
-        if store.bench().run_head(run_id).await?.is_none() {
-            return Err(EngineError::NotFound {
-                what: format!("run `{run_id}`"),
-                hint: "list the runs to see their ids".into(),
-            });
-        }
-        let run = self.find_run(run_id, Detail::Full).await?;
-        let cases = stored_cases(&store, &run).await?;
-        let mut warnings = Vec::new();
-        if cases.is_empty() {
-            warnings.push("the cases were not stored with this run, so labels alone decide".into());
-        }
-        Ok(LabelSession::new(store, run, cases, warnings))
-    }
-
     /// Returns the next result of a stored run to label.
     pub async fn next_label(self, request: &NextLabelRequest) -> Result<LabelStep, EngineError> {
-        let session = self.open_stored_label_session(&request.id).await?;
-        Ok(session.step(request.all, request.skip as usize))
+        label_step(self.engine.store().await?, request, 0).await
     }
 
     /// Stores or removes the label of one result of a stored run.
     pub async fn label_result(self, request: &LabelResultRequest) -> Result<LabelStep, EngineError> {
-        let mut session = self.open_stored_label_session(&request.id).await?;
+        let store = self.engine.store().await?;
+        let head = stored_run(store, &request.id).await?;
         let label = Label {
             case_id: request.case_id.clone(),
             repeat: request.repeat,
             variant: request.variant.clone(),
             pass: request.pass.unwrap_or_default(),
         };
-        let all = match (request.pass, session.place(&label)) {
-            (Some(_), place) => {
-                let pending = |index| session.run.results.get(index);
-                let was_pending = place
-                    .and_then(pending)
-                    .is_some_and(|result| result.status == Status::Pending);
-                session.label_all(std::slice::from_ref(&label)).await?;
-                !was_pending
-            }
-            (None, Some(place)) => {
-                session.unlabel(place).await?;
-                false
-            }
-            (None, None) => return Err(session.missing("result", &label)),
+        let key = ResultKey {
+            case_id: label.case_id.clone(),
+            variant: label.variant.clone().unwrap_or_default(),
+            repeat: i64::from(label.repeat),
         };
-        Ok(session.step(all, 0))
+        let body = store.bench().result_body(&head.run_id, &key).await?;
+        let body = body.ok_or_else(|| missing(&head.run_id, "result", &label))?;
+        let mut result: BenchmarkResult = serde_json::from_str(&body)?;
+        if request.pass.is_some() && !can_label(&result) {
+            return Err(missing(&head.run_id, "response", &label));
+        }
+        let was_pending = result.status == Status::Pending;
+        if request.pass.is_some() || result.human_label.is_some() {
+            let case = stored_case(store, &head.run_id, &result.case_id).await?;
+            settle(&mut result, case.as_ref(), request.pass);
+            store.bench().replace_result(&head.run_id, &row(&result)?).await?;
+            refresh_summary(store, head).await?;
+        }
+        let next = NextLabelRequest {
+            id: request.id.clone(),
+            all: request.pass.is_some() && !was_pending,
+            skip: 0,
+        };
+        label_step(store, &next, usize::from(request.pass.is_some())).await
+    }
+}
+
+/// Finds the next result to label, and what the labels of the run say so far. Reads the bodies of that result and of
+/// labelled results, never of the whole run: this is the cost of each click in the annotation queue.
+async fn label_step(
+    store: &Store,
+    request: &NextLabelRequest,
+    labelled: usize,
+) -> Result<LabelStep, EngineError> {
+    let head = stored_run(store, &request.id).await?;
+    let run_id = head.run_id.as_str();
+    let counts = store.bench().result_counts(run_id).await?;
+    let count = |wanted: &[&str]| -> i64 {
+        let wanted = counts
+            .iter()
+            .filter(|(status, _)| wanted.contains(&status.as_str()));
+        wanted.map(|(_, results)| results).sum()
+    };
+    let labels = store.bench().label_count(run_id).await?;
+    let next = next_unlabelled(store, run_id, request.all, request.skip).await?;
+    let mut warnings = Vec::new();
+    let case = match &next {
+        Some(result) => stored_case(store, run_id, &result.case_id).await?,
+        None => None,
+    };
+    if next.is_some() && case.is_none() {
+        warnings.push("the case was not stored with this run, so the label alone decides".to_owned());
+    }
+    let pending = count(&["pending"]);
+    let left = if request.all {
+        count(&["pass", "fail", "pending"]) - labels
+    } else {
+        pending
+    };
+    // Results with an error of the judge have a response, too, but the count does not tell them from others.
+    let left = left.max(i64::from(next.is_some()));
+    let pairs = stored_pairs(store, run_id, &mut warnings).await?;
+    Ok(LabelStep {
+        next: next.map(|result| unlabelled_case(&result, case.as_ref())),
+        left: usize::try_from(left).unwrap_or(0),
+        outcome: LabelResponse {
+            run_id: head.run_id.clone(),
+            labelled,
+            labels: usize::try_from(labels).unwrap_or(0),
+            pending: u64::try_from(pending).unwrap_or(0),
+            pass_rate: head.pass_rate,
+            calibration: calibrate(&pairs),
+            warnings,
+        },
+    })
+}
+
+/// Returns the next result without a label: a pending one, or with `all` any that has a response.
+async fn next_unlabelled(
+    store: &Store,
+    run_id: &str,
+    all: bool,
+    skip: u32,
+) -> Result<Option<BenchmarkResult>, EngineError> {
+    // Every pending result has a response, so the database can skip them.
+    let (mut offset, mut skip, limit) = if all {
+        (0, skip, UNLABELLED_PER_READ)
+    } else {
+        (skip, 0, 1)
+    };
+    let mut after: Option<ResultKey> = None;
+    for _ in 0..MAX_READS {
+        let bench = store.bench();
+        let page = bench
+            .unlabelled_results(run_id, all, after.as_ref(), offset, limit)
+            .await?;
+        offset = 0;
+        let Some((last, _)) = page.last() else {
+            return Ok(None);
+        };
+        after = Some(last.clone());
+        for (_, body) in page {
+            let result: BenchmarkResult = serde_json::from_str(&body)?;
+            if !can_label(&result) {
+                continue;
+            }
+            if skip == 0 {
+                return Ok(Some(result));
+            }
+            skip -= 1;
+        }
+    }
+    Ok(None)
+}
+
+/// Verdicts of the judge and of people about the same responses of a stored run.
+async fn stored_pairs(
+    store: &Store,
+    run_id: &str,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<(bool, bool)>, EngineError> {
+    let bodies = store.bench().labelled_results(run_id, MAX_COMPARED + 1).await?;
+    if bodies.len() > MAX_COMPARED as usize {
+        warnings.push(format!(
+            "the agreement is that of the first {MAX_COMPARED} labelled results"
+        ));
+    }
+    let mut results: Vec<BenchmarkResult> = Vec::new();
+    for body in bodies.iter().take(MAX_COMPARED as usize) {
+        let result: BenchmarkResult = serde_json::from_str(body)?;
+        if result.llm_judge_score.is_some() {
+            results.push(result);
+        }
+    }
+    let ids: BTreeSet<&str> = results.iter().map(|result| result.case_id.as_str()).collect();
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let cases = parse_cases(&store.bench().case_bodies(run_id, &ids).await?);
+    let pair = |result: &BenchmarkResult| {
+        Some((
+            judge_passes(result, cases.get(&result.case_id))?,
+            label_of(result)?,
+        ))
+    };
+    Ok(results.iter().filter_map(pair).collect())
+}
+
+async fn stored_run(store: &Store, run_id: &str) -> Result<BenchRunRow, EngineError> {
+    let head = store.bench().run_head(run_id).await?;
+    head.ok_or_else(|| EngineError::NotFound {
+        what: format!("run `{run_id}`"),
+        hint: "list the runs to see their ids".into(),
+    })
+}
+
+/// Case as it was stored with the run; `None` for runs of earlier versions, imported ones, and cases that cannot be read.
+async fn stored_case(
+    store: &Store,
+    run_id: &str,
+    case_id: &str,
+) -> Result<Option<BenchmarkCase>, EngineError> {
+    let bodies = store.bench().case_bodies(run_id, &[case_id]).await?;
+    Ok(parse_cases(&bodies).remove(case_id))
+}
+
+/// Updates the stored summary of a complete run to match its results. The results of an ablation belong to several
+/// systems; a single pass rate would be meaningless.
+async fn refresh_summary(store: &Store, head: BenchRunRow) -> Result<(), EngineError> {
+    let Some(ended) = head.completed_at else {
+        return Ok(());
+    };
+    if head.config_snapshot.get(ABLATION).is_some() {
+        return Ok(());
+    }
+    let run = history::load(store, head, Detail::Metrics).await?;
+    let Some(summary) = &run.summary else {
+        return Ok(());
+    };
+    store
+        .bench()
+        .complete_run(&run.run_id, ended, summary, summary.pass_rate)
+        .await?;
+    Ok(())
+}
+
+fn missing(run_id: &str, what: &str, label: &Label) -> EngineError {
+    let variant = label.variant.as_ref();
+    EngineError::Invalid {
+        message: format!(
+            "cannot label: run {run_id} has no {what} for case `{}`, repeat {}{}",
+            label.case_id,
+            label.repeat,
+            variant.map_or_else(String::new, |variant| format!(", variant {variant}"))
+        ),
+        hint: "a label is {\"case_id\": \"…\", \"repeat\": 0, \"pass\": true}; nothing was written".into(),
+    }
+}
+
+/// Result as shown to a person, with what the case asks.
+fn unlabelled_case(result: &BenchmarkResult, case: Option<&BenchmarkCase>) -> UnlabelledCase {
+    let note = case.and_then(|case| {
+        let mut note = None;
+        case.expected.walk(&mut |part| {
+            if part.mode == Mode::Human {
+                note = note
+                    .or(part.reason.as_deref())
+                    .or(part.value.as_ref().and_then(Value::as_str));
+            }
+        });
+        note.map(str::to_owned)
+    });
+    UnlabelledCase {
+        case_id: result.case_id.clone(),
+        repeat: result.repeat,
+        variant: result.variant.clone(),
+        goal: case.map(|case| case.input.goal.clone()),
+        note,
+        output: result.actual_output.clone().unwrap_or_default(),
+        status: result.status,
+        human_label: result.human_label.clone(),
+    }
+}
+
+/// Verdict of the judge alone; `None` if the case also asks a person.
+fn judge_passes(result: &BenchmarkResult, case: Option<&BenchmarkCase>) -> Option<bool> {
+    let score = result.llm_judge_score?;
+    let Some(case) = case else {
+        return result.decided();
+    };
+    let (mut rubrics, mut people) = (0, false);
+    case.expected.walk(&mut |part| {
+        rubrics += usize::from(part.mode == Mode::LlmJudge);
+        people |= part.mode == Mode::Human;
+    });
+    let mut answers = Answers::default();
+    answers.restore_checks(&case.expected, &result.scores);
+    let pending = assess(&case.expected, &observed(result), &answers).pending;
+    let asked = pending.iter().find(|pending| pending.rubric.is_some());
+    match (rubrics, asked) {
+        (1, Some(asked)) => Some(score >= asked.threshold - 1e-9),
+        _ if people => None,
+        _ => result.decided(),
     }
 }
 
@@ -247,52 +462,6 @@ impl LabelSession {
         }
     }
 
-    /// Next result to label: pending ones, or with `all` every result without a label.
-    fn step(&self, all: bool, skip: usize) -> LabelStep {
-        let mut open = self.results(all);
-        let labelled = |index: &usize| {
-            let result = self.run.results.get(*index);
-            result.is_some_and(|result| result.human_label.is_some())
-        };
-        open.retain(|index| !labelled(index));
-        LabelStep {
-            next: open.get(skip).and_then(|index| self.show(*index)),
-            left: open.len(),
-            outcome: self.outcome(),
-        }
-    }
-
-    fn missing(&self, what: &str, label: &Label) -> EngineError {
-        let variant = label.variant.as_ref();
-        EngineError::Invalid {
-            message: format!(
-                "cannot label: run {} has no {what} for case `{}`, repeat {}{}",
-                self.run.run_id,
-                label.case_id,
-                label.repeat,
-                variant.map_or_else(String::new, |variant| format!(", variant {variant}"))
-            ),
-            hint: "a label is {\"case_id\": \"…\", \"repeat\": 0, \"pass\": true}; nothing was written"
-                .into(),
-        }
-    }
-
-    /// Removes the label of one result, decides its status again and updates the summary of the run.
-    async fn unlabel(&mut self, index: usize) -> Result<(), EngineError> {
-        let Some(result) = self.run.results.get_mut(index) else {
-            return Ok(());
-        };
-        if result.human_label.is_none() {
-            return Ok(());
-        }
-        settle(result, self.cases.get(&result.case_id), None);
-        self.store
-            .bench()
-            .replace_result(&self.run.run_id, &row(result)?)
-            .await?;
-        self.refresh().await
-    }
-
     /// Indices of results that are pending for a person, or of all with a response.
     pub fn results(&self, all: bool) -> Vec<usize> {
         let wanted = |result: &BenchmarkResult| {
@@ -307,28 +476,7 @@ impl LabelSession {
 
     pub fn show(&self, index: usize) -> Option<UnlabelledCase> {
         let result = self.run.results.get(index)?;
-        let case = self.cases.get(&result.case_id);
-        let note = case.and_then(|case| {
-            let mut note = None;
-            case.expected.walk(&mut |part| {
-                if part.mode == Mode::Human {
-                    note = note
-                        .or(part.reason.as_deref())
-                        .or(part.value.as_ref().and_then(Value::as_str));
-                }
-            });
-            note.map(str::to_owned)
-        });
-        Some(UnlabelledCase {
-            case_id: result.case_id.clone(),
-            repeat: result.repeat,
-            variant: result.variant.clone(),
-            goal: case.map(|case| case.input.goal.clone()),
-            note,
-            output: result.actual_output.clone().unwrap_or_default(),
-            status: result.status,
-            human_label: result.human_label.clone(),
-        })
+        Some(unlabelled_case(result, self.cases.get(&result.case_id)))
     }
 
     /// Index of the result that a label refers to.
@@ -342,9 +490,11 @@ impl LabelSession {
     pub async fn label_all(&mut self, labels: &[Label]) -> Result<(), EngineError> {
         let mut places = Vec::with_capacity(labels.len());
         for label in labels {
-            let place = self.place(label).ok_or_else(|| self.missing("result", label))?;
+            let place = self
+                .place(label)
+                .ok_or_else(|| missing(&self.run.run_id, "result", label))?;
             if !self.run.results.get(place).is_some_and(can_label) {
-                return Err(self.missing("response", label));
+                return Err(missing(&self.run.run_id, "response", label));
             }
             places.push((place, label.pass));
         }
@@ -377,7 +527,7 @@ impl LabelSession {
     async fn refresh(&mut self) -> Result<(), EngineError> {
         let summary = summarize_run(&self.run.results, &self.run.config_snapshot);
         // The results of an ablation belong to several systems; a single pass rate would be meaningless.
-        let single_system = !self.run.config_snapshot.contains_key("ablation");
+        let single_system = !self.run.config_snapshot.contains_key(ABLATION);
         if let Some(ended) = self.run.completed_at.filter(|_| single_system) {
             let value = serde_json::to_value(&summary)?;
             self.store
@@ -404,7 +554,10 @@ impl LabelSession {
         let results = self.run.results.iter();
         let pairs: Vec<(bool, bool)> = results
             .clone()
-            .filter_map(|result| Some((self.judge_passes(result)?, label_of(result)?)))
+            .filter_map(|result| {
+                let case = self.cases.get(&result.case_id);
+                Some((judge_passes(result, case)?, label_of(result)?))
+            })
             .collect();
         LabelResponse {
             run_id: self.run.run_id.clone(),
@@ -414,28 +567,6 @@ impl LabelSession {
             pass_rate: summary.pass_rate,
             calibration: calibrate(&pairs),
             warnings: self.warnings.clone(),
-        }
-    }
-
-    /// Verdict of the judge alone; `None` if the case also asks a person.
-    fn judge_passes(&self, result: &BenchmarkResult) -> Option<bool> {
-        let score = result.llm_judge_score?;
-        let Some(case) = self.cases.get(&result.case_id) else {
-            return result.decided();
-        };
-        let (mut rubrics, mut people) = (0, false);
-        case.expected.walk(&mut |part| {
-            rubrics += usize::from(part.mode == Mode::LlmJudge);
-            people |= part.mode == Mode::Human;
-        });
-        let mut answers = Answers::default();
-        answers.restore_checks(&case.expected, &result.scores);
-        let pending = assess(&case.expected, &observed(result), &answers).pending;
-        let asked = pending.iter().find(|pending| pending.rubric.is_some());
-        match (rubrics, asked) {
-            (1, Some(asked)) => Some(score >= asked.threshold - 1e-9),
-            _ if people => None,
-            _ => result.decided(),
         }
     }
 }
@@ -480,12 +611,15 @@ async fn stored_cases(
     store: &Store,
     run: &BenchmarkRun,
 ) -> Result<BTreeMap<String, BenchmarkCase>, EngineError> {
-    let bodies = store.bench().run_case_bodies(&run.run_id).await?;
-    // A case of a later version may not be readable; its label alone decides.
+    Ok(parse_cases(&store.bench().run_case_bodies(&run.run_id).await?))
+}
+
+/// Parses cases from the database. A case of a later version may not be readable; its label alone decides.
+fn parse_cases(bodies: &[String]) -> BTreeMap<String, BenchmarkCase> {
     let cases = bodies
         .iter()
         .filter_map(|body| serde_json::from_str::<BenchmarkCase>(body).ok());
-    Ok(cases.map(|case| (case.case_id.clone(), case)).collect())
+    cases.map(|case| (case.case_id.clone(), case)).collect()
 }
 
 /// Cases of the suite that are unchanged since the run.

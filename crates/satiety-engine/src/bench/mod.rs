@@ -62,7 +62,7 @@ pub(crate) use plan::{described_target, describes_target, target_file};
 pub use production_cases::{FailureCase, FromFailureRequest, ScrubFilesRequest, ScrubResponse};
 pub use queue_status::{DrainedWorkers, QueueStatus, QueuedRun};
 pub use queue_worker::{WorkEnd, WorkEvent, WorkRequest, WorkResponse, WorkerStop};
-pub use run::{BenchPlan, RunBenchRequest, RunBenchResponse};
+pub use run::{BenchPlan, FileAccess, RunBenchRequest, RunBenchResponse};
 pub use satiety_store::bench::{CaseCursor, CaseFilter, CaseOutcomeRow as CaseOutcome, CaseSort, RunFilter};
 pub use sequential::SequentialOutcome;
 pub use until_decided::{Budget, UntilDecided};

@@ -31,7 +31,7 @@ use super::outline::{key_of, outline, run_row, snapshot};
 use super::plan::{Selection, chosen_target, jobs};
 use super::provider_targets::{provider_targets, unused_settings};
 use super::sequential::{SequentialOutcome, SequentialWatch};
-use super::suites::{LoadedSuite, load};
+use super::suites::LoadedSuite;
 use super::until_decided::{Budget, Rounds, UntilDecided};
 use crate::EngineError;
 
@@ -128,6 +128,21 @@ pub struct RunBenchRequest {
     /// Whether more suites of the same evaluation follow: the harness cycle is recorded after the last one.
     #[serde(skip)]
     pub more_follow: bool,
+    /// Files that the run of a tenant may read.
+    #[serde(skip)]
+    pub files: FileAccess,
+}
+
+/// Files that the run of a tenant may read. Runs on the main store may read all.
+#[derive(Debug, Clone, Default)]
+pub enum FileAccess {
+    /// Those in the tenant's directory, if it has one: its users wrote the suites.
+    #[default]
+    Tenant,
+    /// Those below the root of a worker.
+    Below(PathBuf),
+    /// All: the run was started by a user of this machine.
+    Machine,
 }
 
 /// Clients only choose whether to gate a run; the default policy applies.
@@ -268,7 +283,7 @@ impl BenchOperations<'_> {
                 hint: Hint::with_command("queue the cases for workers", "--distributed"),
             });
         }
-        let mut loaded = load(&request.suite)?;
+        let mut loaded = self.load_suite(&request)?;
         if let Some(run) = request.failed_in.take() {
             // Named as cases from here on, so that a lock treats them alike and a resumed run has the same ones.
             let failed = self.failed_cases(&run, &loaded.suite.suite_id).await?;
@@ -357,6 +372,16 @@ impl BenchOperations<'_> {
 
     /// Runs a plan. Calls `progress` periodically; `stop` ends the run early and keeps stored results.
     pub async fn execute(
+        self,
+        plan: BenchPlan,
+        stop: &Stop,
+        progress: impl FnMut(Progress),
+    ) -> Result<RunBenchResponse, EngineError> {
+        // On the heap: the future of a whole run is large.
+        Box::pin(self.execute_plan(plan, stop, progress)).await
+    }
+
+    async fn execute_plan(
         self,
         plan: BenchPlan,
         stop: &Stop,

@@ -30,6 +30,8 @@ const CLAIM: Duration = Duration::from_mins(1);
 const CLAIMED_PAUSE: Duration = Duration::from_millis(250);
 /// Pause between two looks for memories of other processes; own saves wake the worker.
 const PAUSE: Duration = Duration::from_secs(15);
+/// Pause while the tenant has no model tokens left.
+const QUOTA_PAUSE: Duration = Duration::from_mins(1);
 /// Pause after an error of the model or the database.
 const ERROR_PAUSE: Duration = Duration::from_secs(10);
 
@@ -181,6 +183,10 @@ impl MemoryOperations<'_> {
             let pause = match outcome {
                 Ok(0) => PAUSE,
                 Ok(_) => continue,
+                Err(error @ EngineError::QuotaExceeded { .. }) => {
+                    tracing::debug!("cannot embed memories: {error}");
+                    QUOTA_PAUSE
+                }
                 Err(error) => {
                     tracing::warn!("cannot embed memories: {error}");
                     ERROR_PAUSE
@@ -229,6 +235,7 @@ impl MemoryOperations<'_> {
             if !store.memories().has_chunk_without_vector().await? {
                 return Ok(0);
             }
+            self.engine.admit_model_work()?;
             match self.embed_step(false, STEP).await? {
                 Step::Embedded(count) => return Ok(count),
                 Step::ClaimedByOthers => tokio::time::sleep(CLAIMED_PAUSE).await,

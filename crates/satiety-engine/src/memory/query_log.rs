@@ -12,7 +12,7 @@ use satiety_store::LoggedQuery;
 use satiety_store::evaluation::EvalQueryRow;
 use satiety_store::memory::FeedbackRow;
 use satiety_store::now_micros;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::attribution::{logged_vector, past_query};
@@ -75,6 +75,8 @@ impl MemoryOperations<'_> {
             Scope::All => None,
         };
         let mut detail = json!({"degraded": answer.degraded, "folder": request.folder, "project": project});
+        // Why each result was found, in the order of the results, for people who look into a search.
+        detail["found"] = shown.iter().map(|result| why_found(result)).collect();
         // Later uses and queries of the session are compared with it.
         if let Some(vector) = vector.filter(|_| request.session.is_some()) {
             detail["vector"] = logged_vector(vector);
@@ -135,4 +137,15 @@ impl MemoryOperations<'_> {
             .await;
         Ok(())
     }
+}
+
+/// Score, confidence and ranks by channel of a result, rounded: the log has a row for every search.
+fn why_found(result: &MemoryResult) -> Value {
+    let rounded = |value: f64| (value * 1e4).round() / 1e4;
+    let ranks: BTreeMap<&str, u32> = result
+        .channels
+        .iter()
+        .map(|(channel, found)| (channel.name(), found.rank))
+        .collect();
+    json!({"score": rounded(result.score), "confidence": rounded(result.confidence), "ranks": ranks})
 }

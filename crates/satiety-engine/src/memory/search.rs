@@ -8,7 +8,7 @@ use satiety::memory::{
     Action, Link, MemoryFilter, MemorySearch, Mode, Observation, Scope, SearchMachine, SearchQuery,
     SessionHistory, TimePoint, TriggerMatch, ValidPipeline,
 };
-use satiety_models::Embedder;
+use satiety_models::{EmbedError, Embedder};
 use satiety_store::now_micros;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -117,12 +117,15 @@ pub struct MatchedTriggers {
 }
 
 impl<'e> MemoryOperations<'e> {
-    /// Searches, and logs the query with its results.
+    /// Searches, and logs the query with its results unless the tenant has no storage left.
     pub async fn search(self, mut request: SearchRequest) -> Result<MemorySearch, EngineError> {
         let assignment = self.engine.experiments().assign(&mut request).await?;
         let (answer, vector) = self.search_embedded(&request.pipeline, &request).await?;
-        self.log_search(&request, &answer, vector.as_ref()).await?;
-        self.engine.experiments().shadow(&assignment, &request, &answer);
+        // Searching does not let the store of a tenant grow beyond its quota.
+        if self.engine.admit_storage().is_ok() {
+            self.log_search(&request, &answer, vector.as_ref()).await?;
+            self.engine.experiments().shadow(&assignment, &request, &answer);
+        }
         Ok(answer)
     }
 
@@ -170,7 +173,13 @@ impl<'e> MemoryOperations<'e> {
                     (embedder, degraded) = self.embedder().await;
                     let from = elapsed_ms();
                     let vector = match embedder {
-                        Some(embedder) => embedder.embed(&[request.query.as_str()]).await?.pop(),
+                        Some(embedder) => match embedder.embed(&[request.query.as_str()]).await {
+                            Ok(mut vectors) => vectors.pop(),
+                            Err(error) => {
+                                degraded = Some(quota_problem(error)?);
+                                None
+                            }
+                        },
                         None => None,
                     };
                     let took_ms = elapsed_ms() - from;
@@ -258,6 +267,16 @@ impl<'e> MemoryOperations<'e> {
             ),
             Err(error) => (None, Some(format!("cannot use the sentence model: {error}"))),
         }
+    }
+}
+
+/// Why a tenant without model tokens searches by words only; any other error fails the search.
+fn quota_problem(error: EmbedError) -> Result<String, EngineError> {
+    match EngineError::from(error) {
+        exceeded @ EngineError::QuotaExceeded { .. } => {
+            Ok(format!("cannot use the sentence model: {exceeded}"))
+        }
+        other => Err(other),
     }
 }
 

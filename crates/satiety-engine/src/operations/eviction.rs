@@ -19,8 +19,9 @@ pub(super) fn operations() -> Vec<Operation> {
             Scope::Read,
             Effect::Read,
             |call: Call, page: PageRequest| async move {
-                let all = call.engine.eviction().list(None).await?.scopes;
-                let (scopes, next_cursor) = page.cut(all, |scope| &scope.scope_id)?;
+                let eviction = call.engine.eviction();
+                let found = eviction.list_scopes(page.after()?, page.limit() + 1).await?;
+                let (scopes, next_cursor) = page.cut_after(found, |scope| &scope.scope_id)?;
                 Ok(ScopePage { scopes, next_cursor })
             },
         ),

@@ -1,4 +1,4 @@
-//! Cursor pagination of lists that are loaded completely and then cut.
+//! Cursor pagination of lists: loaded completely and then cut, or read after the last key.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,8 +47,7 @@ impl PageRequest {
         let begin = match &self.cursor {
             None => 0,
             Some(cursor) => {
-                let (position, last) = cursor.split_once('.').ok_or_else(no_cursor)?;
-                let position: usize = position.parse().map_err(|_| no_cursor())?;
+                let (position, last) = parse_cursor(cursor)?;
                 let found = all.iter().position(|entry| key(entry) == last);
                 found.map_or(position, |found| found + 1)
             }
@@ -62,6 +61,39 @@ impl PageRequest {
             .map(|entry| format!("{}.{}", begin + entries.len(), key(entry)));
         Ok((entries, next))
     }
+
+    /// Returns the key of the last entry of the previous page, for lists in order of their keys.
+    pub fn after(&self) -> Result<Option<&str>, CallError> {
+        let place = self.cursor.as_deref().map(parse_cursor).transpose()?;
+        Ok(place.map(|(_, last)| last))
+    }
+
+    /// Returns the page and the cursor of the next one, from the entries after [`Self::after`]: all of them, or one
+    /// more than the page has.
+    pub fn cut_after<T>(
+        &self,
+        mut entries: Vec<T>,
+        key: impl Fn(&T) -> &str,
+    ) -> Result<(Vec<T>, Option<String>), CallError> {
+        let begin = match &self.cursor {
+            Some(cursor) => parse_cursor(cursor)?.0,
+            None => 0,
+        };
+        let limit = self.limit() as usize;
+        let more = entries.len() > limit;
+        entries.truncate(limit);
+        let next = entries
+            .last()
+            .filter(|_| more)
+            .map(|entry| format!("{}.{}", begin.saturating_add(entries.len()), key(entry)));
+        Ok((entries, next))
+    }
+}
+
+/// Splits a cursor into the position and the key of the last entry of the previous page.
+fn parse_cursor(cursor: &str) -> Result<(usize, &str), CallError> {
+    let (position, last) = cursor.split_once('.').ok_or_else(no_cursor)?;
+    Ok((position.parse().map_err(|_| no_cursor())?, last))
 }
 
 pub(super) fn no_cursor() -> CallError {
@@ -102,5 +134,29 @@ mod tests {
             "a cursor must survive the deletion of its entry"
         );
         assert!(page(Some("elsewhere".into()), 3).cut(all, |entry| entry).is_err());
+    }
+
+    #[test]
+    fn pages_of_a_list_in_order_of_its_keys_are_contiguous() {
+        let all: Vec<String> = (0..7).map(|number| format!("k.{number}")).collect();
+        let mut page = PageRequest {
+            cursor: None,
+            limit: Some(3),
+        };
+        let mut seen = Vec::new();
+        loop {
+            let after = page.after().unwrap().unwrap_or_default().to_owned();
+            let found = all.iter().filter(|key| **key > after).take(4).cloned();
+            let (entries, next) = page.cut_after(found.collect(), |entry| entry).unwrap();
+            seen.extend(entries);
+            page.cursor = next;
+            if page.cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, all);
+        page.cursor = Some("elsewhere".into());
+        assert!(page.after().is_err());
+        assert!(page.cut_after(all, |entry| entry).is_err());
     }
 }

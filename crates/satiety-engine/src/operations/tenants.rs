@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Call, Effect, IdRequest, NoFields, Operation};
-use crate::EngineError;
-use crate::tenants::{CreateTenantRequest, UpdateTenantRequest};
+use crate::tenants::{CreateTenantRequest, TenantReport, UpdateTenantRequest};
 use crate::tokens::{CreateTokenRequest, Scope};
+use crate::{Engine, EngineError};
 
 /// Refuses callers that no person gave an admin token to.
 fn needs_admin_token(call: &Call, what: &'static str) -> Result<(), EngineError> {
@@ -16,6 +16,16 @@ fn needs_admin_token(call: &Call, what: &'static str) -> Result<(), EngineError>
         Author::Person => Ok(()),
         Author::Agent => Err(EngineError::NeedsAdminToken { what }),
     }
+}
+
+/// Returns a tenant as a caller of this engine may see it: only the operator knows where its store and its files are.
+async fn visible_report(engine: &Engine, name: &str) -> Result<TenantReport, EngineError> {
+    let mut report = engine.tenants().report(name).await?;
+    if engine.tenant_name().is_some() {
+        report.tenant.store.clear();
+        report.tenant.root = None;
+    }
+    Ok(report)
 }
 
 /// Request for the usage of the caller's tenant, or of a named one.
@@ -58,7 +68,7 @@ fn registry() -> Vec<Operation> {
             "Get a tenant: quotas, usage of the last 30 days, tokens",
             Scope::Admin,
             Effect::Read,
-            |call: Call, request: IdRequest| async move { call.engine.tenants().report(&request.id).await },
+            |call: Call, request: IdRequest| async move { visible_report(&call.engine, &request.id).await },
         ),
         Operation::new(
             "update_tenant",
@@ -91,7 +101,7 @@ fn registry() -> Vec<Operation> {
                     (Some(name), _) if call.scope == Scope::Admin => name,
                     (Some(name), Some(own)) if name == own => name,
                     (Some(_), _) => {
-                        return Err(EngineError::OnlyMain {
+                        return Err(EngineError::NeedsAdminToken {
                             what: "see another tenant",
                         });
                     }
@@ -103,13 +113,9 @@ fn registry() -> Vec<Operation> {
                         });
                     }
                 };
-                let mut report = call.engine.tenants().report(&name).await?;
-                // Tokens are listed for admins, and the location of the store is the operator's.
+                let mut report = visible_report(&call.engine, &name).await?;
+                // Tokens are listed for admins.
                 report.tokens.clear();
-                if call.engine.tenant_name().is_some() {
-                    report.tenant.store.clear();
-                    report.tenant.root = None;
-                }
                 Ok(report)
             },
         ),

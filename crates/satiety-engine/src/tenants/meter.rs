@@ -11,20 +11,39 @@ use crate::EngineError;
 /// Quotas and usage of one tenant in this process.
 #[derive(Debug)]
 pub struct TenantMeter {
-    name: String,
+    /// Registration that the engine of the tenant was made from.
+    row: TenantRow,
     state: Mutex<(Quotas, Usage)>,
+    /// Held while counts are sent, so that two synchronizations do not send the same ones.
+    sending: tokio::sync::Mutex<()>,
 }
 
 impl TenantMeter {
     pub(crate) fn new(row: &TenantRow) -> Self {
         Self {
-            name: row.name.clone(),
+            row: row.clone(),
             state: Mutex::new((quotas(row), Usage::default())),
+            sending: tokio::sync::Mutex::default(),
         }
     }
 
     pub fn name(&self) -> &str {
-        &self.name
+        &self.row.name
+    }
+
+    /// Whether a row is the registration of this tenant: not that of a later one with the same name.
+    pub(crate) fn is_of(&self, row: &TenantRow) -> bool {
+        (&self.row.name, self.row.created_at) == (&row.name, row.created_at)
+    }
+
+    /// Whether the tenant still has the store and the directory that it was opened with.
+    pub(crate) fn is_in_place(&self, row: &TenantRow) -> bool {
+        (&self.row.store_url, &self.row.root) == (&row.store_url, &row.root)
+    }
+
+    /// Waits until no other synchronization sends the counts.
+    pub(crate) async fn sending(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.sending.lock().await
     }
 
     fn state(&self) -> MutexGuard<'_, (Quotas, Usage)> {
@@ -85,7 +104,7 @@ impl TenantMeter {
 
     fn refuse(&self, exceeded: Exceeded) -> EngineError {
         EngineError::QuotaExceeded {
-            tenant: self.name.clone(),
+            tenant: self.row.name.clone(),
             exceeded,
         }
     }

@@ -55,12 +55,9 @@ impl Chat for CountingChat {
 
     fn complete(&self, request: ChatRequest) -> ChatFuture<'_> {
         Box::pin(async move {
-            if let Err(error) = self.meter.admit_model_work() {
-                return Err(ChatError::Refused {
-                    model: self.inner.id().to_owned(),
-                    reason: error.to_string(),
-                });
-            }
+            self.meter
+                .admit_model_work()
+                .map_err(|error| ChatError::NotAdmitted(Box::new(error)))?;
             let asked: u64 = request
                 .messages
                 .iter()
@@ -73,5 +70,80 @@ impl Chat for CountingChat {
             self.meter.add_tokens(input.saturating_add(output));
             Ok(answer)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use satiety::memory::Mode;
+    use satiety::quota::Quotas;
+
+    use super::*;
+    use crate::memory::{SaveRequest, SearchRequest};
+    use crate::tenants::CreateTenantRequest;
+    use crate::{Engine, EngineError, Settings, StoreUrl};
+
+    /// Has the same vector for every text.
+    #[derive(Debug)]
+    struct Constant(EmbedderId);
+
+    impl Embedder for Constant {
+        fn id(&self) -> &EmbedderId {
+            &self.0
+        }
+
+        fn dimension(&self) -> usize {
+            3
+        }
+
+        fn embed<'a>(&'a self, texts: &'a [&'a str]) -> EmbedFuture<'a> {
+            Box::pin(async move { Ok(texts.iter().map(|_| vec![1.0, 0.0, 0.0]).collect()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn without_model_tokens_a_tenant_searches_by_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Engine::new(Settings {
+            store: StoreUrl::sqlite(folder.path().join("main.db")),
+            archive_folder: folder.path().join("archive"),
+            embedder: "builtin".into(),
+            chat: None,
+            api_key: None,
+            anthropic_key: None,
+        });
+        let model: Arc<dyn Embedder> = Arc::new(Constant("constant:ab12cd34:mean".parse().unwrap()));
+        assert!(engine.model.set(Some(model)).is_ok());
+        let engine = Arc::new(engine);
+        let request = CreateTenantRequest {
+            name: "acme".into(),
+            quotas: Quotas {
+                model_tokens_per_day: Some(1),
+                ..Quotas::default()
+            },
+            ..CreateTenantRequest::default()
+        };
+        engine.tenants().create(request).await.unwrap();
+        let tenant = engine.tenant("acme").await.unwrap();
+        let save = |title: &str| SaveRequest {
+            title: title.into(),
+            content: format!("the {title} is blue"),
+            ..SaveRequest::default()
+        };
+        // The call that crosses the limit is completed.
+        tenant.memory().save(save("lighthouse")).await.unwrap();
+        assert!(tenant.meter().unwrap().snapshot().1.tokens > 1);
+        let refused = tenant.memory().save(save("harbour")).await.unwrap_err();
+        assert!(matches!(refused, EngineError::QuotaExceeded { .. }), "{refused}");
+        let search = SearchRequest {
+            query: "lighthouse".into(),
+            mode: Some(Mode::Focused),
+            below_floor: true,
+            ..SearchRequest::default()
+        };
+        let found = tenant.memory().search(search).await.unwrap();
+        assert_eq!(found.results.len(), 1);
+        assert!(found.degraded.unwrap().contains("model_tokens_per_day"));
+        tenant.close_with_registry().await;
     }
 }

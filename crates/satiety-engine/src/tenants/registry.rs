@@ -200,19 +200,20 @@ impl TenantOperations<'_> {
         place: &StoreUrl,
         existing: bool,
     ) -> Result<(), EngineError> {
-        if row.store_url.is_none() {
+        if row.store_url.is_none() && !existing {
             create_database(&self.engine.settings.store, place).await?;
         }
-        let is_new = match Store::open_with(place, Migrate::Never).await {
-            Err(StoreError::NoStore { .. }) => true,
-            Err(error) => return Err(error.into()),
-            Ok(store) => {
-                let version = store.status().await.map(|status| status.schema_version);
-                store.close().await;
-                version? == 0
-            }
-        };
-        if !is_new && !existing {
+        let is_empty = is_empty(place).await?;
+        if is_empty && existing {
+            return Err(EngineError::Conflict {
+                message: format!(
+                    "cannot register {place} for tenant `{}`: there is no store",
+                    row.name
+                ),
+                hint: "correct the location, or create the tenant with a new store".into(),
+            });
+        }
+        if !is_empty && !existing {
             return Err(EngineError::AlreadyExists {
                 what: format!("the store {place}"),
                 hint: Hint::with_command(
@@ -330,6 +331,13 @@ impl TenantOperations<'_> {
         if let Some(url) = request.store_url {
             row.store_url = Some(url);
             let place = location(&self.engine.settings.store, &row)?;
+            // A mistyped location must not become an empty store.
+            if is_empty(&place).await? {
+                return Err(EngineError::Conflict {
+                    message: format!("cannot move tenant `{}` to {place}: there is no store", row.name),
+                    hint: "move the database there first".into(),
+                });
+            }
             let store =
                 Store::open_configured(&place, Migrate::ToLatest, &self.engine.store_options.for_tenant())
                     .await?;
@@ -377,7 +385,8 @@ impl TenantOperations<'_> {
     }
 
     /// Sends what these meters counted to the registry, and takes over totals and quotas. Returns the names of the
-    /// tenants that are disabled or no longer registered.
+    /// tenants whose engines are to be closed: they are disabled, no longer registered, or have another store or
+    /// directory than they were opened with.
     pub async fn synchronize(self, meters: &[Arc<TenantMeter>]) -> Result<Vec<String>, EngineError> {
         self.main("synchronize the usage of tenants")?;
         let registry = self.engine.store().await?.tenants();
@@ -385,14 +394,15 @@ impl TenantOperations<'_> {
         let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
         let mut gone = Vec::new();
         for meter in meters {
-            let Some(row) = rows.iter().find(|row| row.name == meter.name()) else {
+            let Some(row) = rows.iter().find(|row| meter.is_of(row)) else {
                 gone.push(meter.name().to_owned());
                 continue;
             };
-            if row.disabled_at.is_some() {
+            if row.disabled_at.is_some() || !meter.is_in_place(row) {
                 gone.push(row.name.clone());
             }
             meter.set_quotas(row);
+            let _sending = meter.sending().await;
             for (day, counts) in meter.unsent() {
                 let (requests, tokens) = (number(counts.requests), number(counts.tokens));
                 let day_of_row = day_micros(day);
@@ -430,6 +440,19 @@ impl TenantOperations<'_> {
             name: row.name,
             root: row.root,
         })
+    }
+}
+
+/// Whether there is no store at a location yet.
+async fn is_empty(place: &StoreUrl) -> Result<bool, EngineError> {
+    match Store::open_with(place, Migrate::Never).await {
+        Err(StoreError::NoStore { .. }) => Ok(true),
+        Err(error) => Err(error.into()),
+        Ok(store) => {
+            let version = store.status().await.map(|status| status.schema_version);
+            store.close().await;
+            Ok(version? == 0)
+        }
     }
 }
 

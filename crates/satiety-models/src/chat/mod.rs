@@ -149,6 +149,9 @@ pub enum ChatError {
         /// Reason given by the model or the filter.
         reason: String,
     },
+    /// A layer in front of the model refused the request; nothing was sent.
+    #[error("{0}")]
+    NotAdmitted(Box<dyn std::error::Error + Send + Sync>),
     /// The answer has no text.
     #[error("{model} sent an empty answer (stop reason `{stop}`)")]
     Empty {

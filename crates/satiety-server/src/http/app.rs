@@ -208,7 +208,7 @@ impl App {
             auth: Arc::clone(&self.auth),
             metrics: Metrics::new(),
             room: Arc::clone(&self.room),
-            jobs: Jobs::sharing(&self.jobs),
+            jobs: Jobs::for_tenant(&self.jobs),
             admissions: Arc::clone(&self.admissions),
             streams: self.streams.clone(),
             mcp_sessions: McpSessions::new(limits.mcp_sessions, limits.mcp_sessions_per_caller),

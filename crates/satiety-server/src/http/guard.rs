@@ -14,6 +14,7 @@ use tracing::{Instrument as _, field};
 
 use super::app::App;
 use super::capacity;
+use super::compression;
 use super::problem::Problem;
 use super::route::read_body;
 use crate::auth::{Access, Caller, Scope, audit, is_safe, permit};
@@ -149,15 +150,26 @@ async fn pass(app: &App, request: Request, next: Next) -> Response {
             .retry_after(1)
             .into_response()
     };
-    let Ok(Ok(_room)) = tokio::time::timeout(PERMIT_TIMEOUT, app.room.acquire()).await else {
-        return full();
-    };
     let caller = request.extensions().get::<Caller>();
     let key = caller.map(Caller::key).unwrap_or_default();
     // A session ends at the main store, which has all tokens.
     let tenant = caller
         .and_then(|caller| caller.tenant.clone())
         .filter(|_| !matches!(request.uri().path(), "/login" | "/logout"));
+    let permits = async {
+        // First that of the tenant: a tenant that waits for itself takes nothing from the others.
+        let own = match &tenant {
+            Some(tenant) => {
+                let permits = app.tenants.permits(tenant, app.limits.concurrent);
+                Some(permits.acquire_owned().await.ok()?)
+            }
+            None => None,
+        };
+        Some((own, app.room.acquire().await.ok()?))
+    };
+    let Ok(Some(_permits)) = tokio::time::timeout(PERMIT_TIMEOUT, permits).await else {
+        return full();
+    };
     let deadline = Instant::now() + app.limits.request;
     let answering = async {
         match tenant {
@@ -211,15 +223,21 @@ fn finish(app: &App, mut response: Response, id: &str) -> Response {
 }
 
 /// Middleware for pages: viewing needs `read`, forms need `write`; a browser without a token is redirected to
-/// the login.
+/// the login. Compresses the response.
 pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let accepts_gzip = compression::accepts_gzip(request.method(), request.headers());
+    let response = pass_page(&app, request, next).await;
+    compression::compress(response, accepts_gzip).await
+}
+
+async fn pass_page(app: &Arc<App>, request: Request, next: Next) -> Response {
     let needed = if is_safe(request.method()) {
         Scope::Read
     } else {
         Scope::Write
     };
     match permit(request.extensions().get(), needed) {
-        Ok(_) if needed == Scope::Read => crate::dashboard::add_status(&app, next.run(request).await).await,
+        Ok(_) if needed == Scope::Read => crate::dashboard::add_status(app, next.run(request).await).await,
         Ok(_) => {
             if let Err(error) = app.engine.admit_storage() {
                 return Problem::from(error).into_response();
@@ -228,7 +246,7 @@ pub(crate) async fn pages(State(app): State<Arc<App>>, request: Request, next: N
             let entry = audit::entry(request.method().as_str(), path, request.extensions());
             let response = next.run(request).await;
             audit::note(&app.engine, entry, response.status()).await;
-            crate::dashboard::add_status(&app, response).await
+            crate::dashboard::add_status(app, response).await
         }
         Err(problem)
             if problem.status == 401 && app.auth.access() == Access::Tokens && is_safe(request.method()) =>

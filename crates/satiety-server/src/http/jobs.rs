@@ -12,7 +12,7 @@ use satiety_engine::bench::{Progress, Stop};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::api::{ResearchJobProgress, RetrievalJobProgress};
 
@@ -196,25 +196,75 @@ impl Job {
     }
 }
 
+/// Permits for concurrent jobs.
+#[derive(Debug, Clone)]
+pub struct JobPermits {
+    /// Number of permits of the server.
+    count: usize,
+    all: Arc<Semaphore>,
+    /// Those that a tenant may hold at a time.
+    own: Option<Arc<Semaphore>>,
+}
+
+/// Permit of a running job, returned on drop.
+#[derive(Debug)]
+pub struct JobPermit {
+    _all: OwnedSemaphorePermit,
+    _own: Option<OwnedSemaphorePermit>,
+}
+
+impl JobPermits {
+    /// Creates the permits of a server.
+    pub fn new(count: usize) -> Self {
+        Self {
+            count,
+            all: Arc::new(Semaphore::new(count)),
+            own: None,
+        }
+    }
+
+    /// Permits of a tenant, of those of the server: all except one, so that its long runs do not block the others.
+    pub(crate) fn for_tenant(&self) -> Self {
+        let own = self.count.saturating_sub(1).max(1);
+        Self {
+            own: Some(Arc::new(Semaphore::new(own))),
+            ..self.clone()
+        }
+    }
+
+    /// Waits for a permit.
+    pub(crate) async fn acquire(&self) -> Option<JobPermit> {
+        // First that of the tenant: a tenant that waits for itself takes nothing from the others.
+        let own = match &self.own {
+            Some(own) => Some(Arc::clone(own).acquire_owned().await.ok()?),
+            None => None,
+        };
+        Some(JobPermit {
+            _all: Arc::clone(&self.all).acquire_owned().await.ok()?,
+            _own: own,
+        })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Jobs {
     all: Mutex<BTreeMap<String, Arc<Job>>>,
-    pub(crate) room: Arc<Semaphore>,
+    pub(crate) permits: JobPermits,
 }
 
 impl Jobs {
     pub(crate) fn new(at_a_time: usize) -> Self {
         Self {
             all: Mutex::default(),
-            room: Arc::new(Semaphore::new(at_a_time)),
+            permits: JobPermits::new(at_a_time),
         }
     }
 
-    /// Creates a separate list of jobs that share the permits of `other`.
-    pub(crate) fn sharing(other: &Self) -> Self {
+    /// Creates the list of a tenant's jobs, which share the permits of the main store's.
+    pub(crate) fn for_tenant(main: &Self) -> Self {
         Self {
             all: Mutex::default(),
-            room: Arc::clone(&other.room),
+            permits: main.permits.for_tenant(),
         }
     }
 
@@ -287,4 +337,36 @@ impl Jobs {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn try_acquire(permits: &JobPermits) -> Option<JobPermit> {
+        permits.acquire().now_or_never().flatten()
+    }
+
+    #[test]
+    fn a_tenant_leaves_a_permit_to_the_others() {
+        let main = JobPermits::new(2);
+        let (acme, umbrella) = (main.for_tenant(), main.for_tenant());
+        let first = try_acquire(&acme);
+        assert!(first.is_some());
+        assert!(try_acquire(&acme).is_none(), "one of two");
+        let second = try_acquire(&umbrella);
+        assert!(second.is_some());
+        assert!(try_acquire(&main).is_none(), "both are in use");
+        drop(first);
+        assert!(try_acquire(&acme).is_some());
+        // The main store may use all.
+        drop(second);
+        let both = [try_acquire(&main), try_acquire(&main)];
+        assert!(both.iter().all(Option::is_some));
+        drop(both);
+        let only = JobPermits::new(1).for_tenant();
+        assert!(try_acquire(&only).is_some(), "at least one");
+    }
 }

@@ -12,6 +12,7 @@ pub(crate) mod api;
 mod app;
 mod body;
 mod capacity;
+mod compression;
 mod guard;
 mod jobs;
 mod listen;
@@ -41,7 +42,7 @@ use crate::mcp::{CallLimits, Context, Profile, Reach, Registry, http_service};
 pub use api::{ResearchJobProgress, RetrievalJobProgress};
 pub use app::{AllowedRoots, App, Limits, ResearchAccess, default_caller_cost};
 pub use guard::{CONTENT_POLICY, Peer, RequestId};
-pub use jobs::{BenchJobProgress, JobProgress, JobState, JobView};
+pub use jobs::{BenchJobProgress, JobPermit, JobPermits, JobProgress, JobState, JobView};
 pub use listen::{ListenError, Listening, Tls, bind};
 pub use problem::{Problem, problem_types};
 pub use tenants::TenantSettings;
@@ -63,7 +64,7 @@ pub fn mcp(app: &App, mut context: Context, hosts: &[String]) -> Router<Arc<App>
         LazyLock::new(|| Arc::new(Registry::from_profile(Profile::Full).for_remote_callers()));
     context.reach = Reach::Below {
         root: app.folders.root.clone(),
-        room: app.jobs.room.clone(),
+        permits: app.jobs.permits.clone(),
     };
     context.limits = Some(CallLimits {
         admissions: app.admissions.clone(),

@@ -15,8 +15,11 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use satiety_engine::maintenance::PARTITIONS_EVERY;
 use satiety_engine::tenants::TenantMeter;
-use tokio::sync::OnceCell;
+use satiety_engine::{EngineError, ErrorCategory};
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::AbortHandle;
 use tower::ServiceExt as _;
 
@@ -32,6 +35,13 @@ use crate::traces;
 const SYNCHRONIZE_EVERY: Duration = Duration::from_secs(2);
 /// How often the sizes of open stores are measured.
 const MEASURE_EVERY: Duration = Duration::from_secs(15);
+/// Time to measure and to close stores: one that does not answer must not hold up the usage of the others.
+const UPKEEP_TIMEOUT: Duration = Duration::from_secs(2);
+/// A tenant holds at most this part of the permits for requests, so that one whose store does not answer leaves the
+/// others theirs.
+const PERMITS_PART: usize = 4;
+/// Tenants with permits before those without a request are forgotten.
+const MAX_PERMITS: usize = 1024;
 
 /// Limits of the tenants of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +71,7 @@ type MountsOf = Box<dyn Fn(&App) -> Mounts + Send + Sync>;
 pub(crate) struct Tenants {
     served: OnceLock<(TenantSettings, MountsOf)>,
     open: Mutex<HashMap<String, Entry>>,
+    permits: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 struct Entry {
@@ -129,6 +140,17 @@ impl Tenants {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Permits for concurrent requests of a tenant, of those for all requests.
+    pub(crate) fn permits(&self, name: &str, all: usize) -> Arc<Semaphore> {
+        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        if permits.len() >= MAX_PERMITS {
+            permits.retain(|_, permits| Arc::strong_count(permits) > 1);
+        }
+        let own = permits.entry(name.to_owned());
+        let own = own.or_insert_with(|| Arc::new(Semaphore::new((all / PERMITS_PART).max(1))));
+        Arc::clone(own)
+    }
+
     fn all(&self) -> Vec<Arc<OpenTenant>> {
         let open = self.open();
         open.values()
@@ -170,7 +192,7 @@ impl Tenants {
         let tenant = cell
             .get_or_try_init(|| open_tenant(main, name, mounts))
             .await
-            .map_err(|error| main.redact(error))?;
+            .map_err(cannot_open)?;
         Ok(Lease {
             tenant: Arc::clone(tenant),
             _count: count,
@@ -216,9 +238,7 @@ impl Tenants {
     /// Closes all stores.
     pub(crate) async fn close_all(&self) {
         let open: Vec<Entry> = self.open().drain().map(|(_, entry)| entry).collect();
-        for tenant in open.iter().filter_map(|entry| entry.cell.get()) {
-            tenant.close().await;
-        }
+        close_entries(&open).await;
     }
 
     /// Sends usage, closes what is idle or no longer allowed.
@@ -244,15 +264,17 @@ impl Tenants {
                 .collect();
             closing.extend(idle.iter().filter_map(|name| open.remove(name)));
         }
-        for tenant in closing.iter().filter_map(|entry| entry.cell.get()) {
-            tenant.close().await;
-        }
+        close_entries(&closing).await;
         if measures {
-            for tenant in self.all() {
-                if let Err(error) = tenant.app.engine.measure_storage().await {
-                    tracing::warn!(tenant = tenant.meter.name(), "cannot measure the store: {error}");
+            let measuring = self.all().into_iter().map(|tenant| async move {
+                let name = tenant.meter.name();
+                match tokio::time::timeout(UPKEEP_TIMEOUT, tenant.app.engine.measure_storage()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::warn!(tenant = name, "cannot measure the store: {error}"),
+                    Err(_) => tracing::warn!(tenant = name, "cannot measure the store: timeout"),
                 }
-            }
+            });
+            join_all(measuring).await;
         }
     }
 
@@ -283,14 +305,32 @@ impl Tenants {
     }
 }
 
-async fn open_tenant(
-    main: &App,
-    name: &str,
-    mounts: &MountsOf,
-) -> Result<Arc<OpenTenant>, satiety_engine::EngineError> {
+/// The problem of a tenant that cannot be opened. The error may have the location of its store and the name of another
+/// tenant, so that it is only logged.
+fn cannot_open(error: EngineError) -> Problem {
+    if error.category() == ErrorCategory::NotFound {
+        return Problem::from(error);
+    }
+    let mut problem = Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "the store of the tenant is unavailable; the request was not acknowledged",
+    )
+    .retry_after(1);
+    problem.internal = Some(Box::new(error.to_string()));
+    problem
+}
+
+/// Closes stores. What takes longer than the timeout continues in the background.
+async fn close_entries(entries: &[Entry]) {
+    let open = entries.iter().filter_map(|entry| entry.cell.get().cloned());
+    let closing = open.map(|tenant| tokio::spawn(async move { tenant.close().await }));
+    let _ = tokio::time::timeout(UPKEEP_TIMEOUT, join_all(closing)).await;
+}
+
+async fn open_tenant(main: &App, name: &str, mounts: &MountsOf) -> Result<Arc<OpenTenant>, EngineError> {
     let engine = Arc::new(main.engine.tenant(name).await?);
     let Some(meter) = engine.meter().cloned() else {
-        return Err(satiety_engine::EngineError::OnlyMain {
+        return Err(EngineError::OnlyMain {
             what: "serve the main store as a tenant",
         });
     };
@@ -303,13 +343,19 @@ async fn open_tenant(
         let engine = Arc::clone(&engine);
         tokio::spawn(async move { engine.experiments().run_shadows().await })
     };
+    let partitions = {
+        let engine = Arc::clone(&engine);
+        tokio::spawn(async move { engine.database().keep_partitions_ahead(PARTITIONS_EVERY).await })
+    };
     let embedding = tokio::spawn(async move { engine.memory().run_embedding().await });
     tracing::debug!(tenant = name, "opened the store of a tenant");
     Ok(Arc::new(OpenTenant {
         router: tenant_router(Arc::clone(&app), mounts(&app)),
         app,
         meter,
-        tasks: vec![shadows.abort_handle(), embedding.abort_handle()],
+        tasks: [shadows, partitions, embedding]
+            .map(|task| task.abort_handle())
+            .into(),
     }))
 }
 

@@ -83,14 +83,14 @@ where
     W: FnOnce(Arc<App>, Arc<Job>) -> Fut + Send + 'static,
     Fut: Future<Output = Result<JobOutcome, Problem>> + Send + 'static,
 {
-    let _room = match place {
+    let _permit = match place {
         Place::None => None,
         Place::Own => {
-            let room = app.jobs.room.clone().acquire_owned().await;
-            if job.stop.is_requested() || room.is_err() {
+            let permit = app.jobs.permits.acquire().await;
+            if job.stop.is_requested() || permit.is_none() {
                 return job.change(JobState::Stopped, None, None);
             }
-            room.ok()
+            permit
         }
     };
     job.change(JobState::Running, None, None);

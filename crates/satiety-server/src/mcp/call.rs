@@ -12,11 +12,11 @@ use satiety::memory::Author;
 use satiety_engine::admission::Admissions;
 use satiety_engine::bench::Stop;
 use satiety_engine::operations::{self, CallError};
-use satiety_engine::{Engine, EngineError, root_path};
+use satiety_engine::{Engine, EngineError, ErrorCategory, root_path};
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::Scope;
+use crate::http::{JobPermit, JobPermits};
 
 /// Shared context of all calls: the engine and the server's settings.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ pub enum Reach {
         /// Root directory; without it no suite can be named.
         root: Option<PathBuf>,
         /// Permits for concurrent runs.
-        room: Arc<Semaphore>,
+        permits: JobPermits,
     },
 }
 
@@ -73,6 +73,27 @@ impl Context {
             reach: Reach::Machine,
             limits: None,
         }
+    }
+
+    /// Whether the caller may be remote.
+    fn is_remote(&self) -> bool {
+        matches!(self.reach, Reach::Below { .. })
+    }
+
+    /// Problem without details that the caller must not see; they are logged instead.
+    pub(super) fn redact(&self, mut problem: Problem) -> Problem {
+        if self.is_remote()
+            && let Some(message) = problem.generic.take()
+        {
+            tracing::error!("{}", problem.what);
+            problem.what = message.to_owned();
+            problem.hint = Some("try again later; the server's log has the cause".into());
+        }
+        if let Reach::Below { root: Some(root), .. } = &self.reach {
+            problem.what = root_path::hide_root(root, &problem.what);
+            problem.hint = problem.hint.map(|hint| root_path::hide_root(root, &hint));
+        }
+        problem
     }
 }
 
@@ -106,7 +127,7 @@ impl Call {
 
     /// Whether the caller may be remote.
     pub(super) fn is_remote(&self) -> bool {
-        matches!(self.context.reach, Reach::Below { .. })
+        self.context.is_remote()
     }
 
     /// Checks a run name: remote callers may not name files.
@@ -125,11 +146,8 @@ impl Call {
     }
 
     /// Resolves a suite, with a permit for its run.
-    pub(super) async fn suite_named(
-        &self,
-        suite: PathBuf,
-    ) -> Result<(PathBuf, Option<OwnedSemaphorePermit>), Problem> {
-        let Reach::Below { root, room } = &self.context.reach else {
+    pub(super) async fn suite_named(&self, suite: PathBuf) -> Result<(PathBuf, Option<JobPermit>), Problem> {
+        let Reach::Below { root, permits } = &self.context.reach else {
             return Ok((suite, None));
         };
         let Some(root) = root else {
@@ -142,7 +160,7 @@ impl Call {
             let what = root_path::hide_root(root, &problem.to_string());
             Problem::new(what, "use a path relative to the server's root, without `..`")
         })?;
-        Ok((suite, room.clone().acquire_owned().await.ok()))
+        Ok((suite, permits.acquire().await))
     }
 
     /// Builds an operation call.
@@ -174,13 +192,16 @@ impl Call {
         }
     }
 
-    /// Problem without details that the caller must not see.
-    pub(super) fn redact(&self, mut problem: Problem) -> Problem {
-        if let Reach::Below { root: Some(root), .. } = &self.context.reach {
-            problem.what = root_path::hide_root(root, &problem.what);
-            problem.hint = problem.hint.map(|hint| root_path::hide_root(root, &hint));
-        }
-        problem
+    /// Problem without details that the caller must not see; they are logged instead.
+    pub(super) fn redact(&self, problem: Problem) -> Problem {
+        self.context.redact(problem)
+    }
+
+    /// Message instead of that of an error which a remote caller must not see; the error is logged.
+    pub(super) fn generic_message(&self, error: &EngineError) -> Option<&'static str> {
+        let message = generic_message(error).filter(|_| self.is_remote())?;
+        tracing::error!("{error}");
+        Some(message)
     }
 }
 
@@ -190,6 +211,8 @@ pub(super) struct Problem {
     pub(super) what: String,
     pub(super) place: Option<String>,
     pub(super) hint: Option<String>,
+    /// Message for remote callers, if `what` may have details such as the location of the store.
+    generic: Option<&'static str>,
 }
 
 impl Problem {
@@ -198,6 +221,7 @@ impl Problem {
             what: what.into(),
             place: None,
             hint: Some(hint.into()),
+            generic: None,
         }
     }
 
@@ -215,6 +239,7 @@ impl Problem {
                 format!("arguments of {tool}, {path}")
             }),
             hint: Some("use the arguments of the input schema".into()),
+            generic: None,
         }
     }
 
@@ -248,7 +273,20 @@ impl From<EngineError> for Problem {
             what,
             place: None,
             hint: Some(hint.into()),
+            generic: generic_message(&error),
         }
+    }
+}
+
+/// Message that replaces that of an error for remote callers, as over HTTP; `None` if it has no internal details.
+fn generic_message(error: &EngineError) -> Option<&'static str> {
+    match (error.category(), error) {
+        (_, EngineError::Overloaded | EngineError::Cancelled) => None,
+        (ErrorCategory::Internal, _) => Some("internal server error"),
+        (ErrorCategory::Unavailable, _) => {
+            Some("the store or a model is unavailable; the request was not acknowledged")
+        }
+        _ => None,
     }
 }
 

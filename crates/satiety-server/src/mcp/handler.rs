@@ -125,6 +125,7 @@ impl Handler {
                 Err(Problem::new("the call was cancelled", "call it again to continue"))
             }
         };
+        let outcome = outcome.map_err(|problem| self.context.redact(problem));
         if let Some(reporter) = reporter {
             reporter.finish().await;
         }
@@ -235,10 +236,10 @@ impl ServerHandler for Handler {
     async fn list_resources(
         &self,
         page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = page.and_then(|page| page.cursor);
-        resources::list(&self.context.engine, cursor.as_deref()).await
+        resources::list(&self.call(&context), cursor.as_deref()).await
     }
 
     async fn list_resource_templates(

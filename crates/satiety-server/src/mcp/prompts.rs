@@ -6,7 +6,7 @@ use rmcp::ErrorData;
 use rmcp::model::{GetPromptRequestParams, GetPromptResult, Prompt, PromptArgument, PromptMessage, Role};
 use satiety_engine::memory::PreflightRequest;
 
-use super::call::{Call, Problem};
+use super::call::Call;
 use super::registry::Registry;
 
 const RECALL: &str = include_str!("prompts/recall_before_task.md");
@@ -85,7 +85,7 @@ pub(super) async fn get(
                     ..PreflightRequest::default()
                 })
                 .await
-                .map_err(|error| ErrorData::internal_error(Problem::from(error).to_string(), None))?;
+                .map_err(|error| ErrorData::internal_error(call.redact(error.into()).to_string(), None))?;
             let known = serde_json::to_string_pretty(&begun.context.results)
                 .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
             let text = RECALL

@@ -7,10 +7,10 @@ use rmcp::ErrorData;
 use rmcp::model::{
     ListResourcesResult, MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
 };
+use satiety_engine::EngineError;
 use satiety_engine::memory::{ListRequest, ReadMemory, ReadRequest};
 use satiety_engine::research::StoredResearch;
 use satiety_engine::research::sources::AllowedSources;
-use satiety_engine::{Engine, EngineError};
 use satiety_report::documents::bench;
 use serde::Serialize;
 
@@ -66,7 +66,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Lists the memory health and the latest research, then memories page by page.
-pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
+pub(super) async fn list(call: &Call, page: Option<&str>) -> Result<ListResourcesResult, ErrorData> {
     if let Some(page) = page.filter(|page| page.parse::<u64>().is_err()) {
         return Err(ErrorData::invalid_params(
             format!("invalid cursor `{page}`"),
@@ -78,11 +78,9 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
         limit: Some(PAGE),
         ..ListRequest::default()
     };
-    let found = engine
-        .memory()
-        .list(&request)
-        .await
-        .map_err(|error| failed(&error))?;
+    let engine = call.engine();
+    let failed = |error: EngineError| failed(call, &error);
+    let found = engine.memory().list(&request).await.map_err(failed)?;
     let mut resources = Vec::new();
     if page.is_none() {
         resources.push(
@@ -91,11 +89,7 @@ pub(super) async fn list(engine: &Engine, page: Option<&str>) -> Result<ListReso
                 .with_mime_type(JSON),
         );
         // No tool lists research runs, so the latest are listed here.
-        let runs = engine
-            .research()
-            .stored_runs(RESEARCH)
-            .await
-            .map_err(|error| failed(&error))?;
+        let runs = engine.research().stored_runs(RESEARCH).await.map_err(failed)?;
         resources.extend(runs.into_iter().map(|run| {
             Resource::new(format!("satiety://research/{}", run.run_id), run.run_id)
                 .with_title(run.task)
@@ -129,9 +123,16 @@ pub(super) async fn read(call: &Call, uri: &str) -> Result<ReadResourceResult, E
     };
     let path = uri.strip_prefix("satiety://").ok_or_else(unknown)?;
     let engine = call.engine();
-    let failed = |error: EngineError| failed(&error);
+    let failed = |error: EngineError| failed(call, &error);
     let content = match path.split_once('/') {
-        None if path == "health" => json(uri, &engine.memory().health().await.map_err(failed)?)?,
+        None if path == "health" => {
+            let mut health = engine.memory().health().await.map_err(failed)?;
+            if call.is_remote() {
+                // As over HTTP: the location of the database is only of interest to the operator.
+                health.store = engine.settings().store.engine().into();
+            }
+            json(uri, &health)?
+        }
         Some(("memory", id)) => {
             let request = ReadRequest {
                 id: id.to_owned(),
@@ -235,7 +236,10 @@ fn text(uri: &str, page: String, kind: &str) -> ResourceContents {
         .with_meta(meta)
 }
 
-fn failed(error: &EngineError) -> ErrorData {
+fn failed(call: &Call, error: &EngineError) -> ErrorData {
+    if let Some(message) = call.generic_message(error) {
+        return ErrorData::internal_error(message, None);
+    }
     let hint = error
         .hint()
         .map_or_else(String::new, |hint| format!("\nhint: {}", hint.action()));

@@ -92,6 +92,21 @@ async fn a_person_labels_results_and_takes_a_label_back() {
     for part in ["be polite", "is it polite?", "data-key=\"p\"", "left to label"] {
         assert!(page.text.contains(part), "{part}: {}", page.text);
     }
+    let queue = format!("/v1/bench/runs/{run}/labels");
+    for (query, case, left) in [
+        ("", "polite", 1),
+        ("?all=true", "echo", 3),
+        ("?all=true&skip=2", "secret", 3),
+    ] {
+        let step = get(server, &admin, &format!("{queue}{query}")).await.ok(200);
+        assert_eq!(
+            (&step["next"]["case_id"], &step["left"]),
+            (&json!(case), &json!(left))
+        );
+        assert_eq!((&step["pending"], &step["pass_rate"]), (&json!(1), &json!(0.5)));
+    }
+    let beyond = get(server, &admin, &format!("{queue}?skip=1")).await.ok(200);
+    assert_eq!((&beyond["next"], &beyond["left"]), (&Value::Null, &json!(1)));
     let label = [
         ("case_id", "polite"),
         ("repeat", "0"),
@@ -124,6 +139,7 @@ async fn a_person_labels_results_and_takes_a_label_back() {
         .await
         .ok(200);
     assert_eq!(step["labels"], 1);
+    assert_eq!((&step["labelled"], &step["left"]), (&json!(1), &json!(2)));
     let stored = get(server, &admin, &format!("/v1/bench/runs/{run}"))
         .await
         .ok(200);
@@ -152,7 +168,21 @@ async fn lower_scopes_cannot_decide_about_their_own_results() {
         assert!(!page.text.contains("Accept this run"), "{scope}");
         let page = get(server, &token, &format!("/bench/runs/{run}/label")).await;
         assert_eq!(page.status, 403, "{scope}");
+        // An agent must not judge what it retrieved.
+        let grade = [
+            ("annotator", "me"),
+            ("query_id", "q"),
+            ("memory_id", "m"),
+            ("grade", "3"),
+        ];
+        let judged = submit(server, &token, "/retrieval/annotate", &grade).await;
+        assert_eq!(judged.status, 403, "{scope}: {}", judged.text);
+        let page = get(server, &token, "/retrieval/annotate?annotator=me").await;
+        assert_eq!(page.status, 403, "{scope}");
     }
+    let admin = server.token(Scope::Admin).await;
+    let page = get(server, &admin, "/retrieval/annotate").await;
+    assert_eq!(page.status, 200, "{}", page.text);
     // Another site cannot submit a form in the browser of a person.
     let request = server
         .request(Method::POST, &format!("/bench/runs/{run}/notes"))

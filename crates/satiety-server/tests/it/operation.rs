@@ -62,6 +62,38 @@ async fn health_and_metrics_are_served() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pages_and_assets_are_compressed_for_clients_that_accept_it() {
+    let server = start().await;
+    let fetch = async |path: &str, headers: &[(&'static str, &'static str)]| {
+        let mut request = server.request(Method::GET, path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = request.send().await.unwrap();
+        let coding = response.headers().get("content-encoding");
+        let coding = coding.map(|value| value.to_str().unwrap().to_owned());
+        (coding, response.bytes().await.unwrap())
+    };
+    let gzip = ("accept-encoding", "gzip, br");
+    for path in ["/bench", "/assets/style.css", "/assets/dashboard.js"] {
+        let (coding, packed) = fetch(path, &[gzip]).await;
+        assert_eq!(coding.as_deref(), Some("gzip"), "{path}");
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text).unwrap();
+        let (coding, plain) = fetch(path, &[]).await;
+        assert_eq!(coding, None, "{path}");
+        assert_eq!(text.as_bytes(), &plain[..], "{path}");
+        assert!(packed.len() * 2 < plain.len(), "{path}: {}", packed.len());
+        // Another site must not learn content from sizes.
+        let (coding, _) = fetch(path, &[gzip, ("sec-fetch-site", "cross-site")]).await;
+        assert_eq!(coding, None, "{path}");
+    }
+    for path in ["/metrics", "/v1/health", "/openapi.json"] {
+        assert_eq!(fetch(path, &[gzip]).await.0, None, "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn shutdown_waits_for_running_requests() {
     let mut server = start().await;
     let url = server.url("");

@@ -1,8 +1,10 @@
-//! Dashboard pages of agents' runs.
+//! Dashboard pages of agents' runs and conversations.
+
+use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
-use crate::support::start;
+use crate::support::{round, start};
 
 /// An agent that reads a file and then runs the same failing test again and again.
 fn looping_run() -> Value {
@@ -54,10 +56,55 @@ async fn a_reported_run_has_pages() {
     }
     assert_eq!(server.get("/progress/fix-import?from=4").await.status, 200);
     assert_eq!(server.get("/progress/fix-import?from=x").await.status, 400);
-    assert_eq!(server.get("/progress/missing").await.status, 404);
+    for missing in [
+        "/progress/missing",
+        "/memory/missing",
+        "/ab/missing",
+        "/research/missing",
+    ] {
+        let page = server.get(missing).await;
+        assert_eq!(page.status, 404, "{missing}: {}", page.text);
+        assert!(
+            page.text.contains("<h1>Not found</h1>"),
+            "{missing}: {}",
+            page.text
+        );
+    }
     let overview = server.get("/").await.text;
     assert!(
         overview.contains("stuck") && overview.contains("Agent runs"),
         "{overview}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_conversations_are_shown_in_parts() {
+    let server = start().await;
+    let rounds = |numbers: RangeInclusive<u32>| -> Vec<Value> {
+        numbers
+            .map(|number| round(number, &["the queue is durable"]))
+            .collect()
+    };
+    let begin = json!({"conversation_id": "long", "rounds": rounds(1..=200)});
+    server.post("/v1/conversations", &begin).await.ok(201);
+    let all = server.get("/conversations/long").await.text;
+    assert!(!all.contains("Earlier rounds"), "{all}");
+    let more = json!({"rounds": rounds(201..=205)});
+    server.post("/v1/conversations/long/rounds", &more).await.ok(201);
+    let last = server.get("/conversations/long").await.text;
+    for part in [
+        "Rounds 6 to 205 of 205.",
+        "/conversations/long?from=1\">Earlier rounds",
+        "Round 205,",
+    ] {
+        assert!(last.contains(part), "{part}: {last}");
+    }
+    assert!(!last.contains("Round 5,"), "{last}");
+    let first = server.get("/conversations/long?from=1").await.text;
+    for part in [
+        "Rounds 1 to 200 of 205.",
+        "/conversations/long?from=201\">Later rounds",
+    ] {
+        assert!(first.contains(part), "{part}: {first}");
+    }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use satiety_server::mcp::{Context, Profile, Registry, http_service};
+use satiety_server::http::JobPermits;
+use satiety_server::mcp::{Context, Profile, Reach, Registry, http_service};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,10 +18,14 @@ struct Server {
 
 impl Server {
     async fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let context = Context::new(crate::engine(folder.path()));
+        Self::start_in(tempfile::tempdir().unwrap(), Reach::Machine).await
+    }
+
+    async fn start_in(folder: tempfile::TempDir, reach: Reach) -> Self {
+        let mut context = Context::new(crate::engine(folder.path()));
+        context.reach = reach;
         let (running, ending) = tokio::sync::watch::channel(false);
-        let service = http_service(context, Registry::from_profile(Profile::Core), &[], ending);
+        let service = http_service(context, Registry::from_profile(Profile::Memory), &[], ending);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let router = axum::Router::new().nest_service("/mcp", service);
@@ -66,6 +71,22 @@ impl Server {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
+    /// Opens a session.
+    async fn session(&self) -> String {
+        let answer = self.post(&[], &hello()).await;
+        let session = answer
+            .lines()
+            .find_map(|line| {
+                line.to_lowercase()
+                    .starts_with("mcp-session-id:")
+                    .then(|| line[15..].trim().to_owned())
+            })
+            .unwrap();
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        self.post(&[("Mcp-Session-Id", &session)], &ready).await;
+        session
+    }
+
     async fn call(&self, session: &str, id: u32, tool: &str, arguments: Value) -> Value {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
             "params": {"name": tool, "arguments": arguments}});
@@ -102,21 +123,47 @@ async fn only_loopback_clients_are_accepted() {
     }
 }
 
+/// Errors of the store have its location, which only a local caller may see.
+#[tokio::test]
+async fn remote_callers_do_not_see_the_location_of_the_store() {
+    let remote = Reach::Below {
+        root: None,
+        permits: JobPermits::new(1),
+    };
+    for (reach, is_shown) in [(remote, false), (Reach::Machine, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("t.db"), "not a database ".repeat(500)).unwrap();
+        let server = Server::start_in(folder, reach).await;
+        let session = server.session().await;
+        for (method, params) in [
+            (
+                "tools/call",
+                json!({"name": "memory_search", "arguments": {"query": "x"}}),
+            ),
+            ("resources/list", json!({})),
+            ("resources/read", json!({"uri": "satiety://memory/mem-1"})),
+            (
+                "prompts/get",
+                json!({"name": "recall_before_task", "arguments": {"task": "x"}}),
+            ),
+        ] {
+            let message = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
+            let text = server.post(&[("Mcp-Session-Id", &session)], &message).await;
+            assert_eq!(text.contains("t.db"), is_shown, "{method}: {text}");
+            assert_eq!(
+                text.contains("internal server error"),
+                !is_shown,
+                "{method}: {text}"
+            );
+        }
+    }
+}
+
 /// A read is attributed to the session's search.
 #[tokio::test]
 async fn http_requests_share_a_session() {
     let server = Server::start().await;
-    let answer = server.post(&[], &hello()).await;
-    let session = answer
-        .lines()
-        .find_map(|line| {
-            line.to_lowercase()
-                .starts_with("mcp-session-id:")
-                .then(|| line[15..].trim().to_owned())
-        })
-        .unwrap();
-    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    server.post(&[("Mcp-Session-Id", &session)], &ready).await;
+    let session = server.session().await;
     let text = json!({"title": "Use WAL", "content": "Readers never wait for the writer."});
     let saved = server.call(&session, 2, "memory_save", text).await;
     let found = server

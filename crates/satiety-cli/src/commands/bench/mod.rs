@@ -17,7 +17,8 @@ use satiety::bench::{
 use satiety_engine::Engine;
 use satiety_engine::bench::limits::Limits;
 use satiety_engine::bench::{
-    AblationRequest, AcceptRequest, CompareRunsRequest, ResultOptions, RunBenchRequest, VerdictOverride,
+    AblationRequest, AcceptRequest, CompareRunsRequest, FileAccess, ResultOptions, RunBenchRequest,
+    VerdictOverride,
 };
 use satiety_report::document::link;
 use satiety_report::documents::bench::{RunReport, runs};
@@ -47,7 +48,7 @@ pub(super) async fn run(
             printer.answer(&engine.bench().cancel(&run).await?)?;
             Ok(Exit::Done)
         }
-        Bench::Compare(arguments) => compare(arguments, engine, printer).await,
+        Bench::Compare(arguments) => Box::pin(compare(arguments, engine, printer)).await,
         Bench::Baseline(arguments) => baseline(arguments, engine, printer).await,
         Bench::Ablation(arguments) => ablation(arguments, engine, settings, printer).await,
         Bench::Report(arguments) => report(arguments, engine, printer).await,
@@ -279,6 +280,7 @@ pub(super) fn options(how: BenchHowArgs, default: Option<SandboxRequirement>) ->
         cache: how.cache,
         keep_workdirs: how.keep_workdirs,
         environment: std::env::vars().collect(),
+        files: FileAccess::Machine,
         ..RunBenchRequest::default()
     }
 }

@@ -73,6 +73,9 @@ pub struct Protected {
     /// Directories that must not be visible as a whole, although parts of them may be allowed: the suite's
     /// directory, the home directory, the directory for temporary files.
     pub wholes: Vec<PathBuf>,
+    /// Directory of a tenant. Nothing else is visible except what every sandbox has: a tenant's users write the
+    /// descriptions.
+    pub within: Option<PathBuf>,
 }
 
 impl Protected {
@@ -82,6 +85,7 @@ impl Protected {
         Self {
             trees: resolve(&self.trees),
             wholes: resolve(&self.wholes),
+            within: self.within.as_deref().map(canonical),
         }
     }
 
@@ -112,9 +116,26 @@ impl Protected {
         Some(format!("is below {never}"))
     }
 
-    /// Whether a path is protected itself.
+    /// Whether a resolved path is protected itself, or outside of the tenant's directory.
     pub(in super::super) fn covers(&self, path: &Path) -> bool {
+        self.is_in_tree(path) || self.is_outside(path)
+    }
+
+    fn is_in_tree(&self, path: &Path) -> bool {
         self.trees.iter().any(|tree| path.starts_with(tree))
+    }
+
+    /// Whether a resolved path is neither in the tenant's directory nor in every sandbox.
+    pub(in super::super) fn is_outside(&self, path: &Path) -> bool {
+        let is_shared = || {
+            SYSTEM.iter().any(|system| path.starts_with(system))
+                || ETC
+                    .iter()
+                    .any(|name| path.starts_with(Path::new("/etc").join(name)))
+        };
+        self.within
+            .as_ref()
+            .is_some_and(|root| !path.starts_with(root) && !is_shared())
     }
 }
 
@@ -215,6 +236,7 @@ impl Layout {
             self.reads
                 .iter()
                 .filter(|(to, from)| !(in_system(to) && to == from && !self.is_hidden(to)))
+                .filter(|(_, from)| self.is_in_place(from))
                 .map(|(to, from)| Mount::Read {
                     from: from.clone(),
                     to: to.clone(),
@@ -230,6 +252,14 @@ impl Layout {
         });
         mounts.sort_by_key(|mount| depth(mount.place()));
         mounts
+    }
+
+    /// Whether a source in the tenant's directory is still there: a user may have replaced it by a link.
+    fn is_in_place(&self, from: &Path) -> bool {
+        match &self.protected.within {
+            Some(root) if from.starts_with(root) => canonical(from) == from,
+            _ => true,
+        }
     }
 
     fn is_hidden(&self, path: &Path) -> bool {
@@ -379,7 +409,7 @@ impl Layout {
         if real == canonical(named.base) {
             return Ok(());
         }
-        if self.protected.covers(&real) {
+        if self.protected.is_in_tree(&real) {
             return Err(OpenError::description(
                 "args",
                 format!(
@@ -393,6 +423,7 @@ impl Layout {
         if self.protected.objection(&real).is_some() {
             return Ok(());
         }
+        self.check_inside(&path, &real)?;
         if real.starts_with(canonical(named.base)) {
             self.add_copy(&path, "argument")
         } else {
@@ -405,10 +436,12 @@ impl Layout {
     fn add_read(&mut self, text: &str, named: &Named<'_>) -> Result<(), OpenError> {
         let refused = |reason: String| OpenError::description("read", format!("`{text}` {reason}"));
         let path = lexical(&named.base.join(text));
+        let real = canonical(&path);
+        // First, so that a tenant does not learn which files exist elsewhere.
+        self.check_inside(&path, &real)?;
         if !path.exists() {
             return Err(refused("does not exist".to_owned()));
         }
-        let real = canonical(&path);
         if let Some(objection) = self
             .protected
             .objection(&real)
@@ -422,6 +455,14 @@ impl Layout {
         } else {
             self.reads.insert(path, real.clone());
             self.reads.insert(real.clone(), real);
+        }
+        Ok(())
+    }
+
+    /// Fails if a path is outside of the tenant's directory; `real` is the path without links.
+    fn check_inside(&self, path: &Path, real: &Path) -> Result<(), OpenError> {
+        if self.protected.is_outside(real) {
+            return Err(OpenError::outside(path));
         }
         Ok(())
     }
@@ -440,7 +481,9 @@ impl Layout {
     /// Makes a path readable unless it is protected; returns whether it is allowed.
     fn allow(&mut self, path: &Path) -> bool {
         let real = canonical(path);
-        let allowed = self.protected.objection(&real).is_none() && self.protected.objection(path).is_none();
+        let allowed = self.protected.objection(&real).is_none()
+            && self.protected.objection(path).is_none()
+            && !self.protected.is_outside(&real);
         if allowed {
             self.reads.insert(path.to_owned(), real.clone());
             self.reads.insert(real.clone(), real);
@@ -455,6 +498,7 @@ impl Layout {
     /// Copies a file or tree of the target, without protected files, and mounts the copy in its place.
     /// A large tree without protected files is mounted itself.
     fn add_copy(&mut self, path: &Path, kind: &str) -> Result<(), OpenError> {
+        self.check_inside(path, &canonical(path))?;
         if path.is_dir() && is_large(path) && self.allow(path) {
             return Ok(());
         }
@@ -603,4 +647,143 @@ fn lexical(path: &Path) -> PathBuf {
         }
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Creates the layout of a description in `suite`, below the tenant's directory `acme`.
+    fn layout(
+        place: &Path,
+        program: Option<&Path>,
+        args: &[&str],
+        read: &[&str],
+    ) -> Result<Layout, OpenError> {
+        let base = place.join("acme/suite");
+        let read: Vec<String> = read.iter().map(|path| (*path).to_owned()).collect();
+        let named = Named {
+            program,
+            search: "/usr/bin:/bin",
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            base: &base,
+            read: &read,
+            skill: None,
+        };
+        let protected = Protected {
+            within: Some(place.join("acme")),
+            ..Protected::default()
+        };
+        Layout::new(&named, &protected, &place.join("copies"), false)
+    }
+
+    fn assert_outside(found: Result<Layout, OpenError>, what: &str) {
+        let error = found.expect_err(what);
+        assert!(matches!(error, OpenError::Outside { .. }), "{what}: {error}");
+        assert!(error.to_string().starts_with("cannot read "), "{error}");
+        assert!(error.hint().is_some());
+    }
+
+    #[test]
+    fn a_tenant_reads_its_directory_and_the_system() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let place = canonical(folder.path());
+        let at = |name: &str| place.join(name);
+        let text = |name: &str| at(name).display().to_string();
+        for name in [
+            "acme/suite/a.txt",
+            "acme/shared/b.txt",
+            "other/bin/run",
+            "other/lib/c.txt",
+        ] {
+            fs_err::create_dir_all(at(name).parent().unwrap()).unwrap();
+            fs_err::write(at(name), "#!/bin/sh\n").unwrap();
+        }
+        fs_err::set_permissions(at("other/bin/run"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        symlink(at("other"), at("acme/suite/link")).unwrap();
+        let own = [
+            text("acme/suite/a.txt"),
+            text("acme/shared"),
+            "/usr/bin".to_owned(),
+        ];
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        layout(
+            &place,
+            Some(Path::new("/bin/sh")),
+            &own,
+            &["a.txt", "../shared", "/usr/bin"],
+        )
+        .unwrap();
+        // A path that does not exist is a plain text.
+        layout(&place, None, &["/api/none"], &[]).unwrap();
+        for read in [
+            &*text("other"),
+            &*text("other/none"),
+            "../../other/lib/c.txt",
+            "link",
+            "/etc/passwd",
+        ] {
+            assert_outside(layout(&place, None, &[], &[read]), read);
+        }
+        for arg in [
+            text("other/lib/c.txt"),
+            text("acme/suite/link/lib/c.txt"),
+            "/etc/passwd".into(),
+        ] {
+            assert_outside(layout(&place, None, &[&arg], &[]), &arg);
+        }
+        for program in ["other/bin/run", "acme/suite/link/bin/run"] {
+            assert_outside(layout(&place, Some(&at(program)), &[], &[]), program);
+        }
+        // A virtual environment that is based on an installation elsewhere.
+        fs_err::create_dir_all(at("acme/venv/bin")).unwrap();
+        fs_err::write(at("acme/venv/bin/tool"), "#!/bin/sh\n").unwrap();
+        fs_err::write(
+            at("acme/venv/pyvenv.cfg"),
+            format!("home = {}\n", text("other/bin")),
+        )
+        .unwrap();
+        fs_err::rename(at("other/bin/run"), at("other/bin/python3")).unwrap();
+        assert_outside(layout(&place, Some(&at("acme/venv/bin/tool")), &[], &[]), "venv");
+    }
+
+    #[test]
+    fn a_directory_that_becomes_a_link_is_not_mounted() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = canonical(folder.path());
+        for name in ["acme/suite", "acme/shared", "other"] {
+            fs_err::create_dir_all(place.join(name)).unwrap();
+        }
+        let layout = layout(&place, None, &[], &["../shared"]).unwrap();
+        let shared = place.join("acme/shared");
+        let is_mounted = || {
+            layout
+                .mounts(&place.join("work"))
+                .iter()
+                .any(|mount| mount.place() == shared)
+        };
+        assert!(is_mounted());
+        fs_err::remove_dir(&shared).unwrap();
+        std::os::unix::fs::symlink(place.join("other"), &shared).unwrap();
+        assert!(!is_mounted());
+    }
+
+    #[test]
+    fn files_outside_of_a_tenants_directory_are_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = canonical(folder.path());
+        for name in ["acme/suite", "other"] {
+            fs_err::create_dir_all(place.join(name)).unwrap();
+            fs_err::write(place.join(name).join("file"), name).unwrap();
+        }
+        let protected = Protected {
+            within: Some(place.join("acme")),
+            ..Protected::default()
+        };
+        copy_tree(&place.join("acme/suite"), &place.join("one"), &protected).unwrap();
+        copy_tree(&place.join("other"), &place.join("two"), &protected).unwrap();
+        assert!(place.join("one/file").exists());
+        assert!(!place.join("two").exists());
+    }
 }

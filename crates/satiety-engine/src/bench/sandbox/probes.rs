@@ -294,6 +294,7 @@ async fn examine_one(isolation: SandboxIsolation) -> Result<ProbedIsolation, Str
                     at("home/.ssh"),
                 ],
                 wholes: vec![at("suite"), at("home"), at("scratch")],
+                within: None,
             },
             skill: None,
         },

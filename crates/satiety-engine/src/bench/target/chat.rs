@@ -1,5 +1,6 @@
 //! Chat model as the system under test. Retries are left to the caller, so that each attempt is recorded.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use satiety::bench::contract::spec::ChatSpec;
@@ -12,6 +13,7 @@ use tokio::time::timeout;
 
 use super::exec::too_long;
 use super::{Attempt, OpenError, TargetContext};
+use crate::tenants::{CountingChat, TenantMeter};
 
 /// Above any deadline; the deadline itself is enforced around the whole exchange.
 const HTTP_TIMEOUT: Duration = Duration::from_hours(24);
@@ -55,6 +57,17 @@ impl ChatTarget {
             model: chat::open(&parsed, settings).map_err(bad)?,
             spec: spec.clone(),
         })
+    }
+
+    /// Counts its tokens for a tenant, and refuses calls beyond the quota.
+    pub(super) fn count_for(self, meter: &Arc<TenantMeter>) -> Self {
+        Self {
+            model: Box::new(CountingChat {
+                inner: self.model,
+                meter: Arc::clone(meter),
+            }),
+            spec: self.spec,
+        }
     }
 
     pub(super) async fn call(&self, request: &Request) -> Attempt {

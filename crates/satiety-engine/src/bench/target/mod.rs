@@ -19,7 +19,8 @@ mod workdir;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use satiety::Hint;
@@ -27,6 +28,7 @@ use satiety::bench::contract::{Exit, Request, Response, TargetError, TargetSpec}
 use satiety_models::http::ApiKey;
 
 use super::sandbox::SandboxContext;
+use crate::tenants::TenantMeter;
 
 pub(crate) use self::http::address as post_address;
 pub use self::workdir::Workdir;
@@ -86,6 +88,9 @@ pub enum OpenError {
     /// A required sandbox that this machine cannot provide. The target is not run without it.
     #[error("cannot sandbox the target: {reason}")]
     Sandbox { reason: String },
+    /// A file that the run of a tenant may not read.
+    #[error("cannot read {path}: outside of the tenant's directory")]
+    Outside { path: String },
 }
 
 impl OpenError {
@@ -95,6 +100,9 @@ impl OpenError {
                 "install bubblewrap, or allow user namespaces; to accept a degraded sandbox set `bench.sandbox` to \"prefer\", to run without one set it to \"off\", which is recorded in the result; to see what is missing",
                 "satiety doctor --sandbox",
             )),
+            Self::Outside { .. } => {
+                Some("use files in the tenant's directory, and programs of the system's directories".into())
+            }
             Self::Description { .. } => None,
         }
     }
@@ -102,6 +110,12 @@ impl OpenError {
     pub(super) fn sandbox(reason: impl Into<String>) -> Self {
         Self::Sandbox {
             reason: reason.into(),
+        }
+    }
+
+    pub(super) fn outside(path: &Path) -> Self {
+        Self::Outside {
+            path: path.display().to_string(),
         }
     }
 
@@ -168,6 +182,14 @@ impl Target {
             TargetSpec::Replay(spec) => Self::Replay(replay::Replay::open(spec, context)?),
             TargetSpec::Echo(_) => Self::Echo,
         })
+    }
+
+    /// Counts the tokens of a chat model for a tenant. Programs and endpoints are not model work of this process.
+    pub(super) fn count_for(self, meter: Option<&Arc<TenantMeter>>) -> Self {
+        match (self, meter) {
+            (Self::Chat(target), Some(meter)) => Self::Chat(target.count_for(meter)),
+            (target, _) => target,
+        }
     }
 
     /// Makes one call, limited by the request's `deadline_ms`.

@@ -9,6 +9,7 @@ use satiety::bench::contract::spec::ReplaySpec;
 use satiety::bench::contract::{ErrorKind, Request, Response, TargetError};
 use serde_json::{Map, Value};
 
+use super::super::sandbox::layout::canonical;
 use super::{Attempt, OpenError, TargetContext};
 
 #[derive(Debug)]
@@ -27,6 +28,9 @@ struct Recorded {
 impl Replay {
     pub(super) fn open(spec: &ReplaySpec, context: &TargetContext) -> Result<Self, OpenError> {
         let path = context.base.join(&spec.file);
+        if context.sandbox.protected.resolved().is_outside(&canonical(&path)) {
+            return Err(OpenError::outside(&path));
+        }
         let bad = |reason: String| OpenError::description("file", reason);
         let file = fs_err::File::open(&path).map_err(|error| bad(error.to_string()))?;
         let mut answers: HashMap<_, Vec<Recorded>> = HashMap::new();

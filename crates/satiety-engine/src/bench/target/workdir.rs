@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use satiety::bench::contract::{ErrorKind, Request, TargetError};
 
 use super::super::sandbox::layout::{Protected, canonical};
-use super::TargetContext;
 use super::program::give;
+use super::{OpenError, TargetContext};
 
 /// Directory that is deleted on drop, unless it is to be kept.
 #[derive(Debug)]
@@ -204,7 +204,11 @@ fn copy(from: &Path, file: &str, into: &Path, protected: &Protected) -> Result<(
             "file `{file}` must be a relative path inside its directory"
         )));
     }
-    if protected.covers(&canonical(&from.join(relative))) {
+    let real = canonical(&from.join(relative));
+    if protected.is_outside(&real) {
+        return Err(harness(OpenError::outside(relative).to_string()));
+    }
+    if protected.covers(&real) {
         return Err(harness(format!("file `{file}` is hidden from targets")));
     }
     copy_tree(&from.join(relative), &into.join(relative), protected).map_err(|error| {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use satiety_engine::EngineError;
 use satiety_engine::doctor::Examination;
 use satiety_engine::operations::{Effect, NoFields, Operation};
 use satiety_engine::tokens::AuditLog;
@@ -173,6 +174,12 @@ async fn audit(app: Arc<App>, request: Multiplicity) -> Result<AuditLog, Problem
 }
 
 async fn fleet(app: Arc<App>, _: NoFields) -> Result<Examination, Problem> {
+    // It shows the location of the database, its replicas and its other clients.
+    if app.engine.tenant_name().is_some() {
+        return Err(Problem::from(EngineError::OnlyMain {
+            what: "check the fleet",
+        }));
+    }
     Ok(app.engine.database().examine_fleet().await)
 }
 

@@ -1,7 +1,7 @@
 //! Benchmark tools: run a suite, show a run, compare two.
 
 use satiety::bench::{BenchmarkRun, BenchmarkSummary, GatePolicy, GateReport, GateVerdict};
-use satiety_engine::bench::{CompareRunsRequest, Progress, RunBenchRequest, RunSummary};
+use satiety_engine::bench::{CompareRunsRequest, FileAccess, Progress, RunBenchRequest, RunSummary};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +140,9 @@ async fn run(call: &Call, mut request: RunBenchRequest) -> Result<RunView, Probl
     // An agent may name any suite and target it can reach, so its processes run in a sandbox.
     request.sandbox = Some(call.engine().sandbox_requirement());
     request.environment.clone_from(&call.context.environment);
+    if !call.is_remote() {
+        request.files = FileAccess::Machine;
+    }
     let plan = call.engine().bench().plan(request).await?;
     let power = plan.power().text.clone();
     let tell = call.progress.clone();

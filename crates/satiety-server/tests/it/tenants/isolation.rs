@@ -4,6 +4,7 @@
 //! `requests.json` has a request for it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use satiety_engine::tenants::CreateTenantRequest;
@@ -192,6 +193,22 @@ async fn rows(engine: &satiety_engine::Engine) -> BTreeSet<String> {
         .collect()
 }
 
+/// As [`rows`], once the query log, which is written asynchronously, has the search that `seed` made with a word.
+async fn settled_rows(engine: &satiety_engine::Engine, word: &str) -> BTreeSet<String> {
+    let searched = format!("what is {word}");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut last = BTreeSet::new();
+    loop {
+        let now = rows(engine).await;
+        if now == last && now.iter().any(|line| line.contains(&searched)) {
+            return now;
+        }
+        assert!(Instant::now() < deadline, "the rows of {word} do not settle");
+        last = now;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
 struct Setting {
     server: Running,
     _roots: tempfile::TempDir,
@@ -255,7 +272,8 @@ async fn every_operation(store: Option<String>) {
     let operations = operations();
     assert!(operations.len() > 90, "{}", operations.len());
     let of_owner = server.engine.tenant("osprey").await.unwrap();
-    let (before, main_before) = (rows(&of_owner).await, rows(&server.engine).await);
+    let before = settled_rows(&of_owner, OWNER).await;
+    let main_before = settled_rows(&server.engine, MAIN).await;
     assert!(before.iter().filter(|line| line.contains(OWNER)).count() > 10);
     for operation in &operations {
         // Without a place for an id, one call is like another.
@@ -319,6 +337,51 @@ async fn no_operation_reaches_another_tenant_on_postgres() {
     if let Some(store) = postgres().await {
         every_operation(Some(store)).await;
     }
+}
+
+/// A tenant's users write its suites: they can name other files, or link to them.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_run_reads_the_files_of_another_tenant() {
+    const OUTSIDE: &str = "outside of the tenant's directory";
+    let Setting {
+        server,
+        _roots: roots,
+        owner,
+        other,
+        ..
+    } = setting(None).await;
+    let own = roots.path().join("heron");
+    let foreign = roots.path().join("osprey/echo");
+    let run = async |body: Value| server.post_as(&other, "/v1/bench/runs", &body).await;
+    for (name, file) in [
+        ("cases", "cases/a.json"),
+        ("target", "target.toml"),
+        ("suite", "suite.json"),
+    ] {
+        write_suite(&own, "HERONWORD");
+        fs_err::rename(own.join("echo"), own.join(name)).unwrap();
+        let link = own.join(name).join(file);
+        fs_err::create_dir_all(link.parent().unwrap()).unwrap();
+        let _ = fs_err::remove_file(&link);
+        let aim = foreign.join(if name == "target" {
+            "target.toml"
+        } else {
+            "suite.json"
+        });
+        std::os::unix::fs::symlink(aim, &link).unwrap();
+        let refused = run(json!({"suite": name})).await;
+        assert_eq!(refused.status, 422, "{name}: {}", refused.text);
+        assert_clean(&refused.text, name);
+        assert!(refused.text.contains(OUTSIDE), "{name}: {}", refused.text);
+    }
+    write_suite(&own, "HERONWORD");
+    let target = foreign.join("target.toml").display().to_string();
+    let refused = run(json!({"suite": "echo", "target": target})).await;
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    assert!(refused.text.contains(OUTSIDE), "{}", refused.text);
+    run(json!({"suite": "echo"})).await.ok(202);
+    let named = json!({"suite": "echo", "target": target});
+    server.post_as(&owner, "/v1/bench/runs", &named).await.ok(202);
 }
 
 /// Addresses on a page.

@@ -3,13 +3,16 @@
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use satiety_engine::Engine;
 use satiety_engine::tenants::{CreateTenantRequest, UpdateTenantRequest};
 use satiety_engine::tokens::Scope;
-use satiety_server::http::TenantSettings;
+use satiety_server::http::{Limits, TenantSettings};
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use super::{guarded, postgres};
-use crate::support::{Answer, Options, Running, round, start, start_with};
+use crate::support::{Answer, Options, Running, engine_on, round, start, start_with};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_ids_in_two_tenants_are_different_rows() {
@@ -104,6 +107,7 @@ async fn the_registry_is_for_admins_of_the_main_store() {
         (Method::PATCH, "/v1/tenants/acme"),
         (Method::DELETE, "/v1/tenants/acme"),
         (Method::GET, "/metrics/tenants"),
+        (Method::GET, "/v1/fleet"),
         (Method::GET, "/v1/tenants/other"),
     ] {
         let body = (method == Method::POST || method == Method::PATCH).then(|| json!({"name": "x"}));
@@ -118,7 +122,8 @@ async fn the_registry_is_for_admins_of_the_main_store() {
         assert_eq!(answer.status, 403, "{method} {path}: {}", answer.text);
     }
     // It sees itself, and administers its own tokens.
-    server.get_as(&of_tenant, "/v1/tenants/acme").await.ok(200);
+    let seen = server.get_as(&of_tenant, "/v1/tenants/acme").await.ok(200);
+    assert_eq!(seen["store"], json!(""), "the location is the operator's");
     let new = json!({"name": "ci", "scope": "write"});
     let key = |token: &str| {
         server
@@ -300,4 +305,138 @@ async fn the_store_of_another_is_refused() {
     server.engine.tenants().create(again).await.unwrap();
     let token = server.tenant_token("renamed", Scope::Read).await;
     server.get_as(&token, "/v1/memories").await.ok(200);
+}
+
+/// A server that has a tenant open notices that its store is elsewhere, and that it is another tenant with the name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moved_tenant_is_opened_again() {
+    let server = start_with(guarded()).await;
+    server.tenant("acme").await;
+    let token = server.tenant_token("acme", Scope::Write).await;
+    let memory = |title: &str| json!({"title": title, "content": title});
+    let save = async |token: &str, title: &str| {
+        server
+            .post_as(token, "/v1/memories", &memory(title))
+            .await
+            .ok(201);
+    };
+    save(&token, "before the move").await;
+    let place = |file: &str| server.folder.path().join(file);
+    let moved = |file: &str| UpdateTenantRequest {
+        id: "acme".into(),
+        store_url: Some(format!("sqlite:{}", place(file).display())),
+        ..UpdateTenantRequest::default()
+    };
+    let error = server
+        .engine
+        .tenants()
+        .update(moved("typo.db"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.category().http_status(), 409, "{error}");
+    assert!(!place("typo.db").exists());
+    let url = moved("elsewhere.db").store_url.unwrap();
+    let elsewhere = engine_on(&url, server.folder.path());
+    elsewhere.database().ping().await.unwrap();
+    elsewhere.close().await;
+    server
+        .engine
+        .tenants()
+        .update(moved("elsewhere.db"))
+        .await
+        .unwrap();
+    server.app.synchronize_tenants().await;
+    let listed = server.get_as(&token, "/v1/memories").await;
+    assert!(!listed.text.contains("before the move"), "{}", listed.text);
+    save(&token, "after the move").await;
+    // Deleted, and created again with the store that it had at first.
+    server.engine.tenants().delete("acme", false).await.unwrap();
+    server
+        .create_tenant(CreateTenantRequest {
+            name: "acme".into(),
+            existing: true,
+            ..CreateTenantRequest::default()
+        })
+        .await;
+    let token = server.tenant_token("acme", Scope::Read).await;
+    server.app.synchronize_tenants().await;
+    let listed = server.get_as(&token, "/v1/memories").await;
+    assert!(listed.text.contains("before the move"), "{}", listed.text);
+    assert!(!listed.text.contains("after the move"), "{}", listed.text);
+}
+
+/// Requests of one tenant cannot take all permits, whatever they wait for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_leaves_permits_to_the_others() {
+    let server = start_with(Options {
+        limits: Limits {
+            concurrent: 4,
+            headers: Duration::from_secs(20),
+            shutdown: Duration::from_secs(5),
+            ..Limits::default()
+        },
+        ..guarded()
+    })
+    .await;
+    server.tenant("slow").await;
+    let token = server.tenant_token("slow", Scope::Write).await;
+    let main = server.token(Scope::Read).await;
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        // The rest of the body does not arrive.
+        let request = format!(
+            "POST /v1/memories HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: 100\r\n\r\n{{",
+            server.address
+        );
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        held.push(stream);
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    server.get_as(&main, "/v1/health").await.ok(200);
+    drop(held);
+}
+
+/// Servers apply the rules of each tenant, also of those without requests.
+#[tokio::test(flavor = "multi_thread")]
+async fn retention_rules_of_a_tenant_are_applied() {
+    const LIMIT: Duration = Duration::from_secs(10);
+    let server = start_with(Options {
+        tenants: TenantSettings {
+            retain_every: Some(Duration::from_millis(200)),
+            ..TenantSettings::default()
+        },
+        ..guarded()
+    })
+    .await;
+    for name in ["one", "two"] {
+        server.tenant(name).await;
+        let token = server.tenant_token(name, Scope::Read).await;
+        let search = json!({"query": "retained words"});
+        server.post_as(&token, "/v1/memory/search", &search).await.ok(200);
+    }
+    let one = server.engine.tenant("one").await.unwrap();
+    let two = server.engine.tenant("two").await.unwrap();
+    let is_logged = async |engine: &Engine| {
+        let mut export = Vec::new();
+        engine.database().export(&mut export).await.unwrap();
+        String::from_utf8(export).unwrap().contains("retained words")
+    };
+    // The log is written in the background.
+    let began = Instant::now();
+    while !is_logged(&one).await || !is_logged(&two).await {
+        assert!(began.elapsed() < LIMIT, "not logged");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let rule = "eval_queries=0d".parse().unwrap();
+    one.database().set_retention_rules(&[rule]).await.unwrap();
+    let began = Instant::now();
+    while is_logged(&one).await {
+        assert!(began.elapsed() < LIMIT, "still there");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(is_logged(&two).await, "the rule is that of another tenant");
+    one.close().await;
+    two.close().await;
 }

@@ -1,5 +1,7 @@
 //! Quotas: what is refused, what still works, and how several servers add up.
 
+use std::time::{Duration, Instant};
+
 use reqwest::Method;
 use satiety::quota::Quotas;
 use satiety_engine::tenants::{CreateTenantRequest, UpdateTenantRequest};
@@ -44,13 +46,7 @@ async fn requests_are_limited_per_minute_and_per_day() {
         requests_per_day: Some(4),
         ..Quotas::default()
     };
-    let change = UpdateTenantRequest {
-        id: "acme".into(),
-        quotas: Some(quotas),
-        ..UpdateTenantRequest::default()
-    };
-    server.engine.tenants().update(change).await.unwrap();
-    server.app.synchronize_tenants().await;
+    change(&server, quotas).await;
     server.get_as(&token, "/v1/health").await.ok(200);
     let refused = server.get_as(&token, "/v1/health").await;
     assert_eq!(refused.status, 429);
@@ -120,6 +116,44 @@ async fn usage_survives_a_restart() {
     assert_eq!(usage["usage"]["requests"], json!(5), "{usage}");
 }
 
+/// Changes the quotas of the tenant.
+async fn change(server: &Running, quotas: Quotas) {
+    let change = UpdateTenantRequest {
+        id: "acme".into(),
+        quotas: Some(quotas),
+        ..UpdateTenantRequest::default()
+    };
+    server.engine.tenants().update(change).await.unwrap();
+    server.app.synchronize_tenants().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn model_work_needs_model_tokens() {
+    let quotas = Quotas {
+        model_tokens_per_day: Some(0),
+        ..Quotas::default()
+    };
+    let (server, token) = limited(quotas, None).await;
+    let messages = json!([{"role": "user", "content": "Is the release ready?"},
+        {"role": "assistant", "content": "The release is ready."}]);
+    let sorted = json!({"conversation": messages, "extract": "model"});
+    let refused = server.post_as(&token, "/v1/score", &sorted).await;
+    assert_eq!(refused.status, 429, "{}", refused.text);
+    assert!(refused.text.contains("model_tokens_per_day"), "{}", refused.text);
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((1..=86_400).contains(&wait), "{wait}");
+    // Without a model, scoring works.
+    let ruled = json!({"conversation": messages});
+    server.post_as(&token, "/v1/score", &ruled).await.ok(200);
+    change(&server, Quotas::default()).await;
+    let admitted = server.post_as(&token, "/v1/score", &sorted).await;
+    assert_eq!(
+        admitted.status, 409,
+        "this server has no chat model: {}",
+        admitted.text
+    );
+}
+
 async fn storage(store: Option<String>) {
     let quotas = Quotas {
         storage_bytes: Some(1),
@@ -128,13 +162,7 @@ async fn storage(store: Option<String>) {
     let (server, token) = limited(Quotas::default(), store).await;
     let memory = json!({"title": "kept", "content": "before the quota"});
     let saved = server.post_as(&token, "/v1/memories", &memory).await.ok(201);
-    let change = UpdateTenantRequest {
-        id: "acme".into(),
-        quotas: Some(quotas),
-        ..UpdateTenantRequest::default()
-    };
-    server.engine.tenants().update(change).await.unwrap();
-    server.app.synchronize_tenants().await;
+    change(&server, quotas).await;
     let refused = server.post_as(&token, "/v1/memories", &memory).await;
     assert_eq!(refused.status, 507, "{}", refused.text);
     assert!(refused.text.contains("storage_bytes"), "{}", refused.text);
@@ -147,12 +175,37 @@ async fn storage(store: Option<String>) {
     let path = format!("/v1/memories/{id}");
     server.get_as(&token, &path).await.ok(200);
     server
-        .post_as(&token, "/v1/memory/search", &json!({"query": "quota"}))
+        .post_as(&token, "/v1/memory/search", &json!({"query": "quota reached"}))
         .await
         .ok(200);
     server.send_as(&token, Method::DELETE, &path, None).await.ok(200);
     let form = server.post_as(&token, "/retrieval/annotate", &json!({})).await;
     assert_eq!(form.status, 507, "{}", form.text);
+    // Tokens are in the registry.
+    let created = json!({"name": "spare", "scope": "read"});
+    let created = server.post_as(&token, "/v1/tokens", &created).await.ok(201);
+    let spare = format!("/v1/tokens/{}", created["token_id"].as_str().unwrap());
+    server.send_as(&token, Method::DELETE, &spare, None).await.ok(200);
+    // A search of the full store was not logged. The log is written in order: a later search is the evidence.
+    change(&server, Quotas::default()).await;
+    server
+        .post_as(&token, "/v1/memory/search", &json!({"query": "quota lifted"}))
+        .await
+        .ok(200);
+    let tenant = server.engine.tenant("acme").await.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let rows = loop {
+        let mut export = Vec::new();
+        tenant.database().export(&mut export).await.unwrap();
+        let rows = String::from_utf8(export).unwrap();
+        if rows.contains("quota lifted") {
+            break rows;
+        }
+        assert!(Instant::now() < deadline, "the query log was not written");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert!(!rows.contains("quota reached"), "{rows}");
+    tenant.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -65,7 +65,10 @@ pub(super) async fn seed(server: &Running, token: &str, word: &str, root: bool) 
         .post_as(token, "/v1/retrieval/runs", &json!({}))
         .await
         .ok(202);
-    ids.push(text(&job, "job_id"));
+    let job = text(&job, "job_id");
+    // The event stream ends when the job does.
+    server.get_as(token, &format!("/v1/jobs/{job}/events")).await;
+    ids.push(job);
     let created = json!({"name": format!("spare {word}"), "scope": "read"});
     let created = server.post_as(token, "/v1/tokens", &created).await.ok(201);
     ids.push(text(&created, "token_id"));
