@@ -171,8 +171,14 @@ impl DatabaseOperations<'_> {
     ) -> Result<ParquetExport, EngineError> {
         let store = self.engine.reader().await?;
         let exported_at = jiff::Timestamp::now();
-        let target = LockedExport::open(directory, satiety_store::SCHEMA_VERSION, store.place())?;
-        let next = ExportManifest::new(satiety_store::SCHEMA_VERSION, store.place());
+        let mut database = store.place().to_owned();
+        // A relative path is another file elsewhere, and an absolute one may be the same file.
+        if let crate::StoreUrl::Sqlite(path) = &self.engine.settings.store {
+            let path = fs_err::canonicalize(path).map_err(|cause| EngineError::file("read", path, cause))?;
+            database = crate::StoreUrl::Sqlite(path).to_string();
+        }
+        let target = LockedExport::open(directory, satiety_store::SCHEMA_VERSION, &database)?;
+        let next = ExportManifest::new(satiety_store::SCHEMA_VERSION, &database);
         let mut writer = PartitionWriter::new(target, next, full, &mut progress);
         store.rows_by_day(&mut writer).await?;
         writer.finish(exported_at)

@@ -137,6 +137,34 @@ fn answers_and_messages_of_an_export_are_read_back() {
 }
 
 #[test]
+fn damaged_files_and_directories_of_other_tools_are_errors() {
+    let place = exported();
+    let broken = place.path("broken");
+    let shown = place.run(&[DB, &["db", "export", "broken", "--to", "parquet"]].concat());
+    assert!(shown.starts_with("exit 0"), "{shown}");
+    let manifest = fs_err::read(broken.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let file = manifest["tables"]["bench_runs"]["files"][0]["path"]
+        .as_str()
+        .unwrap();
+    let whole = fs_err::read(broken.join(file)).unwrap();
+    for part in [&whole[..whole.len() / 2], &b"PAR1"[..], &[]] {
+        fs_err::write(broken.join(file), part).unwrap();
+        let shown = place.run(&[DB, &["bench", "report", "broken#none"]].concat());
+        assert!(
+            shown.starts_with("exit 2") && shown.contains(&format!("cannot read broken/{file}")),
+            "{shown}"
+        );
+    }
+    place.write("other/manifest.json", r#"{"name": "another tool"}"#);
+    let shown = place.run(&[DB, &["bench", "report", "other#none"]].concat());
+    assert!(
+        shown.starts_with("exit 2") && !shown.contains("manifest.json"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn the_format_of_an_export_is_not_the_format_of_the_output() {
     let place = Place::new();
     let shown = place.run(&["db", "export", "store", "--format", "parquet"]);

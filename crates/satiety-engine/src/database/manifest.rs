@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::fs::TryLockError;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use satiety::Hint;
@@ -22,6 +23,11 @@ const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const NEXT: &str = "manifest.next.json";
 const LOCK: &str = "export.lock";
+/// Name of [`MANIFEST`] while it is written.
+const FIRST_PARTIAL: &str = "manifest.partial";
+/// Key that only the manifest of an export has, among the first bytes of the file.
+const MARK: &[u8] = b"\"satiety_parquet_export\"";
+const MARK_WITHIN: u64 = 4096;
 /// Ending of files that are complete, but not part of the export yet.
 const NEW: &str = "new";
 
@@ -50,7 +56,7 @@ pub struct TableManifest {
     pub columns: Vec<ColumnManifest>,
     /// Time by which rows are assigned to days, such as `bench_runs.started_at`; absent if the table has none.
     pub day_of: Option<String>,
-    /// Latest time of `day_of` in the table.
+    /// Latest time of `day_of` in the table; absent if that is a column of another table.
     pub watermark: Option<jiff::Timestamp>,
     /// Number of rows in all files.
     pub rows: u64,
@@ -224,9 +230,12 @@ impl ExportManifest {
     }
 }
 
-/// Whether a directory has an export.
+/// Whether a directory has an export. Other tools write a `manifest.json`, too.
 pub(crate) fn is_export(directory: &Path) -> bool {
-    directory.join(MANIFEST).is_file()
+    let mut start = Vec::new();
+    let read = fs_err::File::open(directory.join(MANIFEST))
+        .and_then(|file| file.take(MARK_WITHIN).read_to_end(&mut start));
+    read.is_ok() && start.windows(MARK.len()).any(|window| window == MARK)
 }
 
 /// A directory that this process alone changes.
@@ -247,7 +256,9 @@ impl LockedExport {
         let names: Vec<_> = entries
             .filter_map(|entry| Some(entry.ok()?.file_name()))
             .collect();
-        let is_ours = names.iter().any(|name| name == MANIFEST) || names.iter().all(|name| name == LOCK);
+        // A process that is killed before its first manifest is complete leaves a part of it.
+        let is_ours = names.iter().any(|name| name == MANIFEST)
+            || names.iter().all(|name| name == LOCK || name == FIRST_PARTIAL);
         if !is_ours {
             return Err(EngineError::Invalid {
                 message: format!(
@@ -261,14 +272,19 @@ impl LockedExport {
             .map_err(failed)?
             .into_parts()
             .0;
-        if lock.try_lock().is_err() {
-            return Err(EngineError::Invalid {
-                message: format!(
-                    "cannot export to {}: another export to this directory is running",
-                    directory.display()
-                ),
-                hint: "wait until it has ended".into(),
-            });
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(EngineError::Invalid {
+                    message: format!(
+                        "cannot export to {}: another export to this directory is running",
+                        directory.display()
+                    ),
+                    hint: "wait until it has ended".into(),
+                });
+            }
+            // Some network file systems have no locks.
+            Err(TryLockError::Error(cause)) => return Err(EngineError::file("lock", directory, cause)),
         }
         recover(directory)?;
         let manifest = if let Some(found) = ExportManifest::read(&directory.join(MANIFEST))? {
@@ -298,6 +314,7 @@ impl LockedExport {
     /// Replaces the export by the files of `next`. Returns the number of files that were removed.
     pub(super) fn commit(self, next: &ExportManifest) -> Result<usize, EngineError> {
         let removed = self.manifest.paths().difference(&next.paths()).count();
+        sync_pending(&self.directory, next)?;
         write_manifest(&self.directory, NEXT, next)?;
         recover(&self.directory)?;
         remove_leftovers(&self.directory, next);
@@ -311,7 +328,25 @@ pub(super) fn pending(path: &Path) -> PathBuf {
     path.with_added_extension(NEW)
 }
 
-/// Reads the manifest of a complete export, after completing one that was interrupted.
+/// Makes the names of new files durable, before a manifest decides that they are part of the export.
+fn sync_pending(directory: &Path, next: &ExportManifest) -> Result<(), EngineError> {
+    let mut folders = BTreeSet::new();
+    for path in next.paths() {
+        let path = directory.join(path);
+        if pending(&path).exists() {
+            // The directory of a day may be new, too.
+            let above = path.ancestors().skip(1);
+            folders.extend(
+                above
+                    .take_while(|above| above.starts_with(directory))
+                    .map(Path::to_owned),
+            );
+        }
+    }
+    folders.iter().try_for_each(|folder| sync_folder(folder))
+}
+
+/// Reads the manifest of a complete export, also of one that was interrupted while it replaced files.
 pub(super) fn read_export(directory: &Path) -> Result<ExportManifest, EngineError> {
     let next = ExportManifest::read(&directory.join(NEXT))?;
     let current = ExportManifest::read(&directory.join(MANIFEST))?;

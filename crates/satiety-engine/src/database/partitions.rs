@@ -62,6 +62,8 @@ struct Chunk {
     rows: Vec<Map<String, Value>>,
     bytes: usize,
     hasher: blake3::Hasher,
+    /// Column of the table that has the time.
+    time: Option<&'static str>,
     latest: Option<i64>,
 }
 
@@ -77,6 +79,10 @@ impl Chunk {
             rows: Vec::new(),
             bytes: 0,
             hasher,
+            time: table
+                .day_column()
+                .filter(|time| time.reference.is_none())
+                .map(|time| time.column),
             latest: None,
         })
     }
@@ -240,6 +246,8 @@ impl RowSink for PartitionWriter<'_> {
             .target
             .manifest
             .exported_at
+            // A migration may have changed rows of any day.
+            .filter(|_| self.target.manifest.schema_version == self.next.schema_version)
             .filter(|_| !self.full && table.has_stable_days());
         let settled = last.map(|last| last.as_microsecond().div_euclid(DAY_MICROS) - GRACE_DAYS);
         for (day, rows) in days {
@@ -291,7 +299,7 @@ impl RowSink for PartitionWriter<'_> {
         chunk.hasher.update(&line);
         chunk.hasher.update(b"\n");
         chunk.bytes += line.len();
-        if let Some(time) = table.age.and_then(|column| row.get(column)?.as_i64()) {
+        if let Some(time) = chunk.time.and_then(|column| row.get(column)?.as_i64()) {
             chunk.latest = chunk.latest.max(Some(time));
         }
         chunk.rows.push(row);

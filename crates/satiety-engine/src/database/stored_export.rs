@@ -28,10 +28,13 @@ impl ExportedName {
                 id: None,
             });
         }
-        let (directory, id) = named.rsplit_once('#')?;
-        is_export(Path::new(directory)).then(|| Self {
-            directory: directory.into(),
-            id: Some(id.to_owned()),
+        // Both a directory and an id may contain the separator.
+        named.match_indices('#').find_map(|(at, _)| {
+            let (directory, id) = (&named[..at], &named[at + 1..]);
+            is_export(Path::new(directory)).then(|| Self {
+                directory: directory.into(),
+                id: Some(id.to_owned()),
+            })
         })
     }
 }

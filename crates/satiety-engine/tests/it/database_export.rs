@@ -207,6 +207,17 @@ async fn past_days_that_only_grow_are_not_read_again() {
         .await
         .unwrap();
     assert_eq!((full.unread_rows, full.written_files), (0, 0));
+    // After a migration everything is read: it may have changed rows of any day.
+    let mut older = manifest(&directory);
+    older.schema_version -= 1;
+    fs_err::write(
+        directory.join("manifest.json"),
+        serde_json::to_vec(&older).unwrap(),
+    )
+    .unwrap();
+    let migrated = export(&engine, &directory).await;
+    assert_eq!((migrated.unread_rows, migrated.written_files), (0, 0));
+    assert_eq!(manifest(&directory).schema_version, older.schema_version + 1);
     // An event of a past day that arrives late is found by the number of rows.
     store.journal().append(old(9)).await.unwrap();
     let late = export(&engine, &directory).await;
@@ -290,6 +301,9 @@ async fn other_directories_and_databases_are_refused() {
     let refused = message(engine.database().export_parquet(&foreign, false, |_| {}).await);
     assert!(refused.contains("no manifest.json"), "{refused}");
     let directory = folder.path().join("export");
+    // A process that was killed while it wrote the first manifest.
+    fs_err::create_dir_all(&directory).unwrap();
+    fs_err::write(directory.join("manifest.partial"), "{").unwrap();
     export(&engine, &directory).await;
     let path = directory.join("manifest.json");
     let good: Value = serde_json::from_slice(&fs_err::read(&path).unwrap()).unwrap();

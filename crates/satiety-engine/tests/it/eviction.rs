@@ -10,12 +10,13 @@ use satiety::bench::{AblationSettings, BenchmarkResult, Margin, Status, ablation
 use satiety::eviction::ResolvedBy;
 use satiety::eviction::calibration::{FitSettings, OnlineSettings};
 use satiety_engine::eviction::{
-    ActivateRequest, CalibrateRequest, CalibrateWith, ExportFeedbackRequest, ProposeScopeRequest,
-    ResolveRequest, RollbackRequest, UpdateScopeRequest, VariantsRequest,
+    ActivateRequest, CalibrateRequest, CalibrateWith, ExportFeedbackRequest, Feedback, ProposeScopeRequest,
+    RECENT_PROPOSALS, ResolveRequest, RollbackRequest, UpdateScopeRequest, VariantsRequest,
 };
 use satiety_engine::{Engine, Settings, StoreUrl};
 use satiety_store::Store;
 use satiety_store::bench::AblationRow;
+use satiety_store::eviction::{ProposalRow, ScopeChange};
 use serde_json::{Value, json};
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -112,6 +113,80 @@ async fn eight_concurrent_callers_evict_nothing_twice_and_lose_no_feedback() {
     let listing = engines[1].eviction().list(Some("s")).await.unwrap();
     assert_eq!(listing.items.len() + gone.len(), 120);
     assert!(listing.items.iter().all(|item| !distinct.contains(&item.ctx_id)));
+}
+
+#[tokio::test]
+async fn scopes_are_listed_in_pages_and_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path(), None);
+    for name in ["c", "a", "b"] {
+        let request = UpdateScopeRequest {
+            scope_id: name.into(),
+            turn: Some(1),
+            add: vec![json!({"ctx_id": "i", "zone": "memory", "token_count": 100})],
+            ..UpdateScopeRequest::default()
+        };
+        engine.eviction().update(request).await.unwrap();
+    }
+    let all = engine.eviction().list(None).await.unwrap().scopes;
+    let names: Vec<&str> = all.iter().map(|scope| scope.scope_id.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(
+        engine.eviction().list_scopes(Some("a"), 1).await.unwrap(),
+        all[1..2]
+    );
+    let one = engine.eviction().list(Some("b")).await.unwrap();
+    assert_eq!((&one.scopes[..], one.items.len()), (&all[1..2], 1));
+    assert!(engine.eviction().list(Some("no")).await.is_err());
+}
+
+#[tokio::test]
+async fn recent_feedback_ignores_older_proposals() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(folder.path(), None);
+    fill(&engine, 9).await;
+    // An item of the first proposal is excluded, none of the second.
+    let mut proposal_id = String::new();
+    for excluded in [1, 0] {
+        let proposal = engine.eviction().propose(asks(300)).await.unwrap().proposal;
+        let candidates = proposal.candidates.iter().take(excluded);
+        let keep: Vec<&str> = candidates.map(|candidate| candidate.ctx_id.as_str()).collect();
+        proposal_id.clone_from(&proposal.proposal_id);
+        engine
+            .eviction()
+            .resolve(answers(&proposal_id, &keep))
+            .await
+            .unwrap();
+    }
+    let store = Store::open(&StoreUrl::sqlite(folder.path().join("s.db")))
+        .await
+        .unwrap();
+    let accepted = store.eviction().proposal(&proposal_id).await.unwrap().unwrap();
+    let copies: Vec<ProposalRow> = (1..RECENT_PROPOSALS)
+        .map(|number| ProposalRow {
+            proposal_id: format!("copy-{number}"),
+            proposed_at: accepted.proposed_at + i64::from(number),
+            ..accepted.clone()
+        })
+        .collect();
+    let scope = store.eviction().scope("s").await.unwrap();
+    let change = ScopeChange {
+        scope_id: "s".into(),
+        change_id: "copies".into(),
+        seen: scope.revision,
+        turn: scope.turn,
+        propose: copies.clone(),
+        resolve: copies,
+        ..ScopeChange::default()
+    };
+    assert!(store.eviction().change_scope(&change).await.unwrap());
+    let rate = |feedback: &Feedback| feedback.report.as_ref().unwrap().overall.rate;
+    let all = engine.eviction().feedback(None).await.unwrap();
+    assert_eq!(all.answered, RECENT_PROPOSALS as usize + 1);
+    assert!(rate(&all) > 0.0);
+    let recent = engine.eviction().recent_feedback().await.unwrap();
+    assert_eq!(recent.answered, RECENT_PROPOSALS as usize);
+    assert!(rate(&recent).abs() < 1e-12);
 }
 
 #[tokio::test]

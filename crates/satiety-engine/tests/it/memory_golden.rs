@@ -524,6 +524,10 @@ async fn experiment(recorder: &mut Recorder) {
 
 /// A vector is recorded by its model only: its last digits depend on the instructions of the machine.
 fn without_vector(mut detail: Value) -> Value {
+    // The responses have the scores and ranks of the results.
+    if let Some(fields) = detail.as_object_mut() {
+        fields.remove("found");
+    }
     if let Some(vector) = detail.get_mut("vector") {
         *vector = vector["model"].take();
     }
