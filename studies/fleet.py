@@ -1,7 +1,7 @@
 """A fleet on one machine: each node is a network namespace on a bridge, with PostgreSQL, PgBouncer, servers and workers.
 
-Used by `fleet_faults.py` and `measure_costs.py`. Needs root, iproute2, nftables and the programs of PostgreSQL. Every process that is
-started here is ended here, by its id; every namespace and the directory are removed by `Fleet.close`.
+Used by `fleet_faults.py` and `measure_costs.py`. Needs root, iproute2, the programs of PostgreSQL and, to cut links, nftables. Every process that
+is started here is ended here, by its id; every namespace and the directory are removed by `Fleet.close`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -31,6 +32,23 @@ def run(*command: str, check: bool = True, **options) -> subprocess.CompletedPro
     if check and done.returncode != 0:
         raise FleetError(f"cannot run {' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
     return done
+
+
+def require(*programs: str) -> None:
+    """Fails before anything is started if a program is missing."""
+    missing = [name for name in programs if not shutil.which(name)]
+    if missing:
+        raise FleetError(f"cannot find {', '.join(missing)}\nhint: install them (Debian: apt-get install iproute2 nftables util-linux curl)")
+
+
+def end_on_signals() -> None:
+    """Makes SIGTERM and SIGHUP end the study like Ctrl-C, so that nothing of the fleet is left."""
+    def end(*_) -> None:
+        raise KeyboardInterrupt("ended by a signal")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # `nohup` ignores the second one.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end)
 
 
 def postgres_programs() -> Path:
@@ -59,6 +77,7 @@ class Node:
     def __init__(self, fleet: Fleet, name: str, number: int):
         self.fleet, self.name = fleet, name
         self.address = f"{fleet.subnet}.{number}"
+        self.hardware_address = f"02:00:00:00:00:{number:02x}"
         self.namespace = f"{fleet.prefix}{name}"
         self.port = f"{fleet.prefix}p{number}"
         self.command: list[str] = []
@@ -74,13 +93,13 @@ class Node:
         """Makes the namespace and connects it to the bridge."""
         hub = self.fleet.hub
         run("ip", "netns", "add", self.namespace)
-        run("ip", "link", "add", "eth0", "netns", self.namespace, "type", "veth", "peer", "name", self.port, "netns", hub)
+        # A machine keeps its hardware address when its power fails: its peers need not resolve it again.
+        run("ip", "link", "add", "eth0", "address", self.hardware_address, "netns", self.namespace, "type", "veth", "peer", "name", self.port,
+            "netns", hub)
         self.inside("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
         self.inside("ip", "link", "set", "lo", "up")
         self.inside("ip", "link", "set", "eth0", "up")
         run("ip", "-n", hub, "link", "set", self.port, "master", "bridge0", "up")
-        self.inside("nft", "add", "table", "inet", "faults")
-        self.inside("nft", "add", "chain", "inet", "faults", "input", "{ type filter hook input priority 0; }")
 
     def inside(self, *command: str, check: bool = True) -> subprocess.CompletedProcess:
         """Runs a command in the namespace."""
@@ -137,19 +156,21 @@ class Node:
         """Ends the node without a packet: peers keep their half of each connection. The node is made again, empty."""
         run("ip", "-n", self.fleet.hub, "link", "set", self.port, "down")
         self.kill()
+        # The interfaces would stay as long as sockets without a process keep the namespace.
+        run("ip", "-n", self.fleet.hub, "link", "del", self.port)
         run("ip", "netns", "del", self.namespace)
-        # Sockets of the namespace disappear with it, asynchronously; so does the pair of interfaces.
-        deadline = time.monotonic() + 20
-        while run("ip", "-n", self.fleet.hub, "link", "show", self.port, check=False).returncode == 0:
-            if time.monotonic() > deadline:
-                run("ip", "-n", self.fleet.hub, "link", "del", self.port, check=False)
-            time.sleep(0.05)
         self.create()
 
     def cut(self, other: Node) -> None:
         """Drops all packets between two nodes silently, in both directions."""
+        self.drop_packets_of(other)
+        other.drop_packets_of(self)
+
+    def drop_packets_of(self, other: Node) -> None:
+        # Adding a table or a chain that exists changes nothing.
+        self.inside("nft", "add", "table", "inet", "faults")
+        self.inside("nft", "add", "chain", "inet", "faults", "input", "{ type filter hook input priority 0; }")
         self.inside("nft", "add", "rule", "inet", "faults", "input", "ip", "saddr", other.address, "drop")
-        other.inside("nft", "add", "rule", "inet", "faults", "input", "ip", "saddr", self.address, "drop")
 
     def heal(self) -> None:
         """Accepts all packets again."""
@@ -162,16 +183,23 @@ class Fleet:
     def __init__(self, binary: str, subnet: str = "10.203.7"):
         if os.geteuid() != 0:
             raise FleetError("cannot create network namespaces: run as root")
+        require("ip", "setpriv")
         self.binary, self.subnet = str(Path(binary).resolve()), subnet
+        if not os.access(self.binary, os.X_OK):
+            raise FleetError(f"cannot find the program {self.binary}\nhint: cargo build --release -p satiety-cli")
+        self.programs = postgres_programs()
         self.prefix = f"sf{os.getpid() % 10000}"
         self.hub = f"{self.prefix}hub"
         self.directory = Path(tempfile.mkdtemp(prefix="satiety-fleet-"))
         self.directory.chmod(0o755)
         self.nodes: dict[str, Node] = {}
-        self.programs = postgres_programs()
-        run("ip", "netns", "add", self.hub)
-        run("ip", "-n", self.hub, "link", "add", "bridge0", "type", "bridge")
-        run("ip", "-n", self.hub, "link", "set", "bridge0", "up")
+        try:
+            run("ip", "netns", "add", self.hub)
+            run("ip", "-n", self.hub, "link", "add", "bridge0", "type", "bridge")
+            run("ip", "-n", self.hub, "link", "set", "bridge0", "up")
+        except BaseException:
+            self.close()
+            raise
 
     def add(self, name: str) -> Node:
         node = Node(self, name, len(self.nodes) + 10)
@@ -265,9 +293,10 @@ class Fleet:
             try:
                 node.signal_all(signal.SIGCONT)
                 node.kill()
-            except FleetError:
-                pass
-            run("ip", "netns", "del", node.namespace, check=False)
+                run("ip", "netns", "del", node.namespace, check=False)
+            except (FleetError, OSError, subprocess.SubprocessError) as error:
+                # The other nodes must still be ended.
+                print(f"cannot remove {node.namespace}: {error}", file=sys.stderr, flush=True)
         run("ip", "netns", "del", self.hub, check=False)
         if not keep_logs:
             shutil.rmtree(self.directory, ignore_errors=True)

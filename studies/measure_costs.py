@@ -22,7 +22,7 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-from fleet import DATABASE, USER, Fleet, FleetError, Node, enter_namespace, run
+from fleet import DATABASE, USER, Fleet, FleetError, Node, end_on_signals, enter_namespace, require, run
 
 TICKS = os.sysconf("SC_CLK_TCK")
 WORDS = ("queue", "index", "timeout", "retry", "schema", "tenant", "budget", "memory", "signal", "round", "latency", "writer", "replica", "lease",
@@ -255,6 +255,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="measure only operations whose name contains this text")
     parser.add_argument("--keep-logs", action="store_true", help="keep the directory with the log files")
     options = parser.parse_args()
+    end_on_signals()
+    require("curl")
     if options.realtime:
         # Inherited by all processes of the study. A niceness would not do: each session is a scheduling group of its own.
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))

@@ -5,18 +5,20 @@ usage: dashboard.py BROWSER URL PLAN
 URL is the address of a server, or `file://DIRECTORY` with exported pages.
 
 PLAN is a JSON file: `pages` with the words that each must contain, `looks`, and the checks to run. Every page must answer
-200, contain its words, log nothing to the console, request nothing from other hosts, fit the width, and have a table for
-every chart. With `access`, axe must find nothing above minor and every control must be reachable with the Tab key. With
+200, contain its words, log nothing to the console, request nothing from other hosts, fit the width, have a table for
+every chart, and have at most 100 kB when compressed. With `access`, axe must find nothing above minor, every control must
+be reachable with the Tab key, tables must be printed and forms must not, and keys and sorting of lists must work. With
 `scripts`, the data contains scripts in every text field: they must be shown as text and must not run. Screenshots are saved
 to the directory `pictures`, if it is set.
 """
+import gzip
 import json
 import re
 import sys
 from pathlib import Path
 
 from axe_playwright_python.base import AXE_SCRIPT as AXE
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Error, sync_playwright
 
 browser_path, base, plan = sys.argv[1:]
 plan = json.loads(Path(plan).read_text())
@@ -24,7 +26,15 @@ LOOKS = {
     "wide": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark", "has_touch": True},
 }
+# Maximum size of a compressed page in bytes; the reference of the API is not a page of the dashboard.
+MAX_BYTES = 100_000
 failures = []
+
+
+def check_size(answer, where):
+    size = len(gzip.compress(answer.body()))
+    if size > MAX_BYTES:
+        failures.append(f"{where}: {size} bytes when compressed")
 
 
 def check_page(page, where, words):
@@ -119,6 +129,68 @@ def check_scripts(page, where):
         failures.append(f"{where}: text in the data has become an element: {made}")
 
 
+def check_print(page, where):
+    """Tables are printed; the menu, forms and tools are not."""
+    page.emulate_media(media="print")
+    shown = page.evaluate(
+        "[...document.querySelectorAll('header.site, form.line, form.grades, .tools')].filter((one) => one.checkVisibility()).length"
+    )
+    if shown:
+        failures.append(f"{where}: {shown} controls are printed")
+    hidden = page.evaluate(
+        "[...document.querySelectorAll('main table')].filter((one) => !one.closest('details:not([open])') && !one.checkVisibility()).length"
+    )
+    if hidden:
+        failures.append(f"{where}: {hidden} tables are not printed")
+
+
+def check_list_keys(page):
+    """In a list, keys move, select, search and open, and the selection is copied as CSV or Markdown."""
+    page.add_init_script(
+        "Object.defineProperty(navigator.clipboard, 'writeText', {value: async (text) => { window.copied = text; }})"
+    )
+    page.goto(base + "/bench", wait_until="load")
+    for key in "jjkx":
+        page.keyboard.press(key)
+    if page.locator("tr.chosen").count() != 1 or page.locator("tr.current.chosen").count() != 1:
+        failures.append("/bench: x does not select the row that j and k moved to")
+    for name, start, lines in [("Copy as CSV", '"run","suite","started"', 2), ("Copy as Markdown", "| run | suite | started |", 3)]:
+        page.get_by_role("button", name=name).click()
+        copied = page.evaluate("window.copied") or ""
+        if not copied.startswith(start) or len(copied.splitlines()) != lines:
+            failures.append(f"/bench: {name} copies {copied!r}")
+    page.keyboard.press("/")
+    if page.evaluate("document.activeElement.name") != "q":
+        failures.append("/bench: / does not focus the search field")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    try:
+        page.wait_for_url("**/bench/runs/*", timeout=5000)
+    except Error:
+        failures.append(f"/bench: Enter does not open the row, but {page.url}")
+    page.close()
+
+
+def check_sort(page):
+    """A click on the head of a column sorts the list, a second one turns the order around, and the address says so."""
+    for path, column, key in [("/bench", "pass rate", "rate"), ("/conversations", "saturation", "score"), ("/progress", "wasted", "wasted")]:
+        page.goto(base + path, wait_until="load")
+        for order, sort in [("descending", f"sort=-{key}"), ("ascending", f"sort={key}")]:
+            with page.expect_navigation(wait_until="load"):
+                page.locator("section.list thead a", has_text=column).first.click()
+            head = page.locator(f"section.list th[aria-sort={order}]")
+            if not page.url.endswith(sort) or head.count() != 1 or column not in head.inner_text():
+                failures.append(f"{path}: a click on {column} leads to {page.url}")
+            cells = page.locator(f"section.list td[data-label='{column}']").all_inner_texts()
+            numbers = [re.match(r"[\d.]+", cell.strip()) for cell in cells]
+            # Rows without a value are the lowest.
+            numbers = [float(number.group()) if number else -1.0 for number in numbers]
+            if len(numbers) < 2 or numbers != sorted(numbers, reverse=order == "descending"):
+                failures.append(f"{path}: {order} by {column} gives {cells}")
+    page.close()
+
+
 def check_chart_pointer(page):
     """A chart shows its values under the pointer, and dragging zooms in."""
     for path, _ in plan["pages"]:
@@ -166,6 +238,8 @@ with sync_playwright() as playwright:
             if missing:
                 # The browser logs the expected 404 to the console.
                 failures = [one for one in failures if "404" not in one]
+            if not base.startswith("file:") and path != "/docs":
+                check_size(answer, where)
             check_page(page, where, words)
             if plan["pictures"]:
                 name = re.sub(r"[^a-z0-9]+", "-", path.split("/run")[0].lower()).strip("-") or "overview"
@@ -176,10 +250,14 @@ with sync_playwright() as playwright:
                 check_accessibility(page, where)
                 if look == "wide":
                     check_keyboard(page, where)
+                    if path != "/docs":
+                        check_print(page, where)
             page.close()
         context.close()
     if plan["access"] and not base.startswith("file:"):
         check_chart_pointer(browser.new_page())
+        check_list_keys(browser.new_page())
+        check_sort(browser.new_page())
     browser.close()
 
 print("\n".join(failures))

@@ -115,8 +115,6 @@ def pods(documents):
     for document in documents:
         if document["kind"] in ("Deployment", "Job"):
             yield document, document["spec"]["template"]
-        elif document["kind"] == "CronJob":
-            yield document, document["spec"]["jobTemplate"]["spec"]["template"]
 
 
 def matches(selector, labels):
@@ -190,9 +188,7 @@ def check_selectors_and_ports():
             }.get(kind, lambda: None)()
             if selector:
                 found = [template for template in templates if matches(selector, template["metadata"]["labels"])]
-                # Migrations run as a Job and as a CronJob.
-                most = 2 if kind == "NetworkPolicy" else 1
-                assert 1 <= len(found) <= most, f"{kind} {document['metadata']['name']} selects {len(found)} pods"
+                assert len(found) == 1, f"{kind} {document['metadata']['name']} selects {len(found)} pods"
             if kind == "Service":
                 ports = {port["name"] for port in found[0]["spec"]["containers"][0]["ports"]}
                 assert spec["ports"][0]["targetPort"] in ports
@@ -308,13 +304,64 @@ def check_containerfile():
     assert set(re.findall(r"\b(SATIETY_[A-Z_]+)=", text)) <= known_settings()
 
 
-def metric_names():
+@functools.cache
+def series():
+    """Labels of every series that the program exposes."""
     text = (ROOT / "docs/reference/metrics.md").read_text()
-    names = set()
-    for name, kind in re.findall(r"^\| `(satiety_\w+)` \| (\w+) \|", text, re.M):
-        names |= {"counter": {f"{name}_total"}, "histogram": {f"{name}_bucket", f"{name}_sum", f"{name}_count"}}.get(kind, {name})
-    assert len(names) > 10, names
-    return names
+    found = {}
+    for name, kind, labels in re.findall(r"^\| `(satiety_\w+)` \| (\w+) \| (.*?) \|", text, re.M):
+        own = set(re.findall(r"`(\w+)`", labels))
+        if kind == "histogram":
+            found |= {f"{name}_bucket": own | {"le"}, f"{name}_sum": own, f"{name}_count": own}
+        else:
+            found[f"{name}_total" if kind == "counter" else name] = own
+    assert len(found) > 10, found
+    return found
+
+
+def verify_expression(expression, where):
+    """Fails on a metric or a label that the program does not expose. Prometheus adds the labels of the target."""
+    text = re.sub(r'"[^"]*"', '""', expression)
+    used = re.findall(r"(satiety_\w+)(?:\{([^}]*)\})?", text)
+    assert used, f"{where}: no metric in {expression}"
+    labels = {"instance", "job", "namespace", "pod"}
+    for name, matchers in used:
+        assert name in series(), f"{where}: unknown metric {name}"
+        wrong = set(re.findall(r"(\w+)\s*(?:=|!)", matchers)) - series()[name] - {"instance", "job", "namespace", "pod"}
+        assert not wrong, f"{where}: {name} has no label {', '.join(sorted(wrong))}"
+        labels |= series()[name]
+    for group in re.findall(r"\bby \(([^)]*)\)", text):
+        wrong = set(re.findall(r"\w+", group)) - labels
+        assert not wrong, f"{where}: no metric has a label {', '.join(sorted(wrong))}"
+
+
+def refuses_expression(expression):
+    try:
+        verify_expression(expression, "test")
+    except AssertionError:
+        return True
+    return False
+
+
+def panels(dashboard):
+    for panel in dashboard["panels"]:
+        yield panel
+        yield from panel.get("panels", [])
+
+
+def check_queries():
+    """Expressions of the dashboard and of the autoscaler with KEDA; check_alerts has those of the alerts."""
+    for wrong in ("sum(satiety_nothing)", 'max(satiety_queue_depth{kind="work_waiting"})', "sum by (kind) (satiety_queue_depth)"):
+        assert refuses_expression(wrong), f"{wrong} is accepted"
+    dashboard = json.loads((CONTRIB / "grafana.json").read_text())
+    ids = [panel["id"] for panel in panels(dashboard)]
+    assert len(ids) == len(set(ids)), ids
+    for panel in panels(dashboard):
+        for target in panel.get("targets", []):
+            verify_expression(target["expr"], f"grafana.json, {panel['title']}")
+    for document in objects(render(VARIANTS["keda"])):
+        if document["kind"] == "ScaledObject":
+            verify_expression(document["spec"]["triggers"][0]["metadata"]["query"], "ScaledObject")
 
 
 def check_alerts():
@@ -323,10 +370,9 @@ def check_alerts():
     assert len(rules) == 10 and len({rule["alert"] for rule in rules}) == 10
     runbook = (ROOT / "docs/guides/runbook.md").read_text()
     headings = re.findall(r"^## (.+)$", runbook, re.M)
-    known = metric_names()
+    known = series().keys()
     for rule in rules:
-        used = set(re.findall(r"satiety_\w+", rule["expr"]))
-        assert used and used <= known, f"{rule['alert']}: unknown metrics {sorted(used - known)}"
+        verify_expression(rule["expr"], rule["alert"])
         assert rule["alert"] in headings, f"runbook.md has no section {rule['alert']}"
         assert rule["annotations"]["runbook"] == f"docs/guides/runbook.md#{rule['alert'].lower()}"
     for text in (CONTRIB / "kubernetes/options/prometheus-adapter-values.yaml", *CHART.glob("templates/autoscaler.yaml"), ROOT / "docs/guides/runbook.md"):
