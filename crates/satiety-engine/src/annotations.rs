@@ -100,7 +100,7 @@ pub struct AgentRunLabel {
 pub struct AgentRunLabels {
     /// Labels of this run, newest first.
     pub labels: Vec<AgentRunLabel>,
-    /// Number of labels of all runs.
+    /// Number of labels of all runs, counted up to 1,000.
     pub labelled: usize,
 }
 

@@ -1,16 +1,24 @@
-//! Filtered lists of conversations, runs of agents and logged searches, for pages that people browse.
+//! Filtered lists of conversations, runs of agents, contexts, research and logged searches, for pages that people
+//! browse.
 
 use satiety::Hint;
-pub use satiety_store::lists::ListFilter;
 use satiety_store::lists::ListPage;
+pub use satiety_store::lists::{ListFilter, ListOrder, ListSort, SortValue, SortedPage, WINDOW};
 
-use crate::conversations::{ConversationList, conversation_summary};
-use crate::handles::{DialogueOperations, MemoryOperations, ProgressOperations};
-use crate::progress::{RunList, agent_run_summary};
+use crate::conversations::{ConversationSummary, conversation_summary};
+use crate::eviction::{ScopeSummary, scope_summary};
+use crate::handles::{
+    DialogueOperations, EvictionOperations, MemoryOperations, ProgressOperations, ResearchOperations,
+};
+use crate::progress::{RunSummary, agent_run_summary};
+use crate::research::ResearchSummary;
 use crate::{EngineError, time};
 
 /// Cursor of a page: time in microseconds and id of the last row.
 pub type Before = Option<(i64, String)>;
+
+/// Cursor of a page of a list that can be sorted: sort value and id of the last row.
+pub type SortedPlace = Option<(SortValue, String)>;
 
 /// Logged search of the memory.
 #[derive(Debug, Clone)]
@@ -26,6 +34,8 @@ pub struct LoggedSearch {
     pub results: Vec<String>,
     /// Channels that found each result, with their ids of results.
     pub channels: Vec<(String, Vec<String>)>,
+    /// Why each result was found, in order of their ranks; empty for searches of earlier versions.
+    pub found: Vec<FoundResult>,
     /// Weights of the channels, as JSON.
     pub weights: Option<serde_json::Value>,
     pub latency_ms: Option<f64>,
@@ -36,10 +46,35 @@ pub struct LoggedSearch {
     pub at: jiff::Timestamp,
 }
 
+/// Why a search found a result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundResult {
+    /// Relevance score after ranking.
+    pub score: Option<f64>,
+    /// Calibrated probability from 0 to 1 that the result is relevant.
+    pub confidence: Option<f64>,
+    /// Rank in each channel that found it, from 1.
+    pub ranks: Vec<(String, u64)>,
+}
+
 /// Page of logged searches, newest first.
 #[derive(Debug, Clone)]
 pub struct SearchLog {
     pub searches: Vec<LoggedSearch>,
+    pub next: Before,
+}
+
+/// Page of contexts of agents, most recently changed first.
+#[derive(Debug, Clone)]
+pub struct ScopeList {
+    pub scopes: Vec<ScopeSummary>,
+    pub next: Before,
+}
+
+/// Page of research runs, newest first.
+#[derive(Debug, Clone)]
+pub struct ResearchList {
+    pub runs: Vec<ResearchSummary>,
     pub next: Before,
 }
 
@@ -65,37 +100,88 @@ pub struct SearchEvent {
 }
 
 impl DialogueOperations<'_> {
-    /// Lists conversations that match, most recently updated first.
+    /// Lists conversations that match.
     pub async fn find_conversations(
         self,
         filter: &ListFilter,
-        before: &Before,
+        after: &SortedPlace,
         limit: u32,
-    ) -> Result<ConversationList, EngineError> {
-        let before = before.as_ref().map(|(at, id)| (*at, id.as_str()));
+    ) -> Result<SortedPage<ConversationSummary>, EngineError> {
+        let after = after.as_ref().map(|(value, id)| (*value, id.as_str()));
         let store = self.engine.reader().await?;
-        let page = store.conversations().list(filter, before, limit).await?;
-        Ok(ConversationList {
-            conversations: page.rows.into_iter().map(conversation_summary).collect(),
+        let page = store.conversations().list(filter, after, limit).await?;
+        Ok(SortedPage {
+            rows: page.rows.into_iter().map(conversation_summary).collect(),
             next: page.next,
         })
     }
 }
 
 impl ProgressOperations<'_> {
-    /// Lists runs of agents that match, most recently updated first.
+    /// Lists runs of agents that match.
     pub async fn find_runs(
         self,
         filter: &ListFilter,
+        after: &SortedPlace,
+        limit: u32,
+    ) -> Result<SortedPage<RunSummary>, EngineError> {
+        let after = after.as_ref().map(|(value, id)| (*value, id.as_str()));
+        let store = self.engine.reader().await?;
+        let page = store.agent_runs().list(filter, after, limit).await?;
+        Ok(SortedPage {
+            rows: page.rows.into_iter().map(agent_run_summary).collect(),
+            next: page.next,
+        })
+    }
+}
+
+impl EvictionOperations<'_> {
+    /// Lists contexts whose id or goal contains a text, most recently changed first.
+    pub async fn find_scopes(
+        self,
+        text: Option<&str>,
         before: &Before,
         limit: u32,
-    ) -> Result<RunList, EngineError> {
+    ) -> Result<ScopeList, EngineError> {
         let before = before.as_ref().map(|(at, id)| (*at, id.as_str()));
         let store = self.engine.reader().await?;
-        let page = store.agent_runs().list(filter, before, limit).await?;
-        Ok(RunList {
-            runs: page.rows.into_iter().map(agent_run_summary).collect(),
-            next: page.next,
+        let ListPage { rows, next } = store.eviction().find_scopes(text, before, limit).await?;
+        Ok(ScopeList {
+            scopes: rows.into_iter().map(scope_summary).collect(),
+            next,
+        })
+    }
+
+    /// Returns the number of proposals without an answer, counted up to `limit`.
+    pub async fn open_proposals(self, limit: u32) -> Result<i64, EngineError> {
+        let store = self.engine.reader().await?;
+        Ok(store.eviction().open_proposals(limit).await?)
+    }
+}
+
+impl ResearchOperations<'_> {
+    /// Lists research runs whose task contains a text, newest first.
+    pub async fn find_runs(
+        self,
+        text: Option<&str>,
+        before: &Before,
+        limit: u32,
+    ) -> Result<ResearchList, EngineError> {
+        let before = before.as_ref().map(|(at, id)| (*at, id.as_str()));
+        let store = self.engine.reader().await?;
+        let ListPage { rows, next } = store.research().find_runs(text, before, limit).await?;
+        let runs = rows.into_iter().map(|(row, rounds)| ResearchSummary {
+            run_id: row.run_id,
+            task: row.task,
+            source: row.source,
+            rounds,
+            stop_reason: row.stop_reason,
+            started_at: time(row.started_at),
+            completed_at: row.completed_at.map(time),
+        });
+        Ok(ResearchList {
+            runs: runs.collect(),
+            next,
         })
     }
 }
@@ -152,7 +238,19 @@ fn logged_search(row: satiety_store::evaluation::EvalQueryRow, at: i64) -> Logge
         let ids = ids.filter_map(|id| id.as_str().map(str::to_owned));
         (channel.clone(), ids.collect())
     });
+    let found = row.detail["found"].as_array().into_iter().flatten();
+    let found = found.map(|result| FoundResult {
+        score: result["score"].as_f64(),
+        confidence: result["confidence"].as_f64(),
+        ranks: result["ranks"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter_map(|(channel, rank)| Some((channel.clone(), rank.as_u64()?)))
+            .collect(),
+    });
     LoggedSearch {
+        found: found.collect(),
         channels: channels.collect(),
         degraded: row
             .detail

@@ -53,7 +53,8 @@ pub enum Style {
     Dim,
     /// Classifying word, coloured by tone.
     Badge(Tone),
-    /// Link within the same site. Terminals and Markdown show only the label.
+    /// Link within the same site, or with a complete address. Terminals show only the label, and Markdown links only
+    /// complete addresses.
     Link(String),
 }
 

@@ -128,13 +128,19 @@ fn render_block(block: &Block, level: usize) -> Html {
 
 /// Renders an answer with marks. Each kind has its own element and decoration, not only a color.
 pub fn marked(spans: &[MarkedSpan]) -> Html {
+    marked_as(spans, "not expected", "expected, not in the answer")
+}
+
+/// The same with words for extra and missing parts, which a tooltip shows.
+pub fn marked_as(spans: &[MarkedSpan], extra: &str, missing: &str) -> Html {
+    let (extra, missing) = (escape(extra), escape(missing));
     let part = |span: &MarkedSpan| {
         let text = escape(&span.text);
         match span.kind {
             MarkKind::Plain => text.0,
             MarkKind::Match => format!("<mark>{text}</mark>"),
-            MarkKind::Extra => format!("<ins title=\"not expected\">{text}</ins>"),
-            MarkKind::Missing => format!("<del title=\"expected, not in the answer\">{text}</del>"),
+            MarkKind::Extra => format!("<ins title=\"{extra}\">{text}</ins>"),
+            MarkKind::Missing => format!("<del title=\"{missing}\">{text}</del>"),
         }
     };
     Html(format!(

@@ -144,9 +144,19 @@ fn table(table: &Table) -> String {
 fn line(text: &Text, most: usize) -> String {
     let spans = text.0.iter().map(|span| match &span.style {
         Style::Strong if !span.text.trim().is_empty() => format!("**{}**", escape(span.text.trim(), most)),
+        Style::Link(to) if is_web_address(to) => format!("[{}]({to})", escape(&span.text, most)),
         _ => escape(&span.text, most),
     });
     spans.collect()
+}
+
+/// Whether a link leads somewhere from outside of its site, and ends where it should.
+fn is_web_address(to: &str) -> bool {
+    let is_complete = to.starts_with("http://") || to.starts_with("https://");
+    is_complete
+        && to
+            .chars()
+            .all(|letter| letter.is_ascii_graphic() && !"()<>\\".contains(letter))
 }
 
 fn cell(text: &str) -> String {

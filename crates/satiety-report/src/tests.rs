@@ -188,6 +188,22 @@ fn text_renders_curves_as_bars_and_omits_other_charts() {
 }
 
 #[test]
+fn markdown_links_only_complete_addresses() {
+    let rendered = |to: &str| {
+        let text = Block::Text(link(to, "Open [it]"));
+        markdown::render(&Document::new("", vec![text]))
+    };
+    let linked = rendered("http://[::1]:8787/bench/runs/run-1");
+    assert!(
+        linked.contains("](http://[::1]:8787/bench/runs/run-1)"),
+        "{linked}"
+    );
+    for other in ["/bench/runs/run-1", "http://a/) b", "javascript:alert(1)"] {
+        assert!(!rendered(other).contains("]("), "{other}");
+    }
+}
+
+#[test]
 fn backticks_are_code_on_a_page() {
     let line = html::line(&Text::from("run `a <b>` now"));
     assert_eq!(line.0, "run <code>a &lt;b&gt;</code> now");

@@ -4,7 +4,7 @@
 use crate::sql::{Row, columns, sql};
 use crate::{Store, StoreError};
 
-/// Number of the latest labels that the agreement is counted over, so that its cost does not grow with their number.
+/// Number of labels that are counted at most, so that the cost does not grow with their number.
 const AGREEMENT_LABELS: i64 = 1000;
 
 /// Label of a conversation by one person.
@@ -95,13 +95,13 @@ impl Labels<'_> {
         Ok((count(row.get(0)?), count(row.get(1)?)))
     }
 
-    /// Returns the number of labels of agents' runs.
+    /// Returns the number of labels of agents' runs, counted up to 1,000.
     pub async fn agent_run_label_count(self) -> Result<usize, StoreError> {
-        let row = self
-            .0
-            .pool
-            .one(sql!("SELECT COUNT(*) FROM agent_run_labels"))
-            .await?;
+        let select = sql!(
+            "SELECT COUNT(*) FROM (SELECT run_id FROM agent_run_labels LIMIT $1) l";
+            AGREEMENT_LABELS
+        );
+        let row = self.0.pool.one(select).await?;
         let number: i64 = row.get(0)?;
         Ok(usize::try_from(number).unwrap_or_default())
     }

@@ -2,7 +2,7 @@
 //! --release -p perf --bin pages`.
 //!
 //! The store has 100,000 benchmark results of one suite, 1,000 runs of another, 10,000 conversations, 10,000 agents' runs,
-//! 1,000 research runs and 1,000,000 logged searches. One of each is created with the program itself, and SQL multiplies it,
+//! 10,000 contexts with a proposal each, 1,000 research runs and 1,000,000 logged searches. One of each is created with the program itself, and SQL multiplies it,
 //! so that the rows are real and the store is made in a minute or two. The large suite is a harness with a recorded cycle.
 //! The same pages are measured over a store of a tenth of the size: a page whose cost grows with the store shows as a ratio
 //! near ten. The first request of a page, which fills caches, is reported separately.
@@ -164,7 +164,7 @@ fn measure(satiety: &Path, place: &Path, share: f64, requests: usize) -> Result<
         "SELECT json_extract(body, '$.cycle_id') FROM harness_ledger WHERE kind = 'cycle' LIMIT 1;",
     )?;
     let cycle = cycle.trim();
-    let pages: [(&'static str, String); 33] = [
+    let pages: [(&'static str, String); 38] = [
         ("overview", "/".into()),
         ("conversations", "/conversations".into()),
         ("conversations by signal", "/conversations?signal=ESCALATE".into()),
@@ -209,6 +209,14 @@ fn measure(satiety: &Path, place: &Path, share: f64, requests: usize) -> Result<
         ("annotation", "/retrieval/annotate?annotator=perf".into()),
         ("experiments", "/ab".into()),
         ("eviction", "/eviction".into()),
+        ("a context", "/eviction/scope-1".into()),
+        ("a proposal", "/eviction/scope-1/proposals/proposal-1".into()),
+        (
+            "two agent runs",
+            "/compare/progress?run=agent-1&run=agent-2".into(),
+        ),
+        ("a search of the memory", "/memory/search?q=rollback".into()),
+        ("results to label", "/bench/runs/run-1/label?all=1".into()),
         ("jobs", "/bench/jobs".into()),
     ];
     let mut connection = Connection::open(server.url.trim_start_matches("http://"))?;
@@ -346,6 +354,20 @@ fn templates(satiety: &Path, place: &Path) -> Result<()> {
         "result": {"content": "E ImportError", "exit_code": 1}}], "usage": {"tokens": 2000}});
     let steps: Vec<&Value> = std::iter::repeat_n(&step, 12).collect();
     connection.post("/v1/conversations/template/messages", &json!({"messages": steps}))?;
+    let items: Vec<Value> = (1..=10)
+        .map(|number| {
+            json!({"ctx_id": format!("log-{number}"), "zone": "workspace", "kind": "log", "token_count": 400,
+                "snippet": format!("output of test {number}")})
+        })
+        .collect();
+    connection.post(
+        "/v1/eviction/scopes",
+        &json!({"scope_id": "template", "turn": 1, "goal": "mend the queue", "add": items}),
+    )?;
+    connection.post(
+        "/v1/eviction/propose",
+        &json!({"scope_id": "template", "free_tokens": 1000, "timeout_ms": 60_000, "seed": 1}),
+    )?;
     for topic in ["rollback", "queue", "invoice"] {
         connection.post(
             "/v1/memories",
@@ -439,6 +461,37 @@ fn multiply(store: &Path, size: Size) -> Result<()> {
         &[("run_id", "'agent-' || n.i")],
         &format!(
             "agent_messages t, {} WHERE t.run_id = 'template'",
+            numbers(conversations)
+        ),
+    )?;
+    script += &copy(
+        "eviction_scopes",
+        &[
+            ("scope_id", "'scope-' || n.i"),
+            ("updated_at", "t.updated_at - n.i * 1000000"),
+        ],
+        &format!(
+            "eviction_scopes t, {} WHERE t.scope_id = 'template'",
+            numbers(conversations)
+        ),
+    )?;
+    script += &copy(
+        "eviction_items",
+        &[("scope_id", "'scope-' || n.i")],
+        &format!(
+            "eviction_items t, {} WHERE t.scope_id = 'template'",
+            numbers(conversations)
+        ),
+    )?;
+    script += &copy(
+        "eviction_proposals",
+        &[
+            ("proposal_id", "'proposal-' || n.i"),
+            ("scope_id", "'scope-' || n.i"),
+            ("proposed_at", "t.proposed_at - n.i * 1000000"),
+        ],
+        &format!(
+            "eviction_proposals t, {} WHERE t.scope_id = 'template'",
             numbers(conversations)
         ),
     )?;

@@ -7,8 +7,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use sqlx::Connection as _;
 
-use crate::dashboard_seed::{Seeded, fill, fill_with_scripts};
-use crate::serve::get;
+use crate::dashboard_seed::{Seeded, fill, fill_with_scripts, post};
+use crate::serve::{get, start};
 use crate::support::{Place, json_of};
 
 /// Checks that the browser runs on the pages.
@@ -112,6 +112,20 @@ fn every_page_renders_in_a_browser() {
             pictures: std::env::var_os("SATIETY_TEST_PICTURES").map(Into::into),
         },
     );
+    accepting_settles_a_regression(&seeded);
+}
+
+/// A run that a person accepts as the baseline is no longer a regression that needs attention.
+fn accepting_settles_a_regression(seeded: &Seeded) {
+    const OPEN: &str = "See which cases got worse";
+    let address = &seeded.server.address;
+    assert!(get(address, "/", None).contains(OPEN));
+    let mut paths = seeded.pages.iter().map(|(path, _)| path);
+    let case = paths.find(|path| path.ends_with("/cases/remembers-an-allergy"));
+    let run = case.unwrap().split('/').nth(3).unwrap();
+    let accept = json!({"by": "mira", "reason": "the allergy is asked for on another page"});
+    post(address, &format!("/v1/bench/runs/{run}/baseline"), &accept);
+    assert!(!get(address, "/", None).contains(OPEN));
 }
 
 /// Questions of users, each answered from the overview in at most four interactions: what is asked, the interactions, and
@@ -228,7 +242,7 @@ const QUESTIONS: [(&str, &[&str], &[&str]); 25] = [
             "link:Searches of agents and people",
             "link:rollbacks",
         ],
-        &["Results", "found by", "Afterwards"],
+        &["Results", "found by", "lexical rank", "score", "Afterwards"],
     ),
     (
         "which source did a research run use?",
@@ -326,6 +340,49 @@ fn exported_pages_open_offline() {
     }
 }
 
+/// `bench run` prints the address of the page while a server runs on the same database, and a Markdown report links to it.
+#[test]
+fn commands_and_reports_name_the_page_of_a_run() {
+    let place = Place::new();
+    let suite = json!({"suite_id": "greeter", "cases": [
+        {"case_id": "hello", "input": {"goal": "say hello"}, "expected": {"mode": "contains", "value": "hello"}}]});
+    place.write("greeter/suite.json", &suite.to_string());
+    place.write("greeter/target.toml", "type = \"echo\"\n");
+    let server = start(&place, &[]);
+    let run = ["bench", "run", "greeter", "--markdown", "report.md"];
+    let output = place.command(&run).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let pages = format!("http://{}/bench/runs/run-", server.address);
+    assert!(stderr.contains(&format!("page: {pages}")), "{stderr}");
+    let report = fs_err::read_to_string(place.path("report.md")).unwrap();
+    assert!(report.contains(&pages), "{report}");
+    let page = stderr.split("page: http://").nth(1).unwrap();
+    let (_, path) = page.lines().next().unwrap().split_once('/').unwrap();
+    assert!(get(&server.address, &format!("/{path}"), None).starts_with("HTTP/1.1 200"));
+}
+
+/// A person pauses and resumes a live timeline, starts a run and stops it.
+#[test]
+fn live_pages_and_jobs_are_used_in_a_browser() {
+    let place = Place::new();
+    // Accepts connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let suite = json!({"suite_id": "patient", "cases": [
+        {"case_id": "wait", "input": {"goal": "wait"}, "expected": {"mode": "contains", "value": "x"}}]});
+    place.write("suites/patient/suite.json", &suite.to_string());
+    let target = format!("type = \"http\"\nurl = \"http://127.0.0.1:{port}/\"\n");
+    place.write("suites/patient/target.toml", &target);
+    let server = start(&place, &["--root", "suites"]);
+    let message = json!({"calls": [{"tool": "bash", "arguments": {"command": "pytest"},
+        "result": {"content": "2 failed", "exit_code": 1}}]});
+    let first = json!({"messages": [message]});
+    post(&server.address, "/v1/conversations/fix-tests/messages", &first);
+    let plan = json!({"run": "fix-tests", "message": message});
+    let base = format!("http://{}", server.address);
+    browse(&base, &place, "work.py", &plan);
+}
+
 #[test]
 fn questions_are_answered_in_four_interactions() {
     let place = Place::new();
@@ -357,7 +414,7 @@ fn every_page_renders_on_postgres() {
                 pictures: None,
             },
         );
-        answer_questions(&place, &seeded, &["wide"]);
+        answer_questions(&place, &seeded, &["wide", "phone"]);
     }
     sql(&url, &format!("DROP DATABASE {name} WITH (FORCE)"));
 }

@@ -818,6 +818,12 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         "/v1/conversations/evil-run/messages",
         &json!({"messages": [step, step, step, step, step, step, {"role": "user", "content": evil}]}),
     );
+    let run = text(&first["run_id"]);
+    let note = json!({"author": SCRIPT, "note": evil});
+    post(address, &format!("/v1/bench/runs/{run}/notes"), &note);
+    let label = json!({"annotator": SCRIPT, "signal": "STOP"});
+    post(address, "/v1/conversations/evil/labels", &label);
+    let measured = look(address, "/v1/retrieval/runs");
     let scope = encoded(evil);
     let pages = [
         "/".to_owned(),
@@ -825,6 +831,8 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         "/conversations/evil".into(),
         "/progress".into(),
         "/progress/evil-run".into(),
+        "/progress/evil-run/steps/2".into(),
+        "/compare/progress?run=evil-run&run=evil-run".into(),
         "/research".into(),
         format!("/research/{}", text(&research["run_id"])),
         format!("/research/{}/rounds/1", text(&research["run_id"])),
@@ -832,19 +840,23 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
         "/memory".into(),
         format!("/memory/{memory}"),
         format!("/memory/search?q={scope}"),
+        "/memory/queries".into(),
         "/retrieval".into(),
+        format!("/retrieval/runs/{}", text(&measured["runs"][0]["run_id"])),
         format!("/retrieval/annotate?annotator={scope}"),
         "/ab".into(),
         "/ab/evil".into(),
         "/bench".into(),
-        format!("/bench/runs/{}", text(&first["run_id"])),
+        format!("/bench/runs/{run}"),
+        format!("/bench/runs/{run}/cases/one"),
+        format!("/bench/runs/{run}/label?all=1"),
         format!(
-            "/bench/compare?baseline={}&candidate={}",
-            text(&first["run_id"]),
+            "/bench/compare?baseline={run}&candidate={}",
             text(&second["run_id"])
         ),
         "/eviction".into(),
         format!("/eviction/{scope}"),
+        format!("/eviction/{scope}/proposals/{}", text(&proposed["proposal_id"])),
         "/harness".into(),
         format!("/harness/cycles/{cycle}"),
         format!("/harness/cases/evil/one?cycle={cycle}"),
@@ -852,7 +864,12 @@ pub(crate) fn fill_with_scripts(place: &Place) -> Seeded {
     ];
     // Every stored script is displayed as text; some pages have only ids, numbers and forms.
     let shows = |path: &str| {
-        let without = ["/bench/compare", "/retrieval/annotate"];
+        let without = [
+            "/bench/compare",
+            "/compare/progress",
+            "/retrieval/annotate",
+            "/retrieval/runs",
+        ];
         !matches!(path, "/bench" | "/progress") && !without.iter().any(|start| path.starts_with(start))
     };
     Seeded {

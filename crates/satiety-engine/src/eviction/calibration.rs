@@ -21,6 +21,8 @@ use crate::EngineError;
 
 /// Proposals per page when reading from the database.
 const PAGE: u32 = 500;
+/// Number of the latest proposals that pages show, so that their cost does not grow with the number of proposals.
+pub const RECENT_PROPOSALS: u32 = 200;
 
 /// Statistics over the feedback to proposals.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -143,31 +145,30 @@ pub struct Calibrated {
 impl EvictionOperations<'_> {
     /// Reports how often items are excluded, and how well that was predicted.
     pub async fn feedback(self, scope_id: Option<&str>) -> Result<Feedback, EngineError> {
-        let rows = self.proposals(scope_id).await?;
-        let (mut answered, mut timed_out, mut open) = (0, 0, 0);
-        let mut all = Vec::new();
-        for (proposal, feedback) in &rows {
-            match feedback {
-                None => open += 1,
-                Some(feedback) if feedback.resolved_by == ResolvedBy::Timeout => timed_out += 1,
-                Some(feedback) => {
-                    answered += 1;
-                    all.extend(labels(proposal, feedback));
-                }
-            }
-        }
-        let report = if all.is_empty() {
-            None
-        } else {
-            Some(feedback_report(&all)?)
-        };
-        Ok(Feedback {
-            scope_id: scope_id.map(str::to_owned),
-            answered,
-            timed_out,
-            open,
-            report,
-        })
+        summarize_feedback(scope_id, &self.proposals(scope_id).await?)
+    }
+
+    /// The same over the latest [`RECENT_PROPOSALS`] of all scopes.
+    pub async fn recent_feedback(self) -> Result<Feedback, EngineError> {
+        summarize_feedback(None, &self.recent_proposals(None).await?)
+    }
+
+    /// Returns the outcome of each of the latest [`RECENT_PROPOSALS`] of a scope.
+    pub async fn recent_timeline(self, scope_id: &str) -> Result<Timeline, EngineError> {
+        let rows = self.recent_proposals(Some(scope_id)).await?;
+        Ok(timeline(
+            rows.iter()
+                .map(|(proposal, feedback)| (proposal, feedback.as_ref())),
+        ))
+    }
+
+    async fn recent_proposals(self, scope_id: Option<&str>) -> Result<Vec<StoredProposal>, EngineError> {
+        let store = self.engine.store().await?;
+        let rows = store
+            .eviction()
+            .latest_proposals(scope_id, RECENT_PROPOSALS)
+            .await?;
+        rows.iter().map(parse_proposal).collect()
     }
 
     /// Returns the outcome of each proposal of a scope.
@@ -303,10 +304,7 @@ impl EvictionOperations<'_> {
             .collect())
     }
 
-    async fn proposals(
-        self,
-        scope_id: Option<&str>,
-    ) -> Result<Vec<(EvictionProposal, Option<EvictionFeedback>)>, EngineError> {
+    async fn proposals(self, scope_id: Option<&str>) -> Result<Vec<StoredProposal>, EngineError> {
         let store = self.engine.store().await?;
         let mut all = Vec::new();
         let mut after: Option<(i64, String)> = None;
@@ -315,18 +313,48 @@ impl EvictionOperations<'_> {
             let page: Vec<ProposalRow> = store.eviction().proposals(scope_id, from, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some((last.proposed_at, last.proposal_id.clone()));
-            for row in page {
-                let what = || format!("proposal {}", row.proposal_id);
-                let feedback = row
-                    .feedback
-                    .as_deref()
-                    .map(|text| parse(text, what))
-                    .transpose()?;
-                all.push((parse(&row.body, what)?, feedback));
+            for row in &page {
+                all.push(parse_proposal(row)?);
             }
         }
         Ok(all)
     }
+}
+
+/// A proposal with the feedback on it, once it is resolved.
+type StoredProposal = (EvictionProposal, Option<EvictionFeedback>);
+
+fn parse_proposal(row: &ProposalRow) -> Result<StoredProposal, EngineError> {
+    let what = || format!("proposal {}", row.proposal_id);
+    let feedback = row.feedback.as_deref().map(|text| parse(text, what));
+    Ok((parse(&row.body, what)?, feedback.transpose()?))
+}
+
+fn summarize_feedback(scope_id: Option<&str>, rows: &[StoredProposal]) -> Result<Feedback, EngineError> {
+    let (mut answered, mut timed_out, mut open) = (0, 0, 0);
+    let mut all = Vec::new();
+    for (proposal, feedback) in rows {
+        match feedback {
+            None => open += 1,
+            Some(feedback) if feedback.resolved_by == ResolvedBy::Timeout => timed_out += 1,
+            Some(feedback) => {
+                answered += 1;
+                all.extend(labels(proposal, feedback));
+            }
+        }
+    }
+    let report = if all.is_empty() {
+        None
+    } else {
+        Some(feedback_report(&all)?)
+    };
+    Ok(Feedback {
+        scope_id: scope_id.map(str::to_owned),
+        answered,
+        timed_out,
+        open,
+        report,
+    })
 }
 
 fn read_labels(name: &str, text: &str) -> Result<Vec<Label>, EngineError> {

@@ -16,12 +16,13 @@ pub use activation::{ActivateRequest, ActivateResponse, RollbackRequest, ScorerS
 pub use breaker::Breaker;
 pub use calibration::{
     CalibrateRequest, CalibrateScorerRequest, CalibrateWith, Calibrated, ExportFeedbackRequest,
-    ExportedFeedback, Feedback,
+    ExportedFeedback, Feedback, RECENT_PROPOSALS,
 };
 pub use logs::{ConvertRequest, Converted, ConvertedUses};
 pub use prices::EvictionSettings;
 pub use proposal::{CandidateView, ProposeResponse, ProposeScopeRequest, ResolveRequest};
 pub use relevance::RefreshResponse;
+pub(crate) use scopes::scope_summary;
 pub use scopes::{ItemSummary, ScopeListing, ScopeSummary, ScopeUpdated, UpdateScopeRequest};
 pub use simulation::{
     ScorerFile, SimulateRequest, SimulateResponse, TargetAnswer, Variants, VariantsRequest, target_answer,

@@ -11,7 +11,7 @@ use satiety::eviction::{
     ContextItem, EvictionFeedback, EvictionProposal, QUOTA, Resolution, ResolvedBy, Scope, Score, Weights,
     apply_resolution, resolve,
 };
-use satiety_store::eviction::{ProposalRow, ScopeChange, ScopeItemRow};
+use satiety_store::eviction::{ProposalRow, ScopeChange, ScopeItemRow, ScopeSummaryRow};
 use satiety_store::now_micros;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ use crate::EngineError;
 
 /// Attempts to change a scope before giving up on concurrent writers.
 const MAX_ATTEMPTS: u32 = 500;
+/// Number of scopes that one statement reads for a complete list.
+const SCOPES_PER_READ: u32 = 500;
 /// Maximum number of ranked scopes cached in memory.
 const MAX_CACHED: usize = 64;
 
@@ -209,30 +211,27 @@ impl EvictionOperations<'_> {
         .await
     }
 
-    /// Lists the scopes, and the items of one of them with their scores.
+    /// Lists the scopes, or one of them and its items with their scores.
     pub async fn list(self, scope_id: Option<&str>) -> Result<ScopeListing, EngineError> {
-        let rows = self.engine.store().await?.eviction().scopes().await?;
-        let chosen =
-            |row: &satiety_store::eviction::ScopeSummaryRow| scope_id.is_none_or(|id| id == row.scope_id);
-        let scopes: Vec<ScopeSummary> = rows
-            .into_iter()
-            .filter(chosen)
-            .map(|row| ScopeSummary {
-                scope_id: row.scope_id,
-                turn: row.turn,
-                items: row.items,
-                open_proposals: row.open_proposals,
-            })
-            .collect();
         let Some(scope_id) = scope_id else {
+            let mut scopes = Vec::new();
+            loop {
+                let last = scopes.last().map(|scope: &ScopeSummary| scope.scope_id.clone());
+                let page = self.list_scopes(last.as_deref(), SCOPES_PER_READ).await?;
+                let is_last = page.len() < SCOPES_PER_READ as usize;
+                scopes.extend(page);
+                if is_last {
+                    break;
+                }
+            }
             return Ok(ScopeListing {
                 scopes,
                 items: Vec::new(),
             });
         };
-        if scopes.is_empty() {
-            return Err(scope_not_found(scope_id));
-        }
+        let store = self.engine.store().await?;
+        let found = store.eviction().scope_summary(scope_id).await?;
+        let scopes = vec![scope_summary(found.ok_or_else(|| scope_not_found(scope_id))?)];
         let loaded = self.load(scope_id).await?;
         let scope = &loaded.scope;
         let ranked: Vec<String> = scope.ranked().map(str::to_owned).collect();
@@ -256,6 +255,16 @@ impl EvictionOperations<'_> {
             .collect();
         items.sort_by_key(|item| (item.rank.is_none(), item.rank));
         Ok(ScopeListing { scopes, items })
+    }
+
+    /// Lists scopes after an id, ordered by id.
+    pub async fn list_scopes(
+        self,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ScopeSummary>, EngineError> {
+        let rows = self.engine.store().await?.eviction().scopes(after, limit).await?;
+        Ok(rows.into_iter().map(scope_summary).collect())
     }
 
     /// Applies a change to the current revision and retries it on conflicts.
@@ -511,6 +520,15 @@ pub(super) fn now() -> Result<Timestamp, EngineError> {
         message: format!("the system clock is out of range: {error}"),
         hint: "correct the system clock".into(),
     })
+}
+
+pub(crate) fn scope_summary(row: ScopeSummaryRow) -> ScopeSummary {
+    ScopeSummary {
+        scope_id: row.scope_id,
+        turn: row.turn,
+        items: row.items,
+        open_proposals: row.open_proposals,
+    }
 }
 
 pub(super) fn scope_not_found(scope_id: &str) -> EngineError {

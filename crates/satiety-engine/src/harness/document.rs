@@ -15,6 +15,8 @@ use super::{HarnessStatus, RecordedCycle, SuiteState, ThresholdState};
 
 /// Maximum number of changes listed in a terminal.
 const MAX_CHANGES: usize = 30;
+/// Maximum number of cases of one kind on a page.
+const MAX_CASES: usize = 200;
 /// Number of hash characters shown.
 const SHORT_HASH_LENGTH: usize = 12;
 /// Names of the saturation levels, in order.
@@ -299,11 +301,24 @@ fn dead(measured: &Measured, case: impl Fn(&str) -> Text) -> Block {
         if !cases.is_empty() {
             parts.push(Block::details(
                 format!("{name}: {}", cases.len()),
-                vec![Block::List(cases.iter().map(|name| case(name)).collect())],
+                case_list(cases, &case),
             ));
         }
     }
     Block::Only(Medium::Page, vec![Block::section("Dead cases", parts)])
+}
+
+/// List of cases, which may be long.
+fn case_list(cases: &[String], case: impl Fn(&str) -> Text) -> Vec<Block> {
+    let listed = cases.iter().take(MAX_CASES).map(|name| case(name));
+    let mut parts = vec![Block::List(listed.collect())];
+    if cases.len() > MAX_CASES {
+        parts.push(Block::text(format!(
+            "{} more are on the pages of the cycles.",
+            cases.len() - MAX_CASES
+        )));
+    }
+    parts
 }
 
 fn signals_now(metrics: &SignalMetrics) -> Option<Block> {

@@ -14,7 +14,7 @@ use satiety::harness::sources::{AuditVerdict, Evidence, collect, regression_case
 use satiety::harness::thresholds::{MetricValue, REPORTED_BY_TARGET, is_met, metric_value};
 use satiety::harness::{MeasureError, SignalMetrics};
 use satiety_store::Store;
-use satiety_store::bench::{BaselineRow, BenchRunRow, RunFilter};
+use satiety_store::bench::{BaselineRow, BenchRunRow};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -249,12 +249,11 @@ pub(super) async fn counted_rows(
 ) -> Result<Vec<BenchRunRow>, EngineError> {
     let suite = &loaded.suite;
     let described = described_target(loaded, None)?;
-    let filter = RunFilter {
-        suite_id: Some(suite.suite_id.clone()),
-        ..RunFilter::default()
-    };
     let before = until.map(|until| (until.saturating_add(1), ""));
-    let mut rows = store.bench().run_heads(&filter, before, 4 * most).await?;
+    let mut rows = store
+        .bench()
+        .run_heads(Some(&suite.suite_id), before, 4 * most)
+        .await?;
     rows.retain(|row| {
         is_whole(row, suite)
             && is_of_target(row, described.as_ref())

@@ -7,10 +7,8 @@ use satiety::trajectory::Step;
 use super::StoredRun;
 use crate::EngineError;
 use crate::agent_hooks::{CompactionRecord, Host, stored_compactions};
+use crate::eviction::RECENT_PROPOSALS;
 use crate::handles::ProgressOperations;
-
-/// Maximum number of proposals of a context that are considered.
-const PROPOSALS: u32 = 200;
 
 /// Change of an agent's context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +42,8 @@ impl ProgressOperations<'_> {
                 events.extend(stored_compactions(&row).iter().map(hooked));
             }
         }
-        for row in store.eviction().proposals(Some(id), None, PROPOSALS).await? {
+        let proposals = store.eviction().latest_proposals(Some(id), RECENT_PROPOSALS);
+        for row in proposals.await? {
             // A proposal of a later version may not be readable; the timeline is shown without it.
             if let Ok(proposal) = serde_json::from_str::<EvictionProposal>(&row.body) {
                 events.push(proposed(&proposal, &run.actions));

@@ -260,6 +260,11 @@ impl RetrievalOperations<'_> {
         })
     }
 
+    /// Returns the metrics of a measured run.
+    pub async fn run_metrics(self, run_id: &str) -> Result<MeasuredRun, EngineError> {
+        self.stored_run(run_id).await.map(run)
+    }
+
     /// Returns the metrics of the latest measured run; `None` before the first.
     pub async fn latest_metrics(self) -> Result<Option<MeasuredRun>, EngineError> {
         let runs = self.runs_over_time().await?;

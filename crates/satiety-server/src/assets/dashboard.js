@@ -94,7 +94,7 @@ if (grades) {
 }
 // Lists: j and k move, x selects, Enter opens, / searches; copy the selection, or all rows, as Markdown or CSV.
 const isTyping = (event) =>
-  event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+  event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input:not([type=checkbox]), textarea, select");
 const list = document.querySelector("table.rows");
 if (list) {
   const rows = [...list.tBodies[0].rows];
@@ -158,7 +158,7 @@ if (list) {
     if (event.key === "/") {
       const field = document.querySelector("[data-search]");
       if (field) { event.preventDefault(); field.focus(); field.select(); }
-    } else if (event.key === "j" || event.key === "k") {
+    } else if ((event.key === "j" || event.key === "k") && rows.length) {
       rows[current]?.classList.remove("current");
       current = Math.min(rows.length - 1, Math.max(0, current + (event.key === "j" ? 1 : -1)));
       rows[current].classList.add("current");

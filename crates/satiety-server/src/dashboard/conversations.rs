@@ -1,10 +1,12 @@
 //! Conversation pages: the list, and one conversation with its curves, claims and explanation.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use satiety::dialogue::{Report, Restatement, Round};
 use satiety::explanation::{Explanation, Relation};
-use satiety_engine::conversations::{ConversationList, StoredConversation};
+use satiety_engine::conversations::{ConversationSummary, StoredConversation};
+use satiety_engine::lists::SortedPage;
 
 use jiff::Timestamp;
 use satiety_report::document::{badge, dim, link, or_dash};
@@ -17,25 +19,34 @@ use serde_json::json;
 use super::shell::{ago, empty_state, frame, lead, segment, signal_tone};
 use super::table::{Address, Column, Filter, List, number_column, text_column};
 
+/// Maximum number of rounds on a page.
+const MAX_ROUNDS: usize = 200;
+/// Maximum number of warnings on a page; the latest are shown.
+const MAX_WARNINGS: usize = 100;
+
 const COLUMNS: [Column; 6] = [
     text_column("conversation"),
     text_column("signal"),
     number_column("rounds"),
-    number_column("saturation"),
+    number_column("saturation").sortable("score", true),
     text_column("profile"),
-    text_column("last round"),
+    text_column("last round").sortable("time", true),
 ];
 
 /// List of stored conversations.
-pub(super) fn list_page(address: &Address, found: &ConversationList, now: Timestamp) -> String {
-    if found.conversations.is_empty() && address.is_bare() {
+pub(super) fn list_page(
+    address: &Address,
+    found: &SortedPage<ConversationSummary>,
+    now: Timestamp,
+) -> String {
+    if found.rows.is_empty() && address.is_bare() {
         let hint = empty_state(
             "No conversations yet. Score one and keep it:",
             "satiety score --record FILE",
         );
         return frame("/conversations", "Conversations", &[hint]);
     }
-    let rows = found.conversations.iter().map(|one| {
+    let rows = found.rows.iter().map(|one| {
         let name = if one.topic.is_empty() {
             &one.conversation_id
         } else {
@@ -56,13 +67,13 @@ pub(super) fn list_page(address: &Address, found: &ConversationList, now: Timest
         one: "conversation",
         label: "conversations",
         columns: &COLUMNS,
-        default_sort: "",
+        default_sort: "-time",
         filters: vec![
             Filter::Search("Search topics"),
             Filter::words("signal", "Signal", &["CONTINUE", "SHIP", "STOP", "ESCALATE"]),
         ],
         rows: rows.collect(),
-        next: found.next.as_ref().map(|(at, id)| json!([at, id]).to_string()),
+        next: found.next.as_ref().map(|place| json!(place).to_string()),
         action: None,
     };
     let lead = lead(
@@ -72,7 +83,13 @@ pub(super) fn list_page(address: &Address, found: &ConversationList, now: Timest
     frame("/conversations", "Conversations", &[lead, list.render()])
 }
 
-pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round], labels: Html) -> String {
+/// Page of one conversation; `from` is the first round shown, the last rounds if `None`.
+pub(super) fn detail_page(
+    kept: &StoredConversation,
+    rounds: &[Round],
+    from: Option<usize>,
+    labels: Html,
+) -> String {
     let title = if kept.topic.is_empty() {
         &kept.conversation_id
     } else {
@@ -90,15 +107,29 @@ pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round], labels: H
         kept.rounds.len()
     ));
     let word = format!("{signal}.");
-    let mut body = vec![
-        Block::verdict(signal_tone(&signal), word, &report.hint, &report.reasons),
-        curves(report),
-    ];
+    let total = report.novelty_by_round.len();
+    let start = match from {
+        Some(from) => from.saturating_sub(1).min(total.saturating_sub(1)),
+        None => total.saturating_sub(MAX_ROUNDS),
+    };
+    let shown = start..total.min(start.saturating_add(MAX_ROUNDS));
+    let mut body = vec![Block::verdict(
+        signal_tone(&signal),
+        word,
+        &report.hint,
+        &report.reasons,
+    )];
+    body.extend(other_rounds(&kept.conversation_id, &shown, total));
+    body.push(curves(report, &shown));
     if !report.warnings.is_empty() {
-        let warnings = report.warnings.iter().map(warning).collect();
+        let earlier = report.warnings.len().saturating_sub(MAX_WARNINGS);
+        let warnings = report.warnings.iter().skip(earlier).map(warning).collect();
         body.push(Block::section("Warnings", warnings));
     }
-    body.push(Block::section("Round by round", round_parts(report, rounds)));
+    body.push(Block::section(
+        "Round by round",
+        round_parts(report, rounds, &shown),
+    ));
     body.push(Block::section("Explanation", explained(&report.explanation)));
     let levels: Vec<&str> = report.levels.iter().map(|level| level_name(level)).collect();
     body.push(Block::text(format!(
@@ -114,22 +145,31 @@ pub(super) fn detail_page(kept: &StoredConversation, rounds: &[Round], labels: H
     frame("/conversations", title, &[live, blocks(&body), labels])
 }
 
-fn curves(report: &Report) -> Block {
-    let places: Vec<String> = report
-        .novelty_by_round
-        .iter()
-        .map(|round| round.round.to_string())
-        .collect();
+/// Which rounds are shown, with links to the others; `None` if all are.
+fn other_rounds(id: &str, shown: &Range<usize>, total: usize) -> Option<Block> {
+    if shown.len() == total {
+        return None;
+    }
+    let page = |from: usize, words: &str| link(format!("/conversations/{}?from={from}", segment(id)), words);
+    let mut text = Text::from(format!("Rounds {} to {} of {total}.", shown.start + 1, shown.end));
+    if shown.start > 0 {
+        let from = shown.start.saturating_sub(MAX_ROUNDS) + 1;
+        text = text.then(" ").then(page(from, "Earlier rounds"));
+    }
+    if shown.end < total {
+        text = text.then(" ").then(page(shown.end + 1, "Later rounds"));
+    }
+    Some(Block::Text(text))
+}
+
+fn curves(report: &Report, shown: &Range<usize>) -> Block {
+    let told = report.novelty_by_round.get(shown.clone()).unwrap_or_default();
+    let ready = report.readiness_by_round.get(shown.clone()).unwrap_or_default();
+    let places: Vec<String> = told.iter().map(|round| round.round.to_string()).collect();
     let of = |name: &str, values: Vec<Option<f64>>| Series::new(name, values);
-    let novelty = report.novelty_by_round.iter().map(|round| round.novelty);
-    let rate = report
-        .novelty_by_round
-        .iter()
-        .map(|round| Some(round.novelty_rate));
-    let readiness = report
-        .readiness_by_round
-        .iter()
-        .map(|round| Some(round.action_readiness));
+    let novelty = told.iter().map(|round| round.novelty);
+    let rate = told.iter().map(|round| Some(round.novelty_rate));
+    let readiness = ready.iter().map(|round| Some(round.action_readiness));
     Block::Chart(Chart::Lines(Lines {
         title: "Novelty and readiness".into(),
         axis: "round",
@@ -181,10 +221,11 @@ fn warning(warning: &satiety::dialogue::Warning) -> Block {
     )
 }
 
-fn round_parts(report: &Report, rounds: &[Round]) -> Vec<Block> {
+fn round_parts(report: &Report, rounds: &[Round], shown: &Range<usize>) -> Vec<Block> {
     let mut parts = Vec::new();
     let told = report.novelty_by_round.iter().zip(&report.readiness_by_round);
-    for (place, (round, (novelty, readiness))) in rounds.iter().zip(told).enumerate() {
+    let all = rounds.iter().zip(told).enumerate();
+    for (place, (round, (novelty, readiness))) in all.skip(shown.start).take(shown.len()) {
         let said = report
             .signal_by_round
             .get(place)

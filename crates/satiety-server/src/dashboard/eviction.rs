@@ -3,44 +3,77 @@
 use jiff::Timestamp;
 use satiety::eviction::features::Term;
 use satiety::eviction::{EvictionCandidate, EvictionExclusion, EvictionFeedback, EvictionProposal, Timeline};
-use satiety_engine::eviction::{Feedback, ScopeListing, Scorers};
+use satiety_engine::eviction::{Feedback, RECENT_PROPOSALS, Scorers};
+use satiety_engine::lists::ScopeList;
 use satiety_report::document::{badge, link, or_dash};
 use satiety_report::documents::eviction;
 use satiety_report::html::blocks;
 use satiety_report::{Block, Table, Text, Tone, row};
 
-use super::shell::{ago, count, empty_state, frame, lead, segment, short_id, trail};
+use serde_json::json;
 
-/// All contexts, scorer versions and feedback.
-pub(super) fn list_page(scopes: &ScopeListing, feedback: &Feedback, scorers: &Scorers) -> String {
-    if scopes.scopes.is_empty() {
+use super::shell::{ago, count, empty_state, frame, lead, segment, short_id, trail};
+use super::table::{Address, Column, Filter, List, number_column, text_column};
+
+const COLUMNS: [Column; 4] = [
+    text_column("context"),
+    number_column("turn"),
+    number_column("items"),
+    number_column("open proposals"),
+];
+
+/// Contexts, scorer versions and feedback.
+pub(super) fn list_page(
+    address: &Address,
+    found: &ScopeList,
+    feedback: &Feedback,
+    scorers: &Scorers,
+) -> String {
+    if found.scopes.is_empty() && address.is_bare() {
         let hint = empty_state(
             "No contexts yet. Add items, then propose what to drop:",
             "satiety evict add NAME items.json\nsatiety evict propose NAME --budget TOKENS",
         );
         return frame("/eviction", "Eviction", &[hint]);
     }
-    let rows = scopes.scopes.iter().map(|scope| {
-        let to = format!("/eviction/{}", segment(&scope.scope_id));
-        row![
-            link(to, &scope.scope_id),
+    let rows = found.scopes.iter().map(|scope| {
+        let cells = row![
+            link(scope_path(&scope.scope_id), &scope.scope_id),
             scope.turn.to_string(),
             scope.items.to_string(),
             scope.open_proposals.to_string(),
-        ]
+        ];
+        cells.into()
     });
-    let scopes = Table::new(&["context", "turn", "items", "open proposals"], &[1, 2, 3], rows);
+    let list = List {
+        address,
+        one: "context",
+        label: "contexts",
+        columns: &COLUMNS,
+        default_sort: "",
+        filters: vec![Filter::Search("Search contexts")],
+        rows: rows.collect(),
+        next: found.next.as_ref().map(|(at, id)| json!([at, id]).to_string()),
+        action: None,
+    };
     let report = feedback.report.as_ref();
     let learned = eviction::feedback(feedback.answered, feedback.timed_out, feedback.open, report);
+    let proposals = feedback.answered + feedback.timed_out + feedback.open;
+    let exclusions = latest_only(proposals).into_iter().chain(learned.blocks);
     let body = [
-        Block::section("Contexts", vec![Block::Table(scopes)]),
         Block::section("Scorers", vec![Block::Table(versions(scorers))]),
-        Block::section("Exclusions", learned.blocks),
+        Block::section("Exclusions", exclusions.collect()),
     ];
     let lead = lead(
         "Contexts of agents, the scorers that choose what to drop, and how often agents excluded an item from eviction.",
     );
-    frame("/eviction", "Eviction", &[lead, blocks(&body)])
+    frame("/eviction", "Eviction", &[lead, list.render(), blocks(&body)])
+}
+
+/// Says that older proposals are left out; `None` if there are none.
+fn latest_only(proposals: usize) -> Option<Block> {
+    let is_full = u32::try_from(proposals).is_ok_and(|proposals| proposals >= RECENT_PROPOSALS);
+    is_full.then(|| Block::text(format!("The latest {RECENT_PROPOSALS} proposals.")))
 }
 
 fn versions(scorers: &Scorers) -> Table {
@@ -80,7 +113,8 @@ pub(super) fn detail_page(scope_id: &str, timeline: &Timeline) -> String {
         link(to, words)
     });
     let links: Vec<Text> = links.collect();
-    let mut body = document.blocks;
+    let mut body: Vec<Block> = latest_only(timeline.rows.len()).into_iter().collect();
+    body.extend(document.blocks);
     if !links.is_empty() {
         body.push(Block::details(
             "Why each item was proposed",

@@ -29,6 +29,7 @@ mod usage;
 
 pub use export::{ExportError, ExportedPages, Selection, export};
 
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,9 +41,10 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 use satiety::dialogue::Round;
+use satiety_engine::bench::GateDecision;
 use satiety_engine::conversations::{ConversationSummary, ListConversationsRequest};
 use satiety_engine::harness::HarnessStatus;
-use satiety_engine::lists::ListFilter;
+use satiety_engine::lists::{ListFilter, ListOrder, ListSort};
 use satiety_engine::memory::{ListRequest, SearchRequest};
 use satiety_engine::progress::RunSummary;
 use satiety_engine::retrieval::{AnnotateRequest, AnnotationStep, AnnotationVerdict};
@@ -51,7 +53,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::auth::Scope;
-use crate::http::App;
+use crate::http::{App, Problem};
 use forms::Visitor;
 use satiety_report::html::paragraph;
 use table::Address;
@@ -105,19 +107,19 @@ type Page = Result<Html<String>, ErrorPage>;
 
 async fn overview_page(State(at): State<Arc<App>>) -> Page {
     let engine = &at.engine;
-    let words = |error: EngineError| error.to_string();
+    let words = |error: EngineError| ErrorPage::from(error).words;
     let latest = ListConversationsRequest {
         before: None,
         limit: 20,
     };
-    let (conversations, agent_runs, research, memory, runs, gates, scopes, harness, features, measured) = tokio::join!(
+    let (conversations, agent_runs, research, memory, runs, gates, eviction, harness, features, measured) = tokio::join!(
         engine.dialogue().conversations(&latest),
         engine.progress().runs(None, 20),
         engine.research().stored_runs(20),
         engine.memory().health(),
         engine.bench().runs(None, 20),
         engine.bench().gates(None, LATEST_GATES),
-        engine.eviction().list(None),
+        eviction_state(engine),
         overview_harness(&at),
         engine.experiments().list(),
         engine.retrieval().latest_metrics(),
@@ -129,8 +131,14 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
         ),
         Err(_) => Default::default(),
     };
-    let (escalated, stuck) = tokio::join!(escalated_conversations(engine), stuck_agents(engine));
+    let latest_gates = gates.as_deref().unwrap_or_default();
+    let (escalated, stuck, regressions) = tokio::join!(
+        escalated_conversations(engine),
+        stuck_agents(engine),
+        open_regressions(engine, latest_gates)
+    );
     let seen = overview::Overview {
+        regressions,
         pending,
         intervals,
         escalated,
@@ -142,7 +150,7 @@ async fn overview_page(State(at): State<Arc<App>>) -> Page {
         memory: memory.map_err(words),
         runs: runs.map_err(words),
         gates: gates.map_err(words),
-        scopes: scopes.map_err(words),
+        eviction: eviction.map_err(words),
         harness: harness.map(Ok),
         features: features.map_err(words),
         measured: measured.map_err(words),
@@ -156,14 +164,45 @@ const LATEST_GATES: u32 = 500;
 /// Maximum number of entries of one kind that need a person.
 const NEEDY: u32 = 5;
 
+/// Regressions that are still open, newest first. The latest decision about a suite counts, and a person may have accepted
+/// the regression, or the run as the new baseline.
+async fn open_regressions(engine: &Engine, newest_first: &[GateDecision]) -> Vec<GateDecision> {
+    let mut suites = HashSet::new();
+    let mut open = Vec::new();
+    for gate in newest_first {
+        let is_latest = suites.insert(gate.suite_id.as_str());
+        if !is_latest || gate.verdict != "regression" || gate.accepted_by.is_some() {
+            continue;
+        }
+        let baselines = engine.bench().baselines(&gate.suite_id, 1).await;
+        let is_accepted = baselines
+            .iter()
+            .flatten()
+            .any(|baseline| baseline.run_id == gate.candidate_run);
+        if !is_accepted {
+            open.push(gate.clone());
+        }
+    }
+    open
+}
+
+/// The contexts that changed last, and how many proposals wait for an answer.
+async fn eviction_state(engine: &Engine) -> Result<overview::EvictionState, EngineError> {
+    let recent = engine.eviction().find_scopes(None, &None, 20).await?;
+    Ok(overview::EvictionState {
+        recent: recent.scopes,
+        open: engine.eviction().open_proposals(overview::MAX_OPEN).await?,
+    })
+}
+
 /// The latest conversations that need a person, of all conversations. An error is shown on their card.
 async fn escalated_conversations(engine: &Engine) -> Vec<ConversationSummary> {
     let filter = ListFilter {
         signal: Some("ESCALATE".into()),
-        text: None,
+        ..ListFilter::default()
     };
     let found = engine.dialogue().find_conversations(&filter, &None, NEEDY).await;
-    found.map(|found| found.conversations).unwrap_or_default()
+    found.map(|found| found.rows).unwrap_or_default()
 }
 
 /// The latest agents' runs that should not go on by themselves, of all runs.
@@ -172,10 +211,10 @@ async fn stuck_agents(engine: &Engine) -> Vec<RunSummary> {
     for signal in ["STOP", "ESCALATE"] {
         let filter = ListFilter {
             signal: Some(signal.into()),
-            text: None,
+            ..ListFilter::default()
         };
         let found = engine.progress().find_runs(&filter, &None, NEEDY).await;
-        stuck.extend(found.map(|found| found.runs).unwrap_or_default());
+        stuck.extend(found.map(|found| found.rows).unwrap_or_default());
     }
     stuck.sort_by_key(|run| std::cmp::Reverse(run.updated_at));
     stuck.truncate(NEEDY as usize);
@@ -239,27 +278,52 @@ async fn measured_harness(at: &App) -> Result<HarnessStatus, EngineError> {
 
 type Pairs = Query<Vec<(String, String)>>;
 
-/// Filter of a list, as its address states it.
-fn list_filter(address: &Address) -> ListFilter {
+/// Filter of a list, as its address states it; `measure` is the name of what it can be sorted by besides the time.
+fn list_filter(address: &Address, measure: &str) -> ListFilter {
     ListFilter {
         signal: address.get("signal").map(str::to_owned),
         text: address.get("q").map(str::to_owned),
+        order: list_order(address, measure),
+    }
+}
+
+/// Order of a list, as its address states it: newest first by default.
+fn list_order(address: &Address, measure: &str) -> ListOrder {
+    let (sort, descending) = match address.sort() {
+        Some((name, descending)) if name == measure => (ListSort::Measure, descending),
+        Some(("time", descending)) => (ListSort::Time, descending),
+        _ => return ListOrder::default(),
+    };
+    ListOrder {
+        sort,
+        ascending: !descending,
     }
 }
 
 async fn conversation_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
     let address = Address::new("/conversations", pairs);
-    let filter = list_filter(&address);
-    let before = cursor(&address)?;
+    let filter = list_filter(&address, "score");
+    let after = cursor(&address)?;
     let found = at
         .engine
         .dialogue()
-        .find_conversations(&filter, &before, ROWS)
+        .find_conversations(&filter, &after, ROWS)
         .await?;
     Ok(Html(conversations::list_page(&address, &found, Timestamp::now())))
 }
 
-async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>, visitor: Visitor) -> Page {
+#[derive(Debug, Deserialize)]
+struct First {
+    /// Number of the first step or round on the page.
+    from: Option<usize>,
+}
+
+async fn conversation(
+    State(at): State<Arc<App>>,
+    Path(id): Path<String>,
+    Fields(first): Fields<First>,
+    visitor: Visitor,
+) -> Page {
     let kept = at.engine.dialogue().conversation(&id).await?;
     let labels = at.engine.dialogue().conversation_labels(&id).await?;
     // A round that this version cannot parse is left out; the curves come from the report.
@@ -269,26 +333,23 @@ async fn conversation(State(at): State<Arc<App>>, Path(id): Path<String>, visito
         .filter_map(|round| serde_json::from_value(round.round.clone()).ok());
     let rounds: Vec<Round> = rounds.collect();
     let labels = labels::conversation(&kept, &labels, visitor.has(Scope::Admin), Timestamp::now());
-    Ok(Html(conversations::detail_page(&kept, &rounds, labels)))
+    Ok(Html(conversations::detail_page(
+        &kept, &rounds, first.from, labels,
+    )))
 }
 
 async fn agent_run_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
     let address = Address::new("/progress", pairs);
-    let filter = list_filter(&address);
-    let before = cursor(&address)?;
-    let found = at.engine.progress().find_runs(&filter, &before, ROWS).await?;
+    let filter = list_filter(&address, "wasted");
+    let after = cursor(&address)?;
+    let found = at.engine.progress().find_runs(&filter, &after, ROWS).await?;
     Ok(Html(progress::list_page(&address, &found, Timestamp::now())))
-}
-
-#[derive(Debug, Deserialize)]
-struct FirstStep {
-    from: Option<usize>,
 }
 
 async fn agent_run(
     State(at): State<Arc<App>>,
     Path(id): Path<String>,
-    Fields(first): Fields<FirstStep>,
+    Fields(first): Fields<First>,
     visitor: Visitor,
 ) -> Page {
     let messages = at.engine.progress().run_summary(&id).await?.messages;
@@ -324,13 +385,16 @@ async fn agent_step(State(at): State<Arc<App>>, Path((id, step)): Path<(String, 
         })
 }
 
-async fn research_list(State(at): State<Arc<App>>) -> Page {
-    let mut runs = at.engine.research().stored_runs(ROWS).await?;
-    for run in &mut runs {
+async fn research_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
+    let address = Address::new("/research", pairs);
+    let before = cursor(&address)?;
+    let research = at.engine.research();
+    let mut found = research.find_runs(address.get("q"), &before, ROWS).await?;
+    for run in &mut found.runs {
         // The searched directory or address is not shown.
         run.source = at.folders.research.sources.shown(&run.source);
     }
-    Ok(Html(research::list_page(&runs, Timestamp::now())))
+    Ok(Html(research::list_page(&address, &found, Timestamp::now())))
 }
 
 async fn research_run(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
@@ -405,7 +469,7 @@ async fn memory_search(State(at): State<Arc<App>>, Fields(asked): Fields<FormInp
 
 async fn query_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
     let address = Address::new("/memory/queries", pairs);
-    let filter = list_filter(&address);
+    let filter = list_filter(&address, "");
     let before = cursor(&address)?;
     let found = at.engine.memory().search_log(&filter, &before, ROWS).await?;
     Ok(Html(queries::list_page(&address, &found, Timestamp::now())))
@@ -440,18 +504,22 @@ fn stored_only(id: &str) -> Result<(), ErrorPage> {
     })
 }
 
-async fn eviction_list(State(at): State<Arc<App>>) -> Page {
+async fn eviction_list(State(at): State<Arc<App>>, Query(pairs): Pairs) -> Page {
     let engine = &at.engine;
+    let address = Address::new("/eviction", pairs);
+    let before = cursor(&address)?;
     let (scopes, feedback, scorers) = tokio::join!(
-        engine.eviction().list(None),
-        engine.eviction().feedback(None),
+        engine.eviction().find_scopes(address.get("q"), &before, ROWS),
+        engine.eviction().recent_feedback(),
         engine.eviction().scorers()
     );
-    Ok(Html(eviction::list_page(&scopes?, &feedback?, &scorers?)))
+    Ok(Html(eviction::list_page(
+        &address, &scopes?, &feedback?, &scorers?,
+    )))
 }
 
 async fn eviction_scope(State(at): State<Arc<App>>, Path(scope): Path<String>) -> Page {
-    let timeline = at.engine.eviction().timeline(&scope).await?;
+    let timeline = at.engine.eviction().recent_timeline(&scope).await?;
     Ok(Html(eviction::detail_page(&scope, &timeline)))
 }
 
@@ -464,15 +532,19 @@ async fn eviction_proposal(State(at): State<Arc<App>>, Path((scope, id)): Path<(
     )))
 }
 
-async fn harness_page(State(at): State<Arc<App>>) -> Page {
+async fn harness_page(State(at): State<Arc<App>>, visitor: Visitor) -> Page {
     let engine = &at.engine;
-    let status = match measured_harness(&at).await {
+    let mut status = match measured_harness(&at).await {
         Ok(status) => status,
         Err(error) if error.category().exit_code() == 2 => {
-            return Ok(Html(harness::absent(&error.to_string())));
+            return Ok(Html(harness::absent(&at.redact(error).detail)));
         }
         Err(error) => return Err(error.into()),
     };
+    if !visitor.has(Scope::Admin) {
+        // The location is only of interest to the operator of the server.
+        status.folder = "harness".into();
+    }
     let (history, proposal) = tokio::join!(
         engine.harness().history(&at.folders.harness, 100),
         engine.harness().open_proposal(&at.folders.harness)
@@ -510,9 +582,10 @@ async fn retrieval_list(State(at): State<Arc<App>>) -> Page {
 }
 
 async fn retrieval_run(State(at): State<Arc<App>>, Path(id): Path<String>, Query(pairs): Pairs) -> Page {
-    let address = Address::new(format!("/retrieval/runs/{id}"), pairs);
+    let address = Address::new(format!("/retrieval/runs/{}", shell::segment(&id)), pairs);
     let retrieval = at.engine.retrieval();
-    let runs = retrieval.measured_runs(ROWS).await?;
+    let run = retrieval.run_metrics(&id).await?;
+    let others = retrieval.measured_runs(ROWS).await?;
     // A run that has no values by query, or none to compare with, is shown with its metrics.
     let changes = retrieval
         .run_changes(&id, address.get("against"), address.get("measure"))
@@ -521,13 +594,13 @@ async fn retrieval_run(State(at): State<Arc<App>>, Path(id): Path<String>, Query
         Err(error) if error.category().exit_code() != 2 => return Err(error.into()),
         other => other.map_err(|error| error.to_string()),
     };
-    retrieval::run_page(&id, &address, &runs, changes.as_ref(), Timestamp::now())
-        .map(Html)
-        .ok_or_else(|| ErrorPage {
-            status: StatusCode::NOT_FOUND,
-            words: format!("retrieval run `{id}` not found"),
-            hint: Some("choose a run from the list".into()),
-        })
+    Ok(Html(retrieval::run_page(
+        &run,
+        &address,
+        &others,
+        changes.as_ref(),
+        Timestamp::now(),
+    )))
 }
 
 #[derive(Debug, Deserialize)]
@@ -544,7 +617,10 @@ fn annotate_request(annotator: &str, double: Option<f64>) -> AnnotateRequest {
     request
 }
 
-async fn annotate_next(State(at): State<Arc<App>>, Fields(who): Fields<Annotator>) -> Page {
+/// Judgments decide how good a search is measured to be, so the agent that searches must not give them: its token has a
+/// lower scope.
+async fn annotate_next(State(at): State<Arc<App>>, visitor: Visitor, Fields(who): Fields<Annotator>) -> Page {
+    visitor.require(Scope::Admin)?;
     let Some(annotator) = who.annotator.filter(|name| !name.trim().is_empty()) else {
         return Ok(Html(retrieval::annotator()));
     };
@@ -562,7 +638,12 @@ struct JudgedForm {
     grade: String,
 }
 
-async fn annotate(State(at): State<Arc<App>>, FormFields(said): FormFields<JudgedForm>) -> Page {
+async fn annotate(
+    State(at): State<Arc<App>>,
+    visitor: Visitor,
+    FormFields(said): FormFields<JudgedForm>,
+) -> Page {
+    visitor.require(Scope::Admin)?;
     let request = annotate_request(&said.annotator, said.double);
     let step = if said.grade == "undo" {
         at.engine.retrieval().undo_annotation(&request).await?
@@ -751,19 +832,10 @@ impl ErrorPage {
     }
 }
 
+/// The same status, words and hint as over HTTP: internal details stay in the log.
 impl From<EngineError> for ErrorPage {
     fn from(error: EngineError) -> Self {
-        let status = match (&error, error.category().exit_code()) {
-            (EngineError::NotFound { .. }, _) => StatusCode::NOT_FOUND,
-            (_, 2) => StatusCode::BAD_REQUEST,
-            (_, 1) => StatusCode::CONFLICT,
-            _ => StatusCode::SERVICE_UNAVAILABLE,
-        };
-        Self {
-            status,
-            hint: error.hint().map(|hint| hint.action().to_owned()),
-            words: error.to_string(),
-        }
+        Problem::from(error).into()
     }
 }
 
@@ -776,6 +848,10 @@ impl IntoResponse for ErrorPage {
             StatusCode::SERVICE_UNAVAILABLE => ErrorCategory::Unavailable.title(),
             StatusCode::CONFLICT => ErrorCategory::Conflict.title(),
             StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => ErrorCategory::Forbidden.title(),
+            StatusCode::PAYLOAD_TOO_LARGE => ErrorCategory::TooLarge.title(),
+            StatusCode::TOO_MANY_REQUESTS => ErrorCategory::RateLimited.title(),
+            StatusCode::INSUFFICIENT_STORAGE => ErrorCategory::OutOfStorage.title(),
+            StatusCode::INTERNAL_SERVER_ERROR => ErrorCategory::Internal.title(),
             _ => ErrorCategory::Invalid.title(),
         };
         (self.status, Html(shell::frame("", title, &body))).into_response()

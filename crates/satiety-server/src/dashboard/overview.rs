@@ -4,7 +4,7 @@ use satiety::experiment::Decision;
 use satiety::harness::{Phase, Verdict};
 use satiety_engine::bench::{GateDecision, RunSummary};
 use satiety_engine::conversations::ConversationSummary;
-use satiety_engine::eviction::ScopeListing;
+use satiety_engine::eviction::ScopeSummary;
 use satiety_engine::experiment::ExperimentList;
 use satiety_engine::harness::HarnessStatus;
 use satiety_engine::memory::MemoryHealth;
@@ -23,6 +23,8 @@ use super::shell::{ago, badge, card, command, count, frame, percent, run_tone, s
 
 /// Data of each card, or the error.
 pub(super) struct Overview {
+    /// Regressions that are still open, newest first.
+    pub(super) regressions: Vec<GateDecision>,
     /// Recent benchmark runs with results that wait for a person or a judge, and their number.
     pub(super) pending: Vec<(String, i64)>,
     /// Intervals of the pass rates of recent benchmark runs.
@@ -39,11 +41,31 @@ pub(super) struct Overview {
     pub(super) memory: Result<MemoryHealth, String>,
     pub(super) runs: Result<Vec<RunSummary>, String>,
     pub(super) gates: Result<Vec<GateDecision>, String>,
-    pub(super) scopes: Result<ScopeListing, String>,
+    pub(super) eviction: Result<EvictionState, String>,
     /// `None` if the server has no harness.
     pub(super) harness: Option<Result<HarnessStatus, String>>,
     pub(super) features: Result<ExperimentList, String>,
     pub(super) measured: Result<Option<MeasuredRun>, String>,
+}
+
+/// Contexts of agents and what was proposed to drop from them.
+pub(super) struct EvictionState {
+    /// The contexts that changed last.
+    pub(super) recent: Vec<ScopeSummary>,
+    /// Proposals without an answer, counted up to [`MAX_OPEN`].
+    pub(super) open: i64,
+}
+
+/// Maximum number of open proposals that are counted.
+pub(super) const MAX_OPEN: u32 = 1000;
+
+impl EvictionState {
+    fn open_words(&self) -> String {
+        if self.open >= i64::from(MAX_OPEN) {
+            return format!("{MAX_OPEN} or more open proposals");
+        }
+        count(self.open, "open proposal", "open proposals")
+    }
 }
 
 impl Overview {
@@ -55,7 +77,7 @@ impl Overview {
             && self.research.as_ref().is_ok_and(Vec::is_empty)
             && self.memory.as_ref().is_ok_and(|health| health.memories == 0)
             && self.runs.as_ref().is_ok_and(Vec::is_empty)
-            && self.scopes.as_ref().is_ok_and(|found| found.scopes.is_empty())
+            && self.eviction.as_ref().is_ok_and(|found| found.recent.is_empty())
             && self
                 .features
                 .as_ref()
@@ -76,7 +98,7 @@ pub(super) fn page(seen: &Overview, now: Timestamp) -> String {
         retrieval(&seen.measured),
         features(&seen.features),
         bench(seen),
-        eviction(&seen.scopes),
+        eviction(&seen.eviction),
     ];
     cards.extend(seen.harness.as_ref().map(harness));
     let body = [
@@ -176,17 +198,16 @@ fn attention(seen: &Overview, now: Timestamp) -> Html {
             &link("/memory", "Check the memory"),
         ));
     }
-    if let Ok(listing) = &seen.scopes {
-        let open: i64 = listing.scopes.iter().map(|scope| scope.open_proposals).sum();
-        if open > 0 {
-            let what = Html(count(open, "eviction proposal", "eviction proposals"));
-            items.push(item(
-                "plain",
-                "unanswered",
-                &what,
-                &link("/eviction", "See what was proposed"),
-            ));
-        }
+    if let Ok(found) = &seen.eviction
+        && found.open > 0
+    {
+        let what = Html(format!("{} to evict items", found.open_words()));
+        items.push(item(
+            "plain",
+            "unanswered",
+            &what,
+            &link("/eviction", "See what was proposed"),
+        ));
     }
     for run in seen
         .runs
@@ -260,32 +281,22 @@ fn saturated_suites(status: &HarnessStatus) -> Vec<Html> {
         .collect()
 }
 
-/// Regressions that are still open: the latest verdict of a suite counts.
-fn regressions(seen: &Overview, now: Timestamp) -> Vec<Html> {
-    let mut suites: Vec<&str> = Vec::new();
-    let mut items = Vec::new();
-    for gate in seen.gates.iter().flatten() {
-        if suites.contains(&gate.suite_id.as_str()) {
-            continue;
-        }
-        suites.push(&gate.suite_id);
-        if gate.verdict == "regression" && gate.accepted_by.is_none() {
-            let to = format!(
-                "/bench/compare?baseline={}&candidate={}",
-                segment(&gate.baseline_run),
-                segment(&gate.candidate_run)
-            );
-            let when = line(&ago(gate.decided_at, now));
-            let what = Html(format!("suite {}, {when}", escape(&gate.suite_id)));
-            items.push(item(
-                "bad",
-                "regression",
-                &what,
-                &link(&to, "See which cases got worse"),
-            ));
-        }
-    }
-    items
+fn regressions(seen: &Overview, now: Timestamp) -> impl Iterator<Item = Html> {
+    seen.regressions.iter().map(move |gate| {
+        let to = format!(
+            "/bench/compare?baseline={}&candidate={}",
+            segment(&gate.baseline_run),
+            segment(&gate.candidate_run)
+        );
+        let when = line(&ago(gate.decided_at, now));
+        let what = Html(format!("suite {}, {when}", escape(&gate.suite_id)));
+        item(
+            "bad",
+            "regression",
+            &what,
+            &link(&to, "See which cases got worse"),
+        )
+    })
 }
 
 /// Agents that should not go on by themselves. Older runs have ended, whatever their last signal was.
@@ -565,24 +576,26 @@ fn decided(found: &ExperimentList) -> Html {
     }
 }
 
-fn eviction(found: &Result<ScopeListing, String>) -> Html {
+fn eviction(found: &Result<EvictionState, String>) -> Html {
     match found {
         Err(why) => error_card("Eviction", "/eviction", why),
-        Ok(listing) if listing.scopes.is_empty() => card(
+        Ok(found) if found.recent.is_empty() => card(
             "Eviction",
             "/eviction",
             &[paragraph(
                 "No contexts yet. Run `satiety evict add NAME items.json`.",
             )],
         ),
-        Ok(listing) => {
-            let open: i64 = listing.scopes.iter().map(|scope| scope.open_proposals).sum();
-            let open = usize::try_from(open).unwrap_or_default();
-            let many = listing.scopes.len();
+        Ok(found) => {
+            let many = found.recent.len();
             let label = format!(
                 "{}, {}",
-                if many == 1 { "context" } else { "contexts" },
-                count(open, "open proposal", "open proposals")
+                if many == 1 {
+                    "recent context"
+                } else {
+                    "recent contexts"
+                },
+                found.open_words()
             );
             card("Eviction", "/eviction", &[large(&many.to_string(), &label)])
         }

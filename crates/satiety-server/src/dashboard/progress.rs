@@ -8,7 +8,8 @@ use satiety::progress::{
     Waste, telling_line,
 };
 use satiety::trajectory::{Call, CallResult, Step};
-use satiety_engine::progress::{ContextEvent, RunList, StoredRun};
+use satiety_engine::lists::SortedPage;
+use satiety_engine::progress::{ContextEvent, RunSummary, StoredRun};
 use satiety_report::document::{badge, link};
 use satiety_report::html::{Html, blocks, escape, joined, line, paragraph};
 use satiety_report::series::{Lines, Series};
@@ -23,8 +24,12 @@ use super::timeline::{Timeline, event_list};
 const MAX_STEPS: usize = 500;
 /// Maximum number of characters of an action or outcome in the table.
 const SHORT: usize = 110;
-/// Maximum number of characters of texts, arguments and results shown for one step.
+/// Maximum number of characters of texts, arguments and results shown for one step, and for all steps of a page. The page
+/// of a step shows more.
 const STEP_TEXT: usize = 4000;
+const PAGE_TEXT: usize = 120_000;
+/// Number of characters that every step may show, however many steps there are.
+const MIN_STEP_TEXT: usize = 240;
 /// Maximum number of characters of a label.
 const LABEL: usize = 80;
 /// Maximum number of edits listed for one step.
@@ -39,18 +44,18 @@ const COLUMNS: [Column; 8] = [
     text_column("signal"),
     text_column("kind"),
     number_column("steps"),
-    number_column("wasted"),
+    number_column("wasted").sortable("wasted", true),
     number_column("first nudge"),
     number_column("first stop"),
-    text_column("updated"),
+    text_column("updated").sortable("time", true),
 ];
 
 /// List of stored runs.
-pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> String {
-    if found.runs.is_empty() && address.is_bare() {
+pub(super) fn list_page(address: &Address, found: &SortedPage<RunSummary>, now: Timestamp) -> String {
+    if found.rows.is_empty() && address.is_bare() {
         return frame("/progress", "Agent runs", &[no_runs()]);
     }
-    let rows = found.runs.iter().map(|run| {
+    let rows = found.rows.iter().map(|run| {
         let step = |step: Option<i64>| match step {
             Some(step) => {
                 // A longer run is shown in parts.
@@ -85,7 +90,7 @@ pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> S
         one: "run",
         label: "runs",
         columns: &COLUMNS,
-        default_sort: "",
+        default_sort: "-time",
         filters: vec![
             Filter::Search("Search runs"),
             Filter::words(
@@ -95,7 +100,7 @@ pub(super) fn list_page(address: &Address, found: &RunList, now: Timestamp) -> S
             ),
         ],
         rows: rows.collect(),
-        next: found.next.as_ref().map(|(at, id)| json!([at, id]).to_string()),
+        next: found.next.as_ref().map(|place| json!(place).to_string()),
         action: Some(("/compare/progress", "run", "Compare two selected runs")),
     };
     let lead = lead(
@@ -169,7 +174,7 @@ pub(super) fn detail_page(
         events,
     };
     body.push(timeline.figure());
-    body.extend(event_list(events, |step| shown.link(step.min(shown.total))).map(|list| blocks(&[list])));
+    body.extend(event_list(events, shown.total, |step| shown.link(step)).map(|list| blocks(&[list])));
     body.extend(usage(run, &shown).map(|chart| blocks(&[chart])));
     body.push(step_table(&shown));
     if !report.tools.is_empty() {
@@ -371,6 +376,7 @@ fn step_table(shown: &StepRange<'_>) -> Html {
         .iter()
         .map(|name| format!("<th scope=\"col\">{name}</th>"))
         .collect();
+    let most = (PAGE_TEXT / shown.verdicts.len().max(1)).clamp(MIN_STEP_TEXT, STEP_TEXT);
     let rows = shown.verdicts.iter().zip(shown.actions).map(|(verdict, step)| {
         let agent = several.then(|| {
             let name = step.agent.as_deref().unwrap_or("-");
@@ -385,7 +391,7 @@ fn step_table(shown: &StepRange<'_>) -> Html {
             signal = line(&badge(run_tone(verdict.signal.as_str()), verdict.signal.as_str())),
             agent = agent.unwrap_or_default(),
             action = escape(&action(step)),
-            details = step_details(step, verdict),
+            details = step_details(step, verdict, most),
             outcome = escape(&outcome(step)),
             findings = findings(verdict, shown),
         )
@@ -495,9 +501,9 @@ fn finding(evidence: &Evidence, shown: &StepRange<'_>) -> Html {
     }
 }
 
-/// Texts, arguments, results and usage of a step.
-fn step_details(step: &Step, verdict: &StepVerdict) -> Html {
-    let mut excerpts = Excerpts::new();
+/// Texts, arguments, results and usage of a step; `most` is the number of characters of its texts.
+fn step_details(step: &Step, verdict: &StepVerdict, most: usize) -> Html {
+    let mut excerpts = Excerpts::new(most);
     excerpts.push("Text", &step.text);
     for call in &step.calls {
         excerpts.push(&format!("Arguments of {}", call.tool), &arguments(call));
@@ -541,15 +547,17 @@ fn edits(step: &Step) -> Option<String> {
 /// Verbatim texts of a step, up to a total length.
 struct Excerpts {
     parts: Vec<Html>,
+    most: usize,
     remaining: usize,
     hidden: usize,
 }
 
 impl Excerpts {
-    fn new() -> Self {
+    fn new(most: usize) -> Self {
         Self {
             parts: Vec::new(),
-            remaining: STEP_TEXT,
+            most,
+            remaining: most,
             hidden: 0,
         }
     }
@@ -559,7 +567,7 @@ impl Excerpts {
         if text.trim().is_empty() {
             return;
         }
-        let (start, hidden) = split_chars(text, self.remaining.min(STEP_TEXT / 2));
+        let (start, hidden) = split_chars(text, self.remaining.min(self.most / 2));
         self.hidden += hidden;
         if start.is_empty() {
             return;
@@ -614,7 +622,7 @@ fn open_end(one: &OpenEnd, shown: &StepRange<'_>) -> Text {
 mod tests {
     use satiety::progress::judge;
     use satiety::trajectory::{Edit, PlanItem, Reply, Trajectory, Usage};
-    use satiety_engine::progress::RunSummary;
+    use satiety_engine::lists::SortValue;
     use serde_json::json;
 
     use super::*;
@@ -718,7 +726,8 @@ mod tests {
         }
         let run = stored(steps);
         let last = page(&run, None);
-        assert!(last.len() < 16 << 20, "{} bytes", last.len());
+        // Markup and escapes multiply the characters of the texts; a compressed page stays below 100 kB.
+        assert!(last.len() < 3 << 20, "{} bytes", last.len());
         assert!(last.contains("Steps 4501 to 5000 of 5000."));
         assert!(last.contains("/progress/run-1?from=4001\">Earlier steps") && !last.contains("Later steps"));
         assert_eq!(last.matches("<tr id=\"step-").count(), MAX_STEPS);
@@ -754,8 +763,8 @@ mod tests {
     fn runs_without_steps_and_empty_lists_say_what_to_do() {
         let text = page(&stored(Vec::new()), None);
         assert!(text.contains("No step is complete yet."), "{text}");
-        let none = RunList {
-            runs: Vec::new(),
+        let none = SortedPage {
+            rows: Vec::new(),
             next: None,
         };
         let text = list_page(&Address::default(), &none, Timestamp::UNIX_EPOCH);
@@ -764,7 +773,7 @@ mod tests {
 
     #[test]
     fn the_list_shows_the_latest_signal_and_the_first_interventions() {
-        let runs = vec![RunSummary {
+        let rows = vec![RunSummary {
             conversation_id: "run/1".into(),
             kind: "work".into(),
             signal: "NUDGE".into(),
@@ -777,8 +786,8 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,
         }];
-        let next = Some((1, "run".to_owned()));
-        let found = RunList { runs, next };
+        let next = Some((SortValue::Integer(1), "run".to_owned()));
+        let found = SortedPage { rows, next };
         let address = Address::new("/progress", Vec::new());
         let text = list_page(&address, &found, Timestamp::UNIX_EPOCH);
         assert!(text.contains("<a href=\"/progress/run%2F1\">run/1</a>"), "{text}");
@@ -795,6 +804,14 @@ mod tests {
         );
         assert!(
             text.contains("href=\"/progress?after=%5B1%2C%22run%22%5D\">Next page"),
+            "{text}"
+        );
+        assert!(
+            text.contains("aria-sort=\"descending\"><a href=\"/progress?sort=time\">updated"),
+            "{text}"
+        );
+        assert!(
+            text.contains("<a href=\"/progress?sort=-wasted\">wasted</a>"),
             "{text}"
         );
     }

@@ -101,6 +101,19 @@ fn results(found: &SearchDetail) -> Block {
             .filter(|(_, ids)| ids.contains(id))
             .map(|(name, _)| name.as_str());
         let channels: Vec<&str> = channels.collect();
+        let why = found.search.found.get(place);
+        // Searches of earlier versions have no ranks.
+        let channels = match why {
+            Some(why) => {
+                let ranks = why.ranks.iter();
+                let ranks: Vec<String> = ranks
+                    .map(|(channel, rank)| format!("{channel} rank {rank}"))
+                    .collect();
+                ranks.join(", ")
+            }
+            None => channels.join(", "),
+        };
+        let number = |value: Option<f64>, digits: usize| or_dash(value, |value| format!("{value:.digits$}"));
         let was = |kind: &str| {
             let events = &mut found.events.iter();
             events.any(|event| event.kind == kind && event.memory_id.as_deref() == Some(id))
@@ -112,9 +125,17 @@ fn results(found: &SearchDetail) -> Block {
         } else {
             "".into()
         };
-        row![place + 1, memory_link(found, id), channels.join(", "), used]
+        row![
+            place + 1,
+            memory_link(found, id),
+            channels,
+            number(why.and_then(|why| why.score), 3),
+            number(why.and_then(|why| why.confidence), 2),
+            used
+        ]
     });
-    Block::Table(Table::new(&["rank", "memory", "found by", ""], &[0], rows))
+    let header = ["rank", "memory", "found by", "score", "confidence", ""];
+    Block::Table(Table::new(&header, &[0, 3, 4], rows))
 }
 
 fn afterwards(found: &SearchDetail, now: Timestamp) -> Block {

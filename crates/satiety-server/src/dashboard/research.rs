@@ -3,7 +3,8 @@
 
 use jiff::Timestamp;
 use satiety::research::{RoundOutcome, RoundRecord, StopReason};
-use satiety_engine::research::{ResearchSummary, StoredResearch};
+use satiety_engine::lists::ResearchList;
+use satiety_engine::research::StoredResearch;
 use satiety_report::document::{badge, dim, link, or_dash};
 use satiety_report::documents::research;
 use satiety_report::html::{Html, blocks};
@@ -12,23 +13,32 @@ use serde_json::json;
 
 use super::passage::{Passage, cited_sources};
 use super::shell::{ago, count, empty_state, frame, neighbors, segment, trail};
+use super::table::{Address, Column, Filter, List, number_column, text_column};
+
+const COLUMNS: [Column; 5] = [
+    text_column("task"),
+    text_column("source"),
+    number_column("rounds"),
+    text_column("stop reason"),
+    text_column("started"),
+];
 
 /// Maximum number of characters of a passage in a list.
 const EXCERPT: usize = 160;
 
 /// List of stored runs.
-pub(super) fn list_page(runs: &[ResearchSummary], now: Timestamp) -> String {
-    if runs.is_empty() {
+pub(super) fn list_page(address: &Address, found: &ResearchList, now: Timestamp) -> String {
+    if found.runs.is_empty() && address.is_bare() {
         let hint = empty_state(
             "No runs yet. Search a directory:",
             "satiety research \"how do heat pumps cope with cold climates\" --in DIR",
         );
         return frame("/research", "Research", &[hint]);
     }
-    let rows = runs.iter().map(|run| {
+    let rows = found.runs.iter().map(|run| {
         let reason = run.stop_reason.as_deref();
-        row![
-            link(format!("/research/{}", segment(&run.run_id)), &run.task),
+        let cells = row![
+            link(run_path(&run.run_id), &run.task),
             &run.source,
             run.rounds.to_string(),
             reason.map_or_else(
@@ -36,11 +46,21 @@ pub(super) fn list_page(runs: &[ResearchSummary], now: Timestamp) -> String {
                 |why| stop_words(why).into()
             ),
             ago(run.started_at, now),
-        ]
+        ];
+        cells.into()
     });
-    let header = ["task", "source", "rounds", "stop reason", "started"];
-    let table = Block::Table(Table::new(&header, &[2], rows));
-    frame("/research", "Research", &[blocks(&[table])])
+    let list = List {
+        address,
+        one: "run",
+        label: "runs",
+        columns: &COLUMNS,
+        default_sort: "",
+        filters: vec![Filter::Search("Search tasks")],
+        rows: rows.collect(),
+        next: found.next.as_ref().map(|(at, id)| json!([at, id]).to_string()),
+        action: None,
+    };
+    frame("/research", "Research", &[list.render()])
 }
 
 /// Describes a stored stop reason; those of other versions stay as they are.

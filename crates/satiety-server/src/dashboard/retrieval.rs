@@ -112,16 +112,17 @@ const QUERY_COLUMNS: [Column; 4] = [
 
 /// Maximum number of queries on the page of a run.
 const MAX_QUERIES: usize = 500;
+/// Maximum number of queries drawn from each end, the largest losses and the largest gains.
+const MAX_MARKS: usize = 100;
 
-/// One run compared with another query by query, the largest loss first; `None` if the run is unknown.
+/// One run compared with another query by query, the largest loss first. `others` are the latest runs.
 pub(super) fn run_page(
-    id: &str,
+    run: &MeasuredRun,
     address: &Address,
-    runs: &MeasuredRuns,
+    others: &MeasuredRuns,
     changes: Result<&RunChanges, &String>,
     now: Timestamp,
-) -> Option<String> {
-    let run = runs.runs.iter().find(|run| run.run_id == id)?;
+) -> String {
     let metrics = run
         .figures
         .iter()
@@ -142,13 +143,13 @@ pub(super) fn run_page(
     ];
     match changes {
         Err(why) => body.push(blocks(&[Block::note(why.clone())])),
-        Ok(found) => body.push(per_query(address, runs, id, found)),
+        Ok(found) => body.push(per_query(address, others, &run.run_id, found)),
     }
-    Some(frame(
+    frame(
         "/retrieval",
-        &format!("Retrieval run {}", short_id(id)),
+        &format!("Retrieval run {}", short_id(&run.run_id)),
         &body,
-    ))
+    )
 }
 
 fn per_query(address: &Address, runs: &MeasuredRuns, id: &str, found: &RunChanges) -> Html {
@@ -203,18 +204,24 @@ fn per_query(address: &Address, runs: &MeasuredRuns, id: &str, found: &RunChange
 }
 
 fn differences(found: &RunChanges) -> Block {
-    let marks = found.queries.iter().map(|moved| Mark {
+    // The largest loss comes first.
+    let (losses, others) = found.queries.split_at(found.queries.len().min(MAX_MARKS));
+    let gains = &others[others.len().saturating_sub(MAX_MARKS)..];
+    let marks = losses.iter().chain(gains).map(|moved| Mark {
         label: moved.words().to_owned(),
         value: moved.change(),
         hint: format!("{}: {:.3} to {:.3}", moved.words(), moved.before, moved.now),
     });
     let count = |is: fn(f64) -> bool| found.queries.iter().filter(|moved| is(moved.change())).count();
-    let summary = format!(
+    let mut summary = format!(
         "{} queries: {} improved, {} got worse.",
         found.queries.len(),
         count(|change| change > 0.0),
         count(|change| change < 0.0)
     );
+    if losses.len() + gains.len() < found.queries.len() {
+        summary = format!("{summary} The {MAX_MARKS} at each end are drawn.");
+    }
     let title = format!("Change of {} by query, worst first", found.measure);
     let chart = Block::Chart(Chart::Changes(title, marks.collect()));
     Block::section("Latest two runs by query", vec![Block::text(summary), chart])
@@ -316,4 +323,35 @@ pub(super) fn annotate(settings: &AnnotationSettings, step: &AnnotationStep, agr
         summary,
     ];
     frame("/retrieval", "Judge results", &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use satiety_engine::retrieval::QueryDelta;
+
+    use super::*;
+
+    #[test]
+    fn the_chart_of_many_queries_has_both_ends() {
+        let changes = |queries: u32| RunChanges {
+            measure: "ndcg@10".into(),
+            before: "a".into(),
+            now: "b".into(),
+            queries: (0..queries)
+                .map(|number| QueryDelta {
+                    query_id: format!("q{number}-"),
+                    query: None,
+                    before: f64::from(queries),
+                    now: f64::from(2 * number),
+                })
+                .collect(),
+        };
+        let few = blocks(&[differences(&changes(150))]).0;
+        assert!(few.contains("q149-") && !few.contains("are drawn"), "{few}");
+        let many = blocks(&[differences(&changes(5000))]).0;
+        for (query, is_drawn) in [("q0-", true), ("q99-", true), ("q100-", false), ("q4899-", false), ("q4900-", true)] {
+            assert_eq!(many.contains(query), is_drawn, "{query}");
+        }
+        assert!(many.contains("5000 queries: 2499 improved, 2500 got worse. The 100 at each end are drawn."));
+    }
 }

@@ -1,19 +1,24 @@
 //! Page of one step of an agent's run, next to the earlier step that it repeats, with the differences marked.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use satiety::bench::{MarkKind, MarkedSpan, mark_difference};
 use satiety::progress::StepVerdict;
 use satiety::trajectory::Step;
 use satiety_engine::progress::StoredRun;
 use satiety_report::document::link;
-use satiety_report::html::{Html, blocks, escape, joined, marked, paragraph};
+use satiety_report::html::{Html, blocks, escape, joined, marked_as, paragraph};
 use satiety_report::{Block, Text};
 
 use super::progress::{action, arguments, failure, run_path};
-use super::shell::{ago, frame, neighbors, run_tone, sentence_case, trail};
+use super::shell::{ago, count, frame, neighbors, run_tone, sentence_case, trail};
 
-/// Maximum number of characters of one text.
+/// Maximum number of characters of one text, and of all texts of a step.
 const MAX_TEXT: usize = 8000;
+const MAX_STEP_TEXT: usize = 40_000;
+/// Maximum number of earlier steps that the step is compared with.
+const MAX_REPEATS: usize = 3;
 
 /// `None` if the run has no such step; steps count from 1.
 pub(super) fn page(run: &StoredRun, number: usize, now: Timestamp) -> Option<String> {
@@ -47,7 +52,9 @@ pub(super) fn page(run: &StoredRun, number: usize, now: Timestamp) -> Option<Str
         .filter_map(|found| Some((found.weight, found.earlier_step?, found.describe())))
         .collect();
     repeats.sort_by(|a, b| b.0.total_cmp(&a.0));
-    repeats.dedup_by_key(|(_, earlier, _)| *earlier);
+    let mut seen = HashSet::new();
+    repeats.retain(|(_, earlier, _)| seen.insert(*earlier));
+    repeats.truncate(MAX_REPEATS);
     if repeats.is_empty() {
         body.push(section("What the agent did", &[content(step, None)]));
     }
@@ -130,14 +137,25 @@ fn facts(run: &StoredRun, verdict: &StepVerdict, step: &Step, now: Timestamp) ->
 /// Texts of a step; compared with those of an earlier one, if given.
 fn content(step: &Step, earlier: Option<&Step>) -> Html {
     let mut parts = Vec::new();
+    let (mut remaining, mut hidden) = (MAX_STEP_TEXT, 0_usize);
     let mut push = |label: &str, text: &str, before: Option<&str>| {
         if text.trim().is_empty() {
             return;
         }
+        if remaining == 0 {
+            hidden += 1;
+            return;
+        }
         parts.push(Html(format!("<p><small>{}</small></p>", escape(label))));
         let text = start_of(text);
+        // The label counts, too, so that thousands of tiny texts do not make a huge page.
+        remaining = remaining.saturating_sub(text.len() + label.len());
         parts.push(match before {
-            Some(before) => marked(&differences(start_of(before), text)),
+            Some(before) => marked_as(
+                &differences(start_of(before), text),
+                "only in this step",
+                "only in the earlier step",
+            ),
             None => Html(format!("<pre tabindex=\"0\">{}</pre>", escape(text))),
         });
     };
@@ -163,6 +181,10 @@ fn content(step: &Step, earlier: Option<&Step>) -> Html {
     for (place, reply) in step.replies.iter().enumerate() {
         let before = earlier.and_then(|earlier| earlier.replies.get(place));
         push("Reply", &reply.text, before.map(|reply| reply.text.as_str()));
+    }
+    if hidden > 0 {
+        let words = count(hidden, "more text is not shown.", "more texts are not shown.");
+        parts.push(Html(format!("<p><small>{words}</small></p>")));
     }
     Html(joined(&parts))
 }

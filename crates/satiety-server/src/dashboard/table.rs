@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use satiety_report::Text;
 use satiety_report::html::{Html, escape, joined, line};
 
+use super::ROWS;
 use super::shell::segment;
 
 /// Path and query of a page.
@@ -303,7 +304,15 @@ impl List<'_> {
 
     /// How many rows the page shows.
     fn position(&self) -> Html {
-        let more = if self.next.is_some() { ", more follow" } else { "" };
+        let more = match &self.next {
+            // The filter was checked for a part of the list only.
+            Some(_) if self.rows.len() < ROWS as usize => {
+                let looked = satiety_engine::lists::WINDOW;
+                format!(" among {looked} searched; the next page continues")
+            }
+            Some(_) => ", more follow".to_owned(),
+            None => String::new(),
+        };
         let start = if self.address.get("after").is_some() {
             "Further "
         } else {
@@ -473,7 +482,7 @@ mod tests {
     #[test]
     fn lists_sort_by_links_and_mark_the_sorted_column() {
         let at = address(&[("sort", "-score"), ("q", "\"<b>")]);
-        let list = List {
+        let mut list = List {
             address: &at,
             one: "case",
             label: "cases",
@@ -487,6 +496,9 @@ mod tests {
             next: Some("[1]".into()),
             action: None,
         };
+        let html = list.render().0;
+        assert!(html.contains("1 case among 10000 searched"), "{html}");
+        list.rows = (0..ROWS).map(|_| row![link("/a", "a"), "1.0"].into()).collect();
         let html = list.render().0;
         assert!(html.contains("aria-sort=\"descending\""), "{html}");
         assert!(

@@ -43,8 +43,12 @@ fn event_name(event: &ContextEvent) -> &'static str {
     }
 }
 
-/// List of the changes of an agent's context, each with its step.
-pub(super) fn event_list(events: &[ContextEvent], step: impl Fn(usize) -> Text) -> Option<Block> {
+/// List of the changes of an agent's context, each with its step; `total` is the number of steps of the run.
+pub(super) fn event_list(
+    events: &[ContextEvent],
+    total: usize,
+    step: impl Fn(usize) -> Text,
+) -> Option<Block> {
     /// Maximum number of events in the list.
     const MOST: usize = 100;
     if events.is_empty() {
@@ -59,10 +63,13 @@ pub(super) fn event_list(events: &[ContextEvent], step: impl Fn(usize) -> Text) 
             } else {
                 format!(": {}", event.detail)
             };
-            let text = badge(Tone::Plain, event_name(event))
-                .then(" before ")
-                .then(step(event.step))
-                .then(words);
+            let name = badge(Tone::Plain, event_name(event));
+            let text = if event.step > total {
+                name.then(" after ").then(step(total))
+            } else {
+                name.then(" before ").then(step(event.step))
+            };
+            let text = text.then(words);
             match &event.kind {
                 ContextChange::Compaction => text,
                 ContextChange::Eviction {
@@ -294,6 +301,11 @@ impl Timeline<'_> {
         for event in self.events.iter().filter(|event| shown.contains(&event.step)) {
             let x = LEFT + (event.step - first) as f64 * width - width * 0.05;
             let name = event_name(event);
+            // A change after the last step is drawn behind it.
+            let place = match event.step.checked_sub(1) {
+                Some(step) if event.step == *shown.end() => format!("after step {step}"),
+                _ => format!("before step {}", event.step),
+            };
             let detail = if event.detail.is_empty() {
                 String::new()
             } else {
@@ -301,11 +313,10 @@ impl Timeline<'_> {
             };
             let _ = write!(
                 inside,
-                "<g class=\"event {name}\"><title>{} before step {}{}</title>\
+                "<g class=\"event {name}\"><title>{} {place}{}</title>\
                  <line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
                  <path d=\"M{:.1} {:.1} L{:.1} {:.1} L{x:.1} {:.1} Z\"/></g>",
                 sentence_case(name),
-                event.step,
                 escape(&detail),
                 TOP + HEIGHT + STRIP + 2.0,
                 x - EVENT,

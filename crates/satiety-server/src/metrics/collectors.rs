@@ -68,7 +68,7 @@ pub(crate) async fn refresh(app: &App) {
     {
         metrics.saturation.set(score);
     }
-    if let Ok(feedback) = app.engine.eviction().feedback(None).await
+    if let Ok(feedback) = app.engine.eviction().recent_feedback().await
         && let Some(rate) = feedback.report.map(|report| report.overall.rate)
     {
         metrics.exclusion.set(rate);

@@ -78,7 +78,7 @@ impl ExportSettings {
     }
 }
 
-/// `name=value` pairs, separated by commas. Errors do not contain values, which may be keys.
+/// `name=value` pairs, separated by commas; values are percent-encoded. Errors do not contain values, which may be keys.
 fn parse_headers(text: &str) -> Result<HeaderMap, TracesError> {
     let mut headers = HeaderMap::new();
     for pair in text.split(',').filter(|pair| !pair.trim().is_empty()) {
@@ -90,11 +90,29 @@ fn parse_headers(text: &str) -> Result<HeaderMap, TracesError> {
             ))
         };
         let name = HeaderName::try_from(name.trim()).map_err(|_| invalid())?;
-        let mut value = HeaderValue::try_from(value.trim()).map_err(|_| invalid())?;
+        let mut value = HeaderValue::from_bytes(&percent_decoded(value.trim())).map_err(|_| invalid())?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
     Ok(headers)
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let digits = text.get(at + 1..at + 3).filter(|_| *byte == b'%');
+        let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        if let Some(escaped) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            decoded.push(escaped);
+            at += 3;
+        } else {
+            decoded.push(*byte);
+            at += 1;
+        }
+    }
+    decoded
 }
 
 /// Periodic export of a server's metrics.
@@ -440,11 +458,15 @@ mod tests {
         let settings = read(&[
             ("OTEL_METRICS_EXPORTER", "prometheus,otlp"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "250"),
-            ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret, y=1"),
+            (
+                "OTEL_EXPORTER_OTLP_HEADERS",
+                "x-key=secret, y=1,authorization=Basic%20eDp5%",
+            ),
         ]);
         let settings = settings.unwrap().unwrap();
         assert_eq!(settings.interval, Duration::from_millis(250));
         assert_eq!(settings.headers["x-key"], "secret");
+        assert_eq!(settings.headers["authorization"], "Basic eDp5%");
         assert!(!format!("{settings:?}").contains("secret"));
         assert!(read(&[("OTEL_METRICS_EXPORTER", "none")]).unwrap().is_none());
         for wrong in ["0", "-1", "1s"] {

@@ -220,7 +220,7 @@ impl Metrics {
         );
         registry.register(
             "store_duration_seconds",
-            "Duration of store operations: reads, write transactions, probes",
+            "Duration of store operations: reads, write transactions, probes; slow statements count once more (slow_statement)",
             self.store.clone(),
         );
         registry.register(
@@ -275,7 +275,7 @@ impl Metrics {
         );
         registry.register(
             "eviction_exclusion_rate",
-            "Share of proposed items that agents exclude from eviction",
+            "Share of proposed items that agents exclude from eviction, over the latest 200 proposals",
             self.exclusion.clone(),
         );
         registry.register(
@@ -309,10 +309,9 @@ impl Metrics {
         trace: Option<TraceReference>,
     ) {
         // An arbitrary method or path must not become a label: the cardinality would be unbounded.
-        let method = if method.len() <= 7 && route != "none" {
-            method
-        } else {
-            "other"
+        let method = match method {
+            "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" if route != "none" => method,
+            _ => "other",
         };
         let labels = ByRequest {
             method: method.to_owned(),
@@ -501,11 +500,13 @@ mod tests {
         let in_flight = metrics.begin();
         metrics.request("GET", "/v1/health", 200, Duration::from_millis(3), None);
         metrics.request("BREW-COFFEE", "none", 405, Duration::from_millis(3), None);
+        metrics.request("BREW", "/v1/health", 405, Duration::from_millis(3), None);
         let text = metrics.text();
         for line in [
             "satiety_http_requests_total{method=\"GET\",route=\"/v1/health\",status=\"200\"} 1",
             "satiety_http_requests_total{method=\"other\",route=\"none\",status=\"405\"} 1",
-            "satiety_http_request_duration_seconds_bucket{le=\"0.005\",route=\"/v1/health\"} 1",
+            "satiety_http_requests_total{method=\"other\",route=\"/v1/health\",status=\"405\"} 1",
+            "satiety_http_request_duration_seconds_bucket{le=\"0.005\",route=\"/v1/health\"} 2",
             "satiety_http_requests_in_flight 1",
             "# EOF",
         ] {

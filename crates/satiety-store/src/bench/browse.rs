@@ -187,6 +187,80 @@ impl Bench<'_> {
         first_column(&self.0.pool.rows(select).await?)
     }
 
+    /// Returns the content of named cases of a run, as JSON.
+    pub async fn case_bodies(self, run_id: &str, case_ids: &[&str]) -> Result<Vec<String>, StoreError> {
+        if case_ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let select = Sql::build(
+            "SELECT b.body FROM bench_run_cases c JOIN bench_cases b ON b.case_hash = c.case_hash WHERE c.run_id = ",
+        )
+        .push_bind(run_id)
+        .push(" AND c.case_id IN ")
+        .push_list(case_ids.iter().map(|id| Value::from(*id)));
+        first_column(&self.0.pool.rows(select).await?)
+    }
+
+    /// Returns the number of results of a run that a person labelled.
+    pub async fn label_count(self, run_id: &str) -> Result<i64, StoreError> {
+        let select = sql!(
+            "SELECT COUNT(*) FROM bench_results WHERE run_id = $1 AND human_label IS NOT NULL
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)";
+            run_id
+        );
+        self.0.pool.one(select).await?.get(0)
+    }
+
+    /// Returns complete results that a person labelled, as JSON, in order of their keys.
+    pub async fn labelled_results(self, run_id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+        let select = sql!(
+            "SELECT body FROM bench_results WHERE run_id = $1 AND human_label IS NOT NULL
+             AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = $1)
+             ORDER BY case_id, variant, repeat LIMIT $2";
+            run_id, limit
+        );
+        first_column(&self.0.pool.rows(select).await?)
+    }
+
+    /// Returns complete results without a label after a key, as JSON, in order of their keys: pending ones, or all that
+    /// may have a response.
+    pub async fn unlabelled_results(
+        self,
+        run_id: &str,
+        all: bool,
+        after: Option<&ResultKey>,
+        skip: u32,
+        limit: u32,
+    ) -> Result<Vec<(ResultKey, String)>, StoreError> {
+        // The status is part of the text, so that the index of pending results is used.
+        let status = if all {
+            " AND status IN ('pass', 'fail', 'pending', 'error')"
+        } else {
+            " AND status = 'pending'"
+        };
+        let mut select =
+            Sql::build("SELECT case_id, variant, repeat, body FROM bench_results WHERE run_id = ")
+                .push_bind(run_id)
+                .push(" AND partition_at = (SELECT partition_at FROM bench_runs WHERE run_id = ")
+                .push_bind(run_id)
+                .push(") AND human_label IS NULL")
+                .push(status);
+        if let Some(after) = after {
+            select = select
+                .push(" AND (case_id, variant, repeat) > ")
+                .push_list(values! { &after.case_id, &after.variant, after.repeat });
+        }
+        let select = select
+            .push(" ORDER BY case_id, variant, repeat LIMIT ")
+            .push_bind(limit)
+            .push(" OFFSET ")
+            .push_bind(skip);
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter()
+            .map(|row| Ok((result_key(row)?, row.get("body")?)))
+            .collect()
+    }
+
     /// Returns the ids of cases with at least one result that did not pass, in order.
     pub async fn failed_cases(self, run_id: &str, limit: u32) -> Result<Vec<String>, StoreError> {
         let select = sql!(
@@ -203,12 +277,39 @@ impl Bench<'_> {
         if runs.is_empty() {
             return Ok(Vec::new());
         }
-        let select =
-            Sql::build("SELECT run_id, COUNT(*) FROM bench_results WHERE status = 'pending' AND run_id IN ")
-                .push_list(runs.iter().map(|id| Value::from(*id)))
-                .push(" GROUP BY run_id ORDER BY run_id DESC");
+        // Counted for each run, so that only its partition is read.
+        let select = Sql::build(
+            "SELECT run_id, (SELECT COUNT(*) FROM bench_results r WHERE r.run_id = bench_runs.run_id
+                 AND r.partition_at = bench_runs.partition_at AND r.status = 'pending') AS pending
+             FROM bench_runs WHERE run_id IN ",
+        )
+        .push_list(runs.iter().map(|id| Value::from(*id)))
+        .push(" ORDER BY run_id DESC");
         let rows = self.0.pool.rows(select).await?;
-        rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect()
+        let mut pending = Vec::new();
+        for row in &rows {
+            let results: i64 = row.get(1)?;
+            if results > 0 {
+                pending.push((row.get(0)?, results));
+            }
+        }
+        Ok(pending)
+    }
+
+    /// Returns the ids of the suites that have runs, in order.
+    pub async fn suite_ids(self, limit: u32) -> Result<Vec<String>, StoreError> {
+        // Jumps from suite to suite through the index; `DISTINCT` would read every run.
+        let select = sql!(
+            "WITH RECURSIVE suites (suite_id) AS (
+                 SELECT MIN(suite_id) FROM bench_runs
+                 UNION ALL
+                 SELECT (SELECT MIN(r.suite_id) FROM bench_runs r WHERE r.suite_id > s.suite_id)
+                 FROM suites s WHERE s.suite_id IS NOT NULL
+             )
+             SELECT suite_id FROM suites WHERE suite_id IS NOT NULL LIMIT $1";
+            limit
+        );
+        first_column(&self.0.pool.rows(select).await?)
     }
 
     /// Returns which of these runs are stored.
@@ -435,10 +536,10 @@ impl Bench<'_> {
         row.as_ref().map(run_head).transpose()
     }
 
-    /// Lists runs without their summaries, newest first, after a cursor (start time, id).
+    /// Lists runs of a suite, or of all suites, without their summaries, newest first, after a cursor (start time, id).
     pub async fn run_heads(
         self,
-        filter: &RunFilter,
+        suite_id: Option<&str>,
         before: Option<(i64, &str)>,
         limit: u32,
     ) -> Result<Vec<BenchRunRow>, StoreError> {
@@ -448,27 +549,8 @@ impl Bench<'_> {
              FROM bench_runs WHERE (started_at, run_id) < ",
         )
         .push_list(values! { at, id });
-        if let Some(suite) = &filter.suite_id {
-            select = select.push(" AND suite_id = ").push_bind(suite.as_str());
-        }
-        if let Some(text) = &filter.text {
-            let pattern = like_pattern(text);
-            select = select
-                .push(" AND (LOWER(suite_id) LIKE ")
-                .push_bind(pattern.clone())
-                .push(" ESCAPE '!' OR LOWER(target) LIKE ")
-                .push_bind(pattern.clone())
-                .push(" ESCAPE '!' OR LOWER(run_id) LIKE ")
-                .push_bind(pattern)
-                .push(" ESCAPE '!')");
-        }
-        match filter.complete {
-            Some(true) => select = select.push(" AND completed_at IS NOT NULL"),
-            Some(false) => select = select.push(" AND completed_at IS NULL"),
-            None => {}
-        }
-        if let Some(max) = filter.max_pass_rate {
-            select = select.push(" AND pass_rate <= ").push_bind(max);
+        if let Some(suite) = suite_id {
+            select = select.push(" AND suite_id = ").push_bind(suite);
         }
         let select = select
             .push(" ORDER BY started_at DESC, run_id DESC LIMIT ")
@@ -609,7 +691,7 @@ fn run_case(row: &Row, body: Option<String>) -> Result<RunCaseRow, StoreError> {
     Ok(columns!(row => RunCaseRow { case_hash, title; case_id, tags, body }))
 }
 
-fn run_head(row: &Row) -> Result<BenchRunRow, StoreError> {
+pub(crate) fn run_head(row: &Row) -> Result<BenchRunRow, StoreError> {
     let id: String = row.get("run_id")?;
     let config_snapshot = row.json("config_snapshot", format_args!("the configuration of run {id}"))?;
     Ok(columns!(row => BenchRunRow {

@@ -144,13 +144,17 @@ impl Bench<'_> {
     pub async fn ablations(self, tag: Option<&str>, limit: u32) -> Result<Vec<AblationRow>, StoreError> {
         let select = Sql::build("SELECT ablation_id, tag, decided_at, report FROM bench_ablations");
         let select = newest_first(select, "tag", tag, "decided_at DESC, ablation_id DESC", limit);
-        let rows = self.0.pool.rows(select).await?;
-        let row = |row: &Row| {
-            let id: String = row.get("ablation_id")?;
-            let report = row.json("report", format_args!("the report of ablation {id}"))?;
-            Ok(columns!(row => AblationRow { tag, decided_at; ablation_id: id, report }))
-        };
-        rows.iter().map(row).collect()
+        self.0.pool.rows(select).await?.iter().map(ablation).collect()
+    }
+
+    /// Returns one ablation.
+    pub async fn ablation(self, ablation_id: &str) -> Result<Option<AblationRow>, StoreError> {
+        let select = sql!(
+            "SELECT ablation_id, tag, decided_at, report FROM bench_ablations WHERE ablation_id = $1";
+            ablation_id
+        );
+        let row = self.0.pool.row(select).await?;
+        row.as_ref().map(ablation).transpose()
     }
 
     /// Returns the report of an ablation as JSON.
@@ -159,6 +163,12 @@ impl Bench<'_> {
         let found = self.0.pool.row(select).await?;
         found.map(|row| row.get(0)).transpose()
     }
+}
+
+fn ablation(row: &Row) -> Result<AblationRow, StoreError> {
+    let id: String = row.get("ablation_id")?;
+    let report = row.json("report", format_args!("the report of ablation {id}"))?;
+    Ok(columns!(row => AblationRow { tag, decided_at; ablation_id: id, report }))
 }
 
 fn gate(row: &Row) -> Result<GateRow, StoreError> {

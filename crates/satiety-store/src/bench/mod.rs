@@ -8,11 +8,11 @@ mod responses;
 mod runs;
 mod work;
 
-pub(crate) use browse::like_pattern;
 pub use browse::{
     CaseCursor, CaseFilter, CaseOutcomeRow, CaseSort, NoteRow, ResultOutcomeRow, RunCaseRow, RunFilter,
     case_cursor,
 };
+pub(crate) use browse::{like_pattern, run_head};
 pub use decisions::{AblationRow, BaselineRow, GateRow};
 pub use queue::{OpenRun, QueuedRunRow, WorkDepth};
 pub use runs::{BenchResultRow, BenchRunRow, ResultKey};

@@ -88,6 +88,12 @@ pub struct ScopeChange {
     pub resolve: Vec<ProposalRow>,
 }
 
+const SUMMARY: &str = "SELECT s.scope_id, s.turn,
+    (SELECT COUNT(*) FROM eviction_items i WHERE i.scope_id = s.scope_id AND i.evicted_at IS NULL) AS items,
+    (SELECT COUNT(*) FROM eviction_proposals p WHERE p.scope_id = s.scope_id AND p.resolved_at IS NULL)
+        AS open_proposals,
+    s.updated_at FROM eviction_scopes s";
+
 const PROPOSAL: &str =
     "SELECT proposal_id, scope_id, turn_number, proposed_at, deadline_at, scorer_model, resolved_at,
     resolved_by, body, feedback FROM eviction_proposals";
@@ -201,20 +207,20 @@ impl Eviction<'_> {
         found.as_ref().map(item).transpose()
     }
 
-    /// Lists all scopes, ordered by id.
-    pub async fn scopes(self) -> Result<Vec<ScopeSummaryRow>, StoreError> {
-        let select = sql!(
-            "SELECT s.scope_id, s.turn,
-                 (SELECT COUNT(*) FROM eviction_items i WHERE i.scope_id = s.scope_id AND i.evicted_at IS NULL) AS items,
-                 (SELECT COUNT(*) FROM eviction_proposals p WHERE p.scope_id = s.scope_id AND p.resolved_at IS NULL) AS open_proposals,
-                 s.updated_at
-             FROM eviction_scopes s ORDER BY s.scope_id"
-        );
-        let rows = self.0.pool.rows(select).await?;
-        let row = |row: &Row| {
-            Ok(columns!(row => ScopeSummaryRow { scope_id, turn, items, open_proposals, updated_at }))
-        };
-        rows.iter().map(row).collect()
+    /// Lists scopes after an id, ordered by id.
+    pub async fn scopes(self, after: Option<&str>, limit: u32) -> Result<Vec<ScopeSummaryRow>, StoreError> {
+        let select = Sql::build(SUMMARY)
+            .push(" WHERE s.scope_id > ")
+            .push_bind(after.unwrap_or_default())
+            .push(" ORDER BY s.scope_id LIMIT ")
+            .push_bind(limit);
+        self.0.pool.rows(select).await?.iter().map(summary).collect()
+    }
+
+    /// Returns the summary of one scope.
+    pub async fn scope_summary(self, scope_id: &str) -> Result<Option<ScopeSummaryRow>, StoreError> {
+        let select = sql!(format!("{SUMMARY} WHERE s.scope_id = $1"); scope_id);
+        self.0.pool.row(select).await?.as_ref().map(summary).transpose()
     }
 
     /// Returns a proposal.
@@ -251,6 +257,36 @@ impl Eviction<'_> {
             .push_bind(limit);
         self.0.pool.rows(select).await?.iter().map(proposal).collect()
     }
+
+    /// Returns the latest proposals of a scope, or of all scopes for `None`, oldest first.
+    pub async fn latest_proposals(
+        self,
+        scope_id: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<ProposalRow>, StoreError> {
+        let mut select = Sql::build(PROPOSAL);
+        if let Some(scope_id) = scope_id {
+            select = select.push(" WHERE scope_id = ").push_bind(scope_id);
+        }
+        let select = select
+            .push(" ORDER BY proposed_at DESC, proposal_id DESC LIMIT ")
+            .push_bind(limit);
+        let rows = self.0.pool.rows(select).await?;
+        rows.iter().rev().map(proposal).collect()
+    }
+
+    /// Returns the number of proposals without an answer, counted up to `limit`.
+    pub async fn open_proposals(self, limit: u32) -> Result<i64, StoreError> {
+        let select = sql!(
+            "SELECT COUNT(*) FROM (SELECT scope_id FROM eviction_proposals WHERE resolved_at IS NULL LIMIT $1) o";
+            limit
+        );
+        self.0.pool.one(select).await?.get(0)
+    }
+}
+
+fn summary(row: &Row) -> Result<ScopeSummaryRow, StoreError> {
+    Ok(columns!(row => ScopeSummaryRow { scope_id, turn, items, open_proposals, updated_at }))
 }
 
 fn item(row: &Row) -> Result<ScopeItemRow, StoreError> {

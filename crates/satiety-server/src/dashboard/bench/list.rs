@@ -18,8 +18,8 @@ use crate::http::JobView;
 const COLUMNS: [Column; 6] = [
     text_column("run"),
     text_column("suite"),
-    text_column("started"),
-    number_column("pass rate"),
+    text_column("started").sortable("time", true),
+    number_column("pass rate").sortable("rate", true),
     text_column("target"),
     text_column("state"),
 ];
@@ -27,7 +27,7 @@ const COLUMNS: [Column; 6] = [
 /// Intervals of pass rates by run id.
 pub(in super::super) type PassIntervals = HashMap<String, (f64, f64)>;
 
-/// The most recent runs of all suites.
+/// The most recent runs of every suite, newest first within a suite.
 pub(super) struct LatestRuns {
     pub(super) runs: Vec<RunSummary>,
     pub(super) intervals: PassIntervals,
@@ -67,7 +67,7 @@ impl MoreOfList {
     }
 }
 
-/// Suites with their latest runs, all runs as a list, and ablations. `latest` has the most recent runs of all suites.
+/// Suites with their latest runs, all runs as a list, and ablations. `latest` has the most recent runs of every suite.
 pub(super) fn page(
     address: &Address,
     page: &RunPage,
@@ -194,13 +194,13 @@ fn runs(
             value: Some(run.run_id.clone()),
         }
     });
-    let next = page.next.as_ref().map(|(at, id)| json!([at, id]).to_string());
+    let next = page.next.as_ref().map(|place| json!(place).to_string());
     List {
         address,
         one: "run",
         label: "runs",
         columns: &COLUMNS,
-        default_sort: "",
+        default_sort: "-time",
         filters: vec![
             Filter::Search("Search runs"),
             Filter::Choice("suite", "Suite", names.collect()),

@@ -7,6 +7,7 @@ mod compare;
 mod list;
 mod run;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::Router;
@@ -25,10 +26,13 @@ pub(super) use self::list::{PassIntervals, trend};
 pub(super) use self::run::outcome;
 use super::forms::Visitor;
 use super::table::Address;
-use super::{ErrorPage, Page, Pairs, ROWS, cursor, stored_only};
+use super::{ErrorPage, Page, Pairs, ROWS, cursor, list_order, stored_only};
 use crate::auth::Scope;
 use crate::http::App;
 
+/// Maximum number of suites with a card, and number of runs in the trend of each.
+const MAX_SUITES: u32 = 50;
+const SUITE_RUNS: u32 = 20;
 /// Maximum number of runs that are compared at once.
 const MAX_COMPARED: usize = 6;
 /// Maximum number of results of two runs for which a page computes the statistics of the gate without being asked.
@@ -53,13 +57,14 @@ async fn run_list(State(at): State<Arc<App>>, Query(pairs): Pairs, visitor: Visi
             complete: address.get("state").map(|state| state == "complete"),
             max_pass_rate: number(&address, "below")?.map(|percent| percent / 100.0),
         },
-        before: cursor(&address)?,
+        order: list_order(&address, "rate"),
+        after: cursor(&address)?,
         limit: ROWS,
     };
     let bench = at.engine.bench();
     let (page, latest, ablations) = tokio::join!(
         bench.run_page(&request),
-        bench.runs(None, ROWS),
+        bench.runs_by_suite(MAX_SUITES, SUITE_RUNS),
         bench.ablations(10)
     );
     let latest = latest?;
@@ -83,14 +88,8 @@ async fn run_list(State(at): State<Arc<App>>, Query(pairs): Pairs, visitor: Visi
 }
 
 async fn one_ablation(State(at): State<Arc<App>>, Path(id): Path<String>) -> Page {
-    let recent = at.engine.bench().ablations(ROWS).await?;
-    let found = recent.iter().find(|one| one.ablation_id == id);
-    let found = found.ok_or_else(|| ErrorPage {
-        status: axum::http::StatusCode::NOT_FOUND,
-        words: format!("ablation `{id}` not found among the latest {ROWS}"),
-        hint: Some("choose one from the list of benchmarks".into()),
-    })?;
-    Ok(Html(ablation::page(found, Timestamp::now())))
+    let found = at.engine.bench().stored_ablation(&id).await?;
+    Ok(Html(ablation::page(&found, Timestamp::now())))
 }
 
 async fn one_run(
@@ -209,7 +208,8 @@ pub(super) async fn comparison_page(engine: &Engine, mut address: Address) -> Re
         .chain(address.all("run"))
         .map(str::to_owned)
         .collect();
-    runs.dedup();
+    let mut seen = HashSet::new();
+    runs.retain(|run| seen.insert(run.clone()));
     if runs.len() < 2 {
         // The latest run against its baseline, or the named one.
         let mut candidate = runs.pop();
@@ -231,7 +231,7 @@ pub(super) async fn comparison_page(engine: &Engine, mut address: Address) -> Re
             )));
         };
         runs = vec![baseline.run_id, candidate];
-    } else if address.all("run").count() >= 2 {
+    } else if address.get("baseline").is_none() {
         // Selected in a list that is newest first: the oldest is the baseline.
         runs.sort();
     }

@@ -104,7 +104,7 @@ fn summary(head: &RunHead, now: Timestamp) -> Vec<Block> {
             "compared with",
             head.baseline.as_ref().map(|baseline| {
                 let to = format!(
-                    "/bench/compare?run={}&run={}",
+                    "/bench/compare?baseline={}&candidate={}",
                     segment(&baseline.run_id),
                     segment(&run.run_id)
                 );
