@@ -391,3 +391,21 @@ pub fn changes(all: &[Change]) -> Block {
     }
     Block::Table(Table::new(&["rigor", "change", "reason"], &[], rows).limit(MAX_CHANGES))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_of_cases_are_cut() {
+        let cases: Vec<String> = (0..=MAX_CASES).map(|number| format!("case-{number}")).collect();
+        let shown = |cases: &[String]| {
+            let document = Document::new("", case_list(cases, |case| case.into()));
+            satiety_report::html::blocks(&document.blocks).0
+        };
+        let all = shown(&cases[1..]);
+        assert!(all.contains("case-200") && !all.contains("more are"), "{all}");
+        let cut = shown(&cases);
+        assert!(!cut.contains("case-200") && cut.contains("1 more are"), "{cut}");
+    }
+}

@@ -349,7 +349,13 @@ mod tests {
         let few = blocks(&[differences(&changes(150))]).0;
         assert!(few.contains("q149-") && !few.contains("are drawn"), "{few}");
         let many = blocks(&[differences(&changes(5000))]).0;
-        for (query, is_drawn) in [("q0-", true), ("q99-", true), ("q100-", false), ("q4899-", false), ("q4900-", true)] {
+        for (query, is_drawn) in [
+            ("q0-", true),
+            ("q99-", true),
+            ("q100-", false),
+            ("q4899-", false),
+            ("q4900-", true),
+        ] {
             assert_eq!(many.contains(query), is_drawn, "{query}");
         }
         assert!(many.contains("5000 queries: 2499 improved, 2500 got worse. The 100 at each end are drawn."));

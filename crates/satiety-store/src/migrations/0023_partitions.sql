@@ -21,9 +21,13 @@ ALTER TABLE agent_messages ADD COLUMN partition_at BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX journal_by_kind ON journal (kind, at, id);
 CREATE INDEX eval_queries_corpus ON eval_queries (query_id) WHERE is_eval_corpus;
 CREATE INDEX eval_shadow_runs_by_feature ON eval_shadow_runs (feature_id, created_at);
-CREATE INDEX bench_results_labelled ON bench_results (run_id, case_id, variant, repeat) WHERE human_label IS NOT NULL;
--- Statements about the results of a run name the time, which the index must contain to be enough for them.
+-- Statements about the results of a run name the time, which the indexes must contain to be used.
 DROP INDEX bench_results_by_outcome;
+DROP INDEX bench_results_pending;
 CREATE INDEX bench_results_by_outcome
     ON bench_results (run_id, case_id, variant, repeat, status, score, latency_ms, token_cost, partition_at);
+CREATE INDEX bench_results_pending
+    ON bench_results (run_id, case_id, variant, repeat, partition_at) WHERE status = 'pending';
+CREATE INDEX bench_results_labelled
+    ON bench_results (run_id, case_id, variant, repeat, partition_at) WHERE human_label IS NOT NULL;
 -- both

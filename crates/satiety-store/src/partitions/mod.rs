@@ -103,12 +103,12 @@ pub(crate) const PARTITIONED: &[Partitioned] = &[
             (
                 "bench_results_pending",
                 false,
-                "(run_id, case_id, variant, repeat) WHERE status = 'pending'",
+                "(run_id, case_id, variant, repeat, partition_at) WHERE status = 'pending'",
             ),
             (
                 "bench_results_labelled",
                 false,
-                "(run_id, case_id, variant, repeat) WHERE human_label IS NOT NULL",
+                "(run_id, case_id, variant, repeat, partition_at) WHERE human_label IS NOT NULL",
             ),
         ],
     },

@@ -7,7 +7,7 @@ use satiety_store::bench::{
     case_cursor,
 };
 use satiety_store::instances::InstanceRow;
-use satiety_store::labels::ConversationLabelRow;
+use satiety_store::labels::{AgentRunLabelRow, ConversationLabelRow};
 use satiety_store::lists::{ListFilter, ListOrder, ListSort, SortValue};
 use satiety_store::research::ResearchRunRow;
 
@@ -384,6 +384,10 @@ on_both_engines! {
         let found = store.agent_runs().list(&filter(Some("STOP"), Some("TEST")), None, 5).await.unwrap();
         assert_eq!(found.rows.len(), 1);
         assert!(store.agent_runs().list(&filter(Some("SHIP"), None), None, 5).await.unwrap().rows.is_empty());
+        assert_eq!(store.labels().agent_run_label_count().await.unwrap(), 0);
+        let label = AgentRunLabelRow { run_id: "fix".into(), annotator: "ada".into(), solved: true, loop_step: None, created_at: 7 };
+        store.labels().put_agent_run_label(&label).await.unwrap();
+        assert_eq!(store.labels().agent_run_label_count().await.unwrap(), 1);
     }
 }
 
