@@ -111,7 +111,7 @@ export interface AgentRunLabelBody {
 
 /** Labels of one run. */
 export interface AgentRunLabels {
-  /** Number of labels of all runs. */
+  /** Number of labels of all runs, counted up to 1,000. */
   labelled: number;
   /** Labels of this run, newest first. */
   labels: AgentRunLabel[];

@@ -148,7 +148,7 @@ fn is_lock_conflict(fault: &Fault) -> bool {
 }
 
 /// Drops a partition. If `rows` is given, it must have exactly as many: a row that was written after the others
-/// were archived stays. If `young` is given, it must select no row. Both are checked while nobody can write.
+/// were archived stays. If `young` is given, it must select no row. Both are checked under a lock that keeps writers out.
 pub(super) async fn drop_partition(
     pool: &Pool,
     name: &str,

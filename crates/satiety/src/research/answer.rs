@@ -245,7 +245,7 @@ fn collect(
             terms: terms(&text).into_iter().collect(),
             satisfies: kind.is_satisfied_by(question, &text, block),
             whole: block != BlockKind::Paragraph,
-            preferred: kind.prefers(block),
+            preferred: kind.prefers(question, &text, block),
             source: source.number,
             at,
             context,

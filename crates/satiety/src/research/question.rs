@@ -52,6 +52,9 @@ impl QuestionKind {
                 .split(' ')
                 .all(|word| rest.next().is_some_and(|own| own == word))
         };
+        if asks_what_a_thing_is(&words) {
+            return Self::Definition;
+        }
         let question_word = words
             .iter()
             .take(2)
@@ -136,9 +139,10 @@ impl QuestionKind {
         }
     }
 
-    /// Whether a block of this kind is the best form of an answer.
-    pub(super) fn prefers(self, block: BlockKind) -> bool {
+    /// Whether a text has the best form of an answer of this kind.
+    pub(super) fn prefers(self, question: &str, text: &str, block: BlockKind) -> bool {
         match self {
+            Self::Definition => is_definition(question, &text.to_lowercase()),
             Self::Procedure => matches!(block, BlockKind::Code | BlockKind::List),
             Self::List => matches!(block, BlockKind::List | BlockKind::Table),
             _ => false,
@@ -206,6 +210,29 @@ fn defines(question: &str, lower: &str) -> bool {
     })
 }
 
+/// Whether a text begins with the subject of the question alone, and says what it is: "A claim is a sentence".
+fn is_definition(question: &str, lower: &str) -> bool {
+    let wanted: Vec<String> = terms(question);
+    let words: Vec<&str> = lower.split_whitespace().take(MAX_SUBJECT_WORDS).collect();
+    words.windows(2).enumerate().any(|(at, pair)| {
+        let subject = terms(&words[..at].join(" "));
+        ANSWERS.copulas.iter().any(|verb| verb == pair[0])
+            && ANSWERS.articles.iter().any(|article| article == pair[1])
+            && !subject.is_empty()
+            && subject.iter().all(|term| wanted.contains(term))
+    })
+}
+
+/// Whether a question names a thing without saying which one: "What is a claim?", "What are signals?".
+fn asks_what_a_thing_is(words: &[String]) -> bool {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["what", "is" | "are", thing] | ["what", "does", thing, "mean"] => thing.len() > 2,
+        ["what", "is", "a" | "an", _] | ["what", "is", "a" | "an", _, _] => true,
+        _ => false,
+    }
+}
+
 /// Number of words among which the verb of a definition is searched.
 const MAX_SUBJECT_WORDS: usize = 8;
 
@@ -231,6 +258,8 @@ struct KindWords {
 struct AnswerWords {
     reason: Vec<String>,
     definition: Vec<String>,
+    copulas: Vec<String>,
+    articles: Vec<String>,
     months: Vec<String>,
     time_units: Vec<String>,
     number_words: Vec<String>,
@@ -268,11 +297,24 @@ mod tests {
             ("What are the exit codes?", QuestionKind::List),
             ("Does it need a network?", QuestionKind::YesNo),
             ("What is a claim?", QuestionKind::Definition),
+            ("What is an argument?", QuestionKind::Definition),
+            ("What are signals?", QuestionKind::Definition),
+            ("What is the argument?", QuestionKind::Name),
             ("Which shells does completion support?", QuestionKind::List),
             ("compare the two", QuestionKind::Other),
         ] {
             assert_eq!(QuestionKind::of(question), expected, "{question}");
         }
+    }
+
+    #[test]
+    fn a_sentence_about_the_subject_alone_is_a_definition() {
+        let prefers =
+            |text: &str| QuestionKind::Definition.prefers("What are signals?", text, BlockKind::Paragraph);
+        assert!(prefers("Signals are a way to notify subscribers."));
+        assert!(!prefers("Signals are implemented by a library."));
+        assert!(!prefers("The advantage of signals is the decoupling."));
+        assert!(!prefers(""));
     }
 
     #[test]
