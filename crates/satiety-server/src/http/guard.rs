@@ -49,7 +49,8 @@ pub const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-s
 const SECURITY_HEADERS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // Not `no-referrer`: with it, browsers send `Origin: null` with the forms of our own pages.
+    (header::REFERRER_POLICY, "same-origin"),
     (
         HeaderName::from_static("cross-origin-resource-policy"),
         "same-origin",

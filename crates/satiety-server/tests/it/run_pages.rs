@@ -85,8 +85,10 @@ async fn long_conversations_are_shown_in_parts() {
             .map(|number| round(number, &["the queue is durable"]))
             .collect()
     };
-    let begin = json!({"conversation_id": "long", "rounds": rounds(1..=200)});
+    let begin = json!({"conversation_id": "long", "rounds": rounds(1..=100)});
     server.post("/v1/conversations", &begin).await.ok(201);
+    let more = json!({"rounds": rounds(101..=200)});
+    server.post("/v1/conversations/long/rounds", &more).await.ok(201);
     let all = server.get("/conversations/long").await.text;
     assert!(!all.contains("Earlier rounds"), "{all}");
     let more = json!({"rounds": rounds(201..=205)});

@@ -121,7 +121,7 @@ async fn a_full_disk_is_reported_and_acknowledged_writes_stay() {
     store.close().await;
 }
 
-/// A file system of two megabytes.
+/// A file system of four megabytes: an empty store takes half of it while it is created.
 struct SmallDisk {
     folder: tempfile::TempDir,
 }
@@ -130,7 +130,7 @@ impl SmallDisk {
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
             .arg(folder.path())
             .output()
             .is_ok_and(|output| output.status.success());

@@ -611,12 +611,18 @@ async fn lists_read_from_the_primary_while_the_replica_is_far_behind() {
         assert!(Instant::now() < until, "{:?}", status().await);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+    let append = async |kind: &str| {
+        let event = Event::now(kind, "s", json!(1));
+        store.journal().append(event).await.unwrap();
+    };
+    // A replica knows its lag after the first transaction that it has replayed.
+    append("test.first").await;
+    while reader.journal().latest("test.first", 9).await.unwrap().is_empty() {
+        assert!(Instant::now() < until, "{:?}", status().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     replica.sql("fleet", "SELECT pg_wal_replay_pause()").unwrap();
-    store
-        .journal()
-        .append(Event::now("test.event", "s", json!(1)))
-        .await
-        .unwrap();
+    append("test.event").await;
     // The replica answers, but it will not get the event.
     while reader.journal().latest("test.event", 9).await.unwrap().is_empty() {
         assert!(Instant::now() < until, "{:?}", status().await);
