@@ -114,7 +114,7 @@ HELD_OUT = [
     ("click", "reason", "Why was the Perl binding abandoned?", None, None),
 ]
 
-# About a tree that no change was measured with.
+# About the tree that was added last; only the rule for definitions was changed after seeing its misses.
 LAST_TREE = [
     ("flask", "number", "Which versions of Python are supported?", "installation.rst", "Python 3.9 and newer"),
     ("flask", "number", "How many form parts can be parsed by default?", "web-security.rst", "1000 by default"),

@@ -1,6 +1,6 @@
 //! Diagnostics of a fleet (`satiety doctor --fleet`, `GET /v1/fleet`): the database and all processes on it.
 //!
-//! The store gathers facts, [`checks`] judges them. The checks are pure, so that each can be tested with facts that are
+//! The store gathers facts, `checks` judges them. The checks are pure, so that each can be tested with facts that are
 //! hard to produce.
 
 mod checks;
