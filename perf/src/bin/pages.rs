@@ -501,6 +501,8 @@ fn multiply(store: &Path, size: Size) -> Result<()> {
             ("query_id", "'query-' || n.i"),
             ("query", "'rollback ' || n.i"),
             ("created_at", "t.created_at - n.i * 1000"),
+            // Rows are found by the time in their id; these ids have none.
+            ("partition_at", "0"),
         ],
         &format!(
             "(SELECT * FROM eval_queries WHERE NOT is_eval_corpus LIMIT 1) t, {}",
