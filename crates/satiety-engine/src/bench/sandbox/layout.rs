@@ -693,7 +693,7 @@ mod tests {
         let text = |name: &str| at(name).display().to_string();
         for name in [
             "acme/suite/a.txt",
-            "acme/shared/b.txt",
+            "acme/common/b.txt",
             "other/bin/run",
             "other/lib/c.txt",
         ] {
@@ -704,7 +704,7 @@ mod tests {
         symlink(at("other"), at("acme/suite/link")).unwrap();
         let own = [
             text("acme/suite/a.txt"),
-            text("acme/shared"),
+            text("acme/common"),
             "/usr/bin".to_owned(),
         ];
         let own: Vec<&str> = own.iter().map(String::as_str).collect();
@@ -712,7 +712,7 @@ mod tests {
             &place,
             Some(Path::new("/bin/sh")),
             &own,
-            &["a.txt", "../shared", "/usr/bin"],
+            &["a.txt", "../common", "/usr/bin"],
         )
         .unwrap();
         // A path that does not exist is a plain text.
@@ -752,11 +752,11 @@ mod tests {
     fn a_directory_that_becomes_a_link_is_not_mounted() {
         let folder = tempfile::tempdir().unwrap();
         let place = canonical(folder.path());
-        for name in ["acme/suite", "acme/shared", "other"] {
+        for name in ["acme/suite", "acme/common", "other"] {
             fs_err::create_dir_all(place.join(name)).unwrap();
         }
-        let layout = layout(&place, None, &[], &["../shared"]).unwrap();
-        let shared = place.join("acme/shared");
+        let layout = layout(&place, None, &[], &["../common"]).unwrap();
+        let shared = place.join("acme/common");
         let is_mounted = || {
             layout
                 .mounts(&place.join("work"))
